@@ -5,19 +5,12 @@ import Logging
 import RelayIssuer
 package import RelayProtocol
 import RelayServer
+import RelayStorage
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
 #else
 import Foundation
-#endif
-
-#if canImport(Darwin)
-import Darwin
-#elseif canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
 #endif
 
 /// Creates and restores backups of a data directory, which may be in use.
@@ -75,22 +68,22 @@ package enum Backup {
         // Removes the remains of earlier attempts.
         let (draft, ready) = ("\(directory)/restore.partial", "\(directory)/\(DataDirectory.restoring)")
         if files.fileExists(atPath: draft) { try files.removeItem(atPath: draft) }
-        guard mkdir(draft, 0o700) == 0 else { throw BackupError.notWritable(draft, code: errno) }
+        try PrivateDirectory.create(draft)
         let (relay, made) = try await unpack(path, into: draft, now: now) {
             try? files.removeItem(atPath: draft)
         }
         // The directory `restoring` of an earlier attempt stays, so that no relay starts with half of the files. Its content is replaced.
         if files.fileExists(atPath: ready) {
-            for name in BackupArchive.names { try move("\(draft)/\(name)", to: "\(ready)/\(name)") }
+            for name in BackupArchive.names { try PrivateFile.move("\(draft)/\(name)", to: "\(ready)/\(name)") }
             try files.removeItem(atPath: draft)
         } else {
-            try move(draft, to: ready)
+            try PrivateFile.move(draft, to: ready)
         }
         // `restoring` must be on disk before any file is moved away.
-        try BackupArchive.sync(directory)
+        try PrivateDirectory.flush(directory)
         let replaced = try setAside(in: directory, now: now)
-        for name in BackupArchive.names { try move("\(ready)/\(name)", to: "\(directory)/\(name)") }
-        try BackupArchive.sync(directory)
+        for name in BackupArchive.names { try PrivateFile.move("\(ready)/\(name)", to: "\(directory)/\(name)") }
+        try PrivateDirectory.flush(directory)
         try files.removeItem(atPath: ready)
         return (relay, made, replaced)
     }
@@ -115,7 +108,7 @@ package enum Backup {
                 now: { now },
                 logger: Logger(label: "relayd") { _ in SwiftLogNoOpLogHandler() }
             ).close()
-            unlink("\(directory)/relay.lock")
+            try PrivateFile.delete("\(directory)/relay.lock")
             return (key.id, Milliseconds(clamping: description.made))
         } catch {
             failed()
@@ -126,15 +119,11 @@ package enum Backup {
     /// Moves the old files of a relay to a subdirectory.
     private static func setAside(in directory: String, now: Milliseconds) throws -> String? {
         let names = BackupArchive.names.flatMap { [$0, $0 + "-wal", $0 + "-shm", $0 + "-journal"] } + [Serving.fileName]
-        let present = names.filter { access("\(directory)/\($0)", F_OK) == 0 }
+        let present = names.filter { PrivateFile.exists("\(directory)/\($0)") }
         guard !present.isEmpty else { return nil }
         let place = "\(directory)/replaced-\(now.count)"
-        guard mkdir(place, 0o700) == 0 else { throw BackupError.notWritable(place, code: errno) }
-        for name in present { try move("\(directory)/\(name)", to: "\(place)/\(name)") }
+        try PrivateDirectory.create(place)
+        for name in present { try PrivateFile.move("\(directory)/\(name)", to: "\(place)/\(name)") }
         return place
-    }
-
-    private static func move(_ path: String, to other: String) throws(BackupError) {
-        guard rename(path, other) == 0 else { throw .notWritable(other, code: errno) }
     }
 }

@@ -3,19 +3,12 @@
 
 package import RelayProtocol
 package import RelayServer
+package import RelayStorage
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
 #else
 import Foundation
-#endif
-
-#if canImport(Darwin)
-import Darwin
-#elseif canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
 #endif
 
 /// The addresses of a relay, for other `relayd` commands: `serving.json` in the data directory. It remains when the relay stops, and is
@@ -35,51 +28,20 @@ package struct Serving: Codable, Hashable, Sendable {
     /// The addresses of a directory's relay from its current or last run, and whether it runs. `nil` if no relay has run.
     package static func read(in directory: String) -> (serving: Serving, isRunning: Bool)? {
         let path = "\(directory)/\(fileName)"
-        let file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
-        guard file >= 0 else { return nil }
-        defer { close(file) }
-        // The lock is checked before the path is read: another relay may replace the file in between.
-        let isRunning = flock(file, LOCK_SH | LOCK_NB) != 0
-        guard let data = FileManager.default.contents(atPath: path), let serving = try? JSONDecoder().decode(Serving.self, from: data),
-            !serving.origins.isEmpty
+        // The lock is checked before the content is read: another relay may replace the file in between.
+        guard let isRunning = FileLock.isHeld(path), let bytes = try? PrivateFile.contents(of: path),
+            let serving = try? JSONDecoder().decode(Serving.self, from: Data(bytes)), !serving.origins.isEmpty
         else { return nil }
         return (serving, isRunning)
     }
 
     /// Writes the file by which other `relayd` commands find this process. The file stays locked until the result is released or the process
     /// ends.
-    package func writeRunFile(in directory: String) throws(ServingError) -> RunFile {
-        let path = "\(directory)/\(Self.fileName)"
+    package func writeRunFile(in directory: String) throws -> FileLock {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-        guard let bytes = try? [UInt8](encoder.encode(self)) else { throw ServingError(code: EINVAL) }
-        let draft = "\(path).\(getpid())"
-        unlink(draft)
-        let file = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard file >= 0 else { throw ServingError(code: errno) }
-        // Locked before the file gets its final name.
-        guard flock(file, LOCK_EX | LOCK_NB) == 0, write(file, bytes, bytes.count) == bytes.count, rename(draft, path) == 0 else {
-            let code = errno
-            close(file)
-            unlink(draft)
-            throw ServingError(code: code)
-        }
-        return RunFile(descriptor: file)
+        return try FileLock(replacing: "\(directory)/\(Self.fileName)", with: [UInt8](encoder.encode(self)))
     }
-
-    package final class RunFile: Sendable {
-        private let descriptor: Int32
-
-        fileprivate init(descriptor: Int32) { self.descriptor = descriptor }
-
-        deinit { close(descriptor) }
-    }
-}
-
-/// Why `serving.json` cannot be written.
-package struct ServingError: Error, Hashable, Sendable, CustomStringConvertible {
-    let code: Int32
-    package var description: String { "\(Serving.fileName) cannot be written (errno \(code)), so `relayd invite` needs --url" }
 }
 
 extension RelayConfiguration {

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 /// The names and defaults of all limits. Settings, errors and the relay's `welcome` use the same names.
-public enum Limit: String, CaseIterable, Hashable, Sendable {
+@nonexhaustive public enum Limit: String, CaseIterable, Hashable, Sendable {
     /// One control message.
     case controlFrameBytes
     /// One control message before the relay has sent `welcome`.

@@ -7,7 +7,6 @@ package import Logging
 import NIOCore
 package import RelayProtocol
 import ServiceLifecycle
-import Synchronization
 
 /// The relay as a service: its listening addresses, with the core and issuer behind them. Runs until it is stopped.
 package struct RelayService: Service {
@@ -255,59 +254,5 @@ private struct ListenerService: Service {
         } catch {
             throw ListenError(error, address: listener.address, setting: listener.setting) ?? error
         }
-    }
-}
-
-/// Collects the bound addresses until all are bound.
-private final class BoundAddresses: Sendable {
-    private let expected: Int
-    private let urls: [Origin]
-    private let ready: @Sendable ([Origin]) -> Void
-    private let bound = Mutex((count: 0, origins: [Origin]()))
-
-    init(expected: Int, urls: [Origin], ready: @escaping @Sendable ([Origin]) -> Void) {
-        self.expected = expected
-        self.urls = urls
-        self.ready = ready
-    }
-
-    /// - Parameter scheme: the URL scheme for endpoints; `nil` if they do not dial the address.
-    func add(_ address: SocketAddress?, scheme: String?) {
-        let reachable = scheme.map { scheme in
-            Self.hosts(of: address).map { Origin(scheme: scheme, host: $0, port: address?.port ?? 0) }
-        }
-        let (count, all) = bound.withLock { bound in
-            bound.count += 1
-            bound.origins += reachable ?? []
-            return bound
-        }
-        if count == expected { ready(urls + all) }
-    }
-
-    /// The hosts of a bound address. A wildcard address is reachable at each address of this machine.
-    private static func hosts(of address: SocketAddress?) -> [String] {
-        guard let host = address?.ipAddress else { return ["localhost"] }
-        guard host == "0.0.0.0" || host == "::", let devices = try? System.enumerateDevices() else { return [host] }
-        let hosts = devices.compactMap { $0.address?.ipAddress }.filter { other in
-            // Link-local addresses are valid only with the name of their link.
-            !other.lowercased().hasPrefix("fe80:") && (host == "::" || !other.contains(":"))
-        }
-        return hosts.isEmpty ? [host] : hosts
-    }
-}
-
-extension Logger {
-    /// For service groups: a failing service already reports its error, so the group need not log it.
-    package var forServiceGroups: Logger {
-        var logger = self
-        if logLevel > .debug { logger.logLevel = .critical }
-        return logger
-    }
-
-    /// Hides the libraries' start and stop messages at the level `info`.
-    fileprivate var withoutStartMessages: Logger {
-        var logger = self
-        if logLevel == .info { logger.logLevel = .notice }
-        return logger
     }
 }

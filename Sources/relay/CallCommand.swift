@@ -18,7 +18,7 @@ struct CallCommand: AsyncParsableCommand {
     )
     var target: String
     @Argument(help: "The service's name.") var service: String
-    @Argument(help: ArgumentHelp("A JSON object, or - to read it from standard input. Default: {}.", valueName: "json"))
+    @Argument(help: ArgumentHelp("A JSON object, or - to read up to 64 MiB from standard input. Default: {}.", valueName: "json"))
     var message: String?
     @Flag(help: "Send each line of standard input over one connection, and print each answer on a line.") var stream = false
     @Option(parsing: .unconditional, help: ArgumentHelp("How long to wait for an answer. Default: 30.", valueName: "seconds")) var timeout =

@@ -54,13 +54,11 @@ struct AccountCommand: AsyncParsableCommand {
     struct Rename: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Give an account another name.")
 
-        @OptionGroup var settings: ConfigurationOptions
-        @Argument(help: "The account's id or name.") var account: String
+        @OptionGroup var options: AccountOptions
         @Argument(help: "Its new name.") var name: String
-        @Flag(help: "Print a JSON object.") var json = false
 
         func run() async throws {
-            try await AccountCommand.change(AdminRequest(.renameAccount, account: account, name: name), settings, json: json)
+            try await options.change(AdminRequest(.renameAccount, account: options.account, name: name))
         }
     }
 
@@ -69,24 +67,20 @@ struct AccountCommand: AsyncParsableCommand {
             abstract: "Close an account's channels, and let none of its devices in until `account enable`."
         )
 
-        @OptionGroup var settings: ConfigurationOptions
-        @Argument(help: "The account's id or name.") var account: String
-        @Flag(help: "Print a JSON object.") var json = false
+        @OptionGroup var options: AccountOptions
 
         func run() async throws {
-            try await AccountCommand.change(AdminRequest(.disableAccount, account: account), settings, json: json)
+            try await options.change(AdminRequest(.disableAccount, account: options.account))
         }
     }
 
     struct Enable: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Let the devices of a disabled account in again.")
 
-        @OptionGroup var settings: ConfigurationOptions
-        @Argument(help: "The account's id or name.") var account: String
-        @Flag(help: "Print a JSON object.") var json = false
+        @OptionGroup var options: AccountOptions
 
         func run() async throws {
-            try await AccountCommand.change(AdminRequest(.enableAccount, account: account), settings, json: json)
+            try await options.change(AdminRequest(.enableAccount, account: options.account))
         }
     }
 
@@ -96,12 +90,10 @@ struct AccountCommand: AsyncParsableCommand {
             discussion: "It cannot be undone. The account's identities make no new account. `relayd account export` prints what is stored."
         )
 
-        @OptionGroup var settings: ConfigurationOptions
-        @Argument(help: "The account's id or name.") var account: String
-        @Flag(help: "Print a JSON object.") var json = false
+        @OptionGroup var options: AccountOptions
 
         func run() async throws {
-            try await AccountCommand.change(AdminRequest(.removeAccount, account: account), settings, json: json)
+            try await options.change(AdminRequest(.removeAccount, account: options.account))
         }
     }
 
@@ -111,15 +103,13 @@ struct AccountCommand: AsyncParsableCommand {
             discussion: "Check that the identity is the owner's: it has all of the account. An e-mail address proves nothing."
         )
 
-        @OptionGroup var settings: ConfigurationOptions
-        @Argument(help: "The account's id or name.") var account: String
+        @OptionGroup var options: AccountOptions
         @Option(help: "The issuer's URL, as --issuers-file has it.") var issuer: String
         @Option(help: "What identifies the owner at the issuer: the value of the account claim.") var subject: String
-        @Flag(help: "Print a JSON object.") var json = false
 
         func run() async throws {
-            let request = AdminRequest(.linkAccount, account: account, issuer: issuer, subject: subject)
-            try await AccountCommand.change(request, settings, json: json)
+            let request = AdminRequest(.linkAccount, account: options.account, issuer: issuer, subject: subject)
+            try await options.change(request)
         }
     }
 
@@ -138,9 +128,16 @@ struct AccountCommand: AsyncParsableCommand {
             if let export = answer.export { try printJSON(export) }
         }
     }
+}
 
-    /// Asks for a change of one account, and prints the account.
-    fileprivate static func change(_ request: AdminRequest, _ settings: ConfigurationOptions, json: Bool) async throws {
+/// What commands that change one account have in common.
+struct AccountOptions: ParsableArguments {
+    @OptionGroup var settings: ConfigurationOptions
+    @Argument(help: "The account's id or name.") var account: String
+    @Flag(help: "Print a JSON object.") var json = false
+
+    /// Asks for a change of the account, and prints the account.
+    func change(_ request: AdminRequest) async throws {
         guard let account = try await administer(request, settings).accounts?.first else { return }
         try json ? printJSON(account) : print(account.line)
     }

@@ -11,7 +11,7 @@ struct BackupCommand: AsyncParsableCommand {
         commandName: "backup",
         abstract: "Save the relay's keys and databases in one file, whether it runs or not.",
         discussion: """
-            The file is a tar archive with mode 0600. Keep it as secret as the data directory: whoever can read it can act as
+            The file is a tar archive with mode 0600. Keep it as secret as the data directory: anyone who reads it can act as
             the relay, sign tokens for every account, and read what the relay can read.
             """
     )

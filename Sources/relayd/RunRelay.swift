@@ -5,6 +5,7 @@ import Logging
 import RelayComposition
 import RelayProtocol
 import RelayServer
+import RelayStorage
 import ServiceLifecycle
 import Synchronization
 import UnixSignals
@@ -26,15 +27,15 @@ func runRelay(
     let lock = try directory.lock()
     let key = try RelayKey.load(in: directory.path)
     let serving = Serving(relay: key.id, origins: try configuration.origins())
-    let runFile = Mutex<Serving.RunFile?>(nil)
+    let runFile = Mutex<FileLock?>(nil)
     let (parts, greeting) = try await makeParts(configuration, lock, key, PrometheusMetrics(), logger)
     let service = try RelayService(configuration: configuration, key: key, parts: parts, logger: logger) { [logger] urls in
         // Other `relayd` commands find the running relay by the run file.
-        do throws(ServingError) {
+        do {
             let made = try serving.writeRunFile(in: directory.path)
             runFile.withLock { $0 = made }
         } catch {
-            logger.warning("\(error)")
+            logger.warning("\(error); `relayd invite` needs --url")
         }
         // A parent process waits for this first line on standard output.
         StandardStream.output.writeLine("relayd \(key.id) ready at \(urls.map(\.description).joined(separator: " "))")

@@ -43,6 +43,22 @@ import Testing
         #expect(try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int == 0o600)
     }
 
+    @Test func snapshotReadsOnlyAndFailsWhenTheDatabaseIsClosed() throws {
+        let database = try open()
+        try database.write { try $0.execute(sql: "INSERT INTO sample (value) VALUES (1)") }
+        func count() throws -> Int? {
+            try database.inDatabase { database in try database.snapshot { try Int.fetchOne(database, sql: "SELECT count(*) FROM sample") } }
+        }
+        #expect(try count() == 1)
+        #expect(throws: DatabaseError.self) {
+            try database.inDatabase { database in try database.snapshot { try database.execute(sql: "DELETE FROM sample") } }
+        }
+        #expect(try count() == 1)
+        try database.close()
+        let error = #expect(throws: DatabaseError.self) { try count() }
+        #expect(error?.resultCode == .SQLITE_MISUSE)
+    }
+
     @Test func invalidOrDamagedDatabaseIsNotChanged() throws {
         try Data(repeating: 0x41, count: 4_096).write(to: URL(filePath: path))
         #expect(throws: DatabaseFileError.sqlite(.SQLITE_NOTADB)) { try open() }

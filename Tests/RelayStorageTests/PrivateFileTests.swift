@@ -104,4 +104,61 @@ import Testing
         }
         #expect(try FileLock(tryLocking: path) != nil)
     }
+
+    @Test func replacedFileIsLockedBeforeItHasItsName() throws {
+        #expect(FileLock.isHeld(path) == nil)
+        do {
+            let first = try FileLock(replacing: path, with: [1])
+            #expect(FileLock.isHeld(path) == true)
+            #expect(try PrivateFile.contents(of: path) == [1])
+            let second = try FileLock(replacing: path, with: [2])
+            // The lock of the replaced file does not count.
+            first.release()
+            #expect(FileLock.isHeld(path) == true)
+            withExtendedLifetime((first, second)) {}
+        }
+        #expect(FileLock.isHeld(path) == false)
+        #expect(try PrivateFile.contents(of: path) == [2])
+        #expect(try mode(path) == 0o600)
+        #expect(problem { _ = try FileLock(replacing: directory + "/none/file", with: []) } == .notWritable)
+        #expect(try PrivateDirectory.names(in: directory) == ["file"])
+    }
+
+    @Test func directoryLockHasOneHolder() throws {
+        let lock = try #require(try FileLock(tryLockingDirectory: directory))
+        #expect(try FileLock(tryLockingDirectory: directory) == nil)
+        lock.release()
+        #expect(try FileLock(tryLockingDirectory: directory) != nil)
+        #expect(problem { try PrivateDirectory.create(directory) } == .failed(EEXIST))
+    }
+
+    @Test func draftIsPublishedOrDeleted() throws {
+        for (content, replaces) in [([1], false), ([2], false), ([3], true)] as [([UInt8], Bool)] {
+            let draft = directory + "/draft"
+            let file = try StorageFile(creating: draft)
+            try file.append(content)
+            try file.flush()
+            #expect(try PrivateFile.publish(draft, as: path, replacing: replaces) == (content != [2]))
+            #expect(try PrivateDirectory.names(in: directory) == ["file"])
+            #expect(try PrivateFile.contents(of: path) == (content == [3] ? [3] : [1]))
+        }
+    }
+
+    @Test func fileIsReadInPiecesAndCreatedOnce() throws {
+        let link = directory + "/link"
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: path)
+        #expect(problem { _ = try StorageFile(creating: link) } == .failed(EEXIST))
+        #expect(!PrivateFile.exists(path))
+        try StorageFile(creating: path).append(Array(0..<10))
+        #expect(try mode(path) == 0o600)
+        #expect(problem { _ = try StorageFile(creating: path) } == .failed(EEXIST))
+        #expect(problem { _ = try StorageFile(reading: link) } == .notReadable)
+        let file = try StorageFile(reading: link, isChosen: true)
+        guard let file else {
+            Issue.record("the file is missing")
+            return
+        }
+        #expect(try file.facts().size == 10)
+        #expect(try [file.next(6), file.next(6), file.next(6)] == [Array(0..<6), Array(6..<10), []])
+    }
 }

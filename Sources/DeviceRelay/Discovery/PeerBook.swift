@@ -4,26 +4,19 @@
 import RelayProtocol
 
 /// The checked state of the account's endpoints: their newest records, the directory that results from them, and which of them are known.
-/// Data of the relay without a valid signature, or with an older version, is ignored.
+/// Invalid data of the relay is ignored and reported.
 struct PeerBook: Sendable {
     /// The maximum number of stored revocations. Further revocations by other endpoints apply only for as long as the relay states them.
     static let maximumRevocations = 1_024
 
     let own: EndpointID
     private(set) var directory: DeviceDirectory
-    private var records: RecordBook
-    private var graph: TrustGraph
-    private var vouchers = VoucherChecks()
+    private var peers: PeerRecords
     private var unproven = UnprovenRevocations()
     private var hasEnumerated: Bool
-    /// The endpoint whose link this one used to join; `nil` after its record has arrived.
-    private var inviter: EndpointID?
+    private var openInvitations: OpenInvitations
     /// Whether watchers must still receive the error that the account has changed.
     private var hasNewAccount: Bool
-    /// The secrets of this endpoint's unused invitations.
-    private(set) var invitations: [Secret<[UInt8]>] = []
-    /// The secrets of used invitations that are still stored.
-    private var usedInvitations: Set<Secret<[UInt8]>> = []
 
     /// - Parameters:
     ///   - directoryName: The account's id in the app, as filters name it.
@@ -47,20 +40,10 @@ struct PeerBook: Sendable {
     ) {
         self.own = own
         self.directory = DeviceDirectory(account: directoryName, limits: limits)
-        self.records = RecordBook(account: account, limits: limits)
-        self.graph = TrustGraph(
-            own: own,
-            pins: Dictionary(pins.map { ($0.endpoint, $0.knowledge) }) { max($0, $1) },
-            revoked: revoked
-        )
-        self.inviter = inviter == own || inviter.map(revoked.contains) ?? false ? nil : inviter
+        self.peers = PeerRecords(own: own, account: account, pins: pins, revoked: revoked, limits: limits)
+        self.openInvitations = OpenInvitations(inviter: inviter == own || inviter.map(revoked.contains) ?? false ? nil : inviter)
         self.hasEnumerated = hasEnumerated
         self.hasNewAccount = hasNewAccount
-        // The stored records are loaded, so that the versions of records cannot decrease across restarts.
-        for pin in pins where !revoked.contains(pin.endpoint) {
-            guard let record = try? records.add(endpointRecord: pin.record, of: pin.endpoint) else { continue }
-            graph.setSystem(record.payload.systemID, of: pin.endpoint)
-        }
     }
 
     /// Creates an empty book for a new account. Revocations stay.
@@ -70,8 +53,8 @@ struct PeerBook: Sendable {
             own: own,
             directoryName: directory.account,
             account: account,
-            revoked: graph.revoked,
-            inviter: inviter,
+            revoked: peers.revoked,
+            inviter: openInvitations.inviter,
             hasEnumerated: hasEnumerated || isOther,
             hasNewAccount: isOther
         )
@@ -83,49 +66,46 @@ struct PeerBook: Sendable {
         return book
     }
 
+    // MARK: Queries
+
     /// The newest record of an endpoint.
-    func record(of endpoint: EndpointID) -> EndpointRecord? { records[endpoint]?.payload }
+    func record(of endpoint: EndpointID) -> EndpointRecord? { peers[endpoint]?.payload }
 
     /// The newest signed record of an endpoint.
-    func signedRecord(of endpoint: EndpointID) -> Signed<EndpointRecord>? { records[endpoint] }
+    func signedRecord(of endpoint: EndpointID) -> Signed<EndpointRecord>? { peers[endpoint] }
 
     /// The newest records of the pinned endpoints that are not revoked, including those that are not in the directory.
-    var pinnedRecords: [EndpointRecord] {
-        graph.pins.keys.filter { !graph.isRefused($0) }.sorted().compactMap { records[$0]?.payload }
-    }
+    var pinnedRecords: [EndpointRecord] { peers.pinned }
 
     /// The verification level of an endpoint; `nil` if it is new.
-    func knowledge(of endpoint: EndpointID) -> Voucher.VerificationLevel? { graph.known[endpoint] }
+    func knowledge(of endpoint: EndpointID) -> Voucher.VerificationLevel? { peers.knowledge(of: endpoint) }
 
     /// Whether an endpoint is known. The own endpoint is.
-    func isConfirmed(_ endpoint: EndpointID) -> Bool { graph.known[endpoint] != nil }
+    func isConfirmed(_ endpoint: EndpointID) -> Bool { peers.knowledge(of: endpoint) != nil }
 
     /// Whether an endpoint was revoked, by a known endpoint or by a statement of the relay.
-    func isRefused(_ endpoint: EndpointID) -> Bool { graph.isRefused(endpoint) }
+    func isRefused(_ endpoint: EndpointID) -> Bool { peers.isRefused(endpoint) }
 
     /// The number of revoked endpoints.
-    var refusedCount: Int { graph.revoked.count + graph.revokedByRelay.count }
+    var refusedCount: Int { peers.revoked.count + peers.revokedByRelay.count }
 
     /// The known endpoints without a voucher of this endpoint, or with a voucher of a lower level.
-    var unvouched: [Signed<EndpointRecord>] {
-        graph.known.keys.sorted().compactMap { endpoint in
-            guard endpoint != own, let knowledge = graph.known[endpoint], let record = records[endpoint] else { return nil }
-            return graph.voucher(by: own, for: endpoint).map { $0 < knowledge } ?? true ? record : nil
-        }
-    }
+    var unvouched: [Signed<EndpointRecord>] { peers.unvouched }
+
+    // MARK: Invitations
+
+    /// The secrets of this endpoint's unused invitations.
+    var invitations: [Secret<[UInt8]>] { openInvitations.secrets }
 
     /// Sets the stored secrets. An invitation that was used and is not deleted yet stays excluded.
-    mutating func setInvitations(_ stored: [Secret<[UInt8]>]) {
-        usedInvitations.formIntersection(stored)
-        invitations = stored.filter { !usedInvitations.contains($0) }
-    }
+    mutating func setInvitations(_ stored: [Secret<[UInt8]>]) { openInvitations.set(stored) }
 
     /// Records that this endpoint has joined again.
     /// - Parameters:
     ///   - endpoint: The endpoint that created the link.
     ///   - isInvited: Whether another endpoint created the link.
     mutating func setInviter(_ endpoint: EndpointID?, isInvited: Bool) {
-        inviter = endpoint == own || endpoint.map(graph.revoked.contains) ?? false ? nil : endpoint
+        openInvitations.inviter = endpoint == own || endpoint.map(peers.revoked.contains) ?? false ? nil : endpoint
         if isInvited { hasEnumerated = true }
     }
 
@@ -138,32 +118,32 @@ struct PeerBook: Sendable {
 
     mutating func added(_ message: RelayMessage.EndpointAdded) -> [Action] {
         let endpoint = message.endpoint
-        guard !graph.revoked.contains(endpoint) else { return [] }
-        let known = records[endpoint]
+        guard !peers.revoked.contains(endpoint) else { return [] }
+        let known = peers[endpoint]
         do throws(RecordError) {
-            let record = try add(message.introduction, of: endpoint)
-            let registrations = try records.set(appRegistrations: message.registrations.map(\.bytes), of: endpoint)
+            let record = try peers.add(message.introduction, of: endpoint)
+            let registrations = try peers.set(message.registrations, of: endpoint)
             // By listing the endpoint, the relay withdraws its own statement of a revocation.
-            graph.restore(endpoint)
+            peers.restore(endpoint)
             unproven.remove(endpoint)
             var actions = taken(record, before: known)
             let admission = directory.add(
                 DeviceDirectory.Endpoint(
                     record: record.payload,
-                    registrations: registrations.map(\.payload),
+                    registrations: registrations,
                     presence: message.presence,
-                    trust: trust(in: endpoint),
-                    knowledge: graph.known[endpoint] ?? .firstSeen,
+                    trust: peers.trust(in: endpoint),
+                    knowledge: peers.knowledge(of: endpoint) ?? .firstSeen,
                     joining: message.joining,
-                    isInviterRevoked: message.joining?.invitedBy.map(graph.isRefused) ?? false,
+                    isInviterRevoked: message.joining?.invitedBy.map(peers.isRefused) ?? false,
                     isLocal: endpoint == own
                 )
             )
             switch admission {
             case .admitted: break
-            case .admittedInsteadOf(let other): forget(other)
+            case .admittedInsteadOf(let other): peers.forget(other)
             case .refused:
-                forget(endpoint)
+                peers.forget(endpoint)
                 actions = []
             }
             refreshTrust()
@@ -181,14 +161,14 @@ struct PeerBook: Sendable {
         var actions: [Action] = []
         do throws(RecordError) {
             if let introduction = message.introduction {
-                let known = records[endpoint]
-                let record = try add(introduction, of: endpoint)
+                let known = peers[endpoint]
+                let record = try peers.add(introduction, of: endpoint)
                 actions = taken(record, before: known)
                 directory.update(endpoint) { $0.record = record.payload }
             }
             if let registrations = message.registrations {
-                let signed = try records.set(appRegistrations: registrations.map(\.bytes), of: endpoint)
-                directory.update(endpoint) { $0.registrations = signed.map(\.payload) }
+                let checked = try peers.set(registrations, of: endpoint)
+                directory.update(endpoint) { $0.registrations = checked }
             }
         } catch {
             refuse(endpoint, error)
@@ -200,10 +180,10 @@ struct PeerBook: Sendable {
 
     mutating func removed(_ message: RelayMessage.EndpointRemoved) -> [Action] {
         let endpoint = message.endpoint
-        guard endpoint != own, !graph.revoked.contains(endpoint) else { return [] }
+        guard endpoint != own, !peers.revoked.contains(endpoint) else { return [] }
         guard message.isRevoked else {
             directory.remove(endpoint)
-            leave(endpoint)
+            peers.leave(endpoint)
             refreshTrust()
             return []
         }
@@ -212,13 +192,13 @@ struct PeerBook: Sendable {
             if let actions = revoke(by: statement) { return actions }
             unproven.keep(statement)
         }
-        return revokeByRelay(endpoint, mayBeProven: statement.map { records[$0.payload.revoker] == nil } ?? false)
+        return revokeByRelay(endpoint, mayBeProven: statement.map { peers[$0.payload.revoker] == nil } ?? false)
     }
 
     /// Completes the enumeration. After the first one, all listed endpoints are pinned as `firstSeen`, unless this endpoint joined by
     /// another endpoint's link.
     mutating func enumerated() -> [Action] {
-        for gone in directory.completeEnumeration() { leave(gone) }
+        for gone in directory.completeEnumeration() { peers.leave(gone) }
         if hasNewAccount {
             hasNewAccount = false
             directory.report(.accountChanged)
@@ -230,7 +210,7 @@ struct PeerBook: Sendable {
             actions = directory.endpointIDs.filter { $0 != own }.flatMap { pin($0, .firstSeen) }
         }
         for statement in unproven.statements { actions += revoke(by: statement) ?? [] }
-        for (endpoint, name) in unproven.takeNames() where graph.revokedByRelay.contains(endpoint) {
+        for (endpoint, name) in unproven.takeNames() where peers.revokedByRelay.contains(endpoint) {
             directory.report(.revokedByRelay(endpoint, name: name))
         }
         refreshTrust()
@@ -250,9 +230,9 @@ struct PeerBook: Sendable {
     /// Checks the introduction of a peer that sent a command or opened a tunnel. The peer need not be in the directory.
     /// - Throws: `RecordError`, or `EndpointRevoked`.
     mutating func introduced(_ introduction: Introduction, as endpoint: EndpointID) throws -> Peer {
-        guard !graph.isRefused(endpoint) else { throw EndpointRevoked() }
-        let (known, isUnchanged) = (records[endpoint], isUnchanged(introduction, of: endpoint))
-        let record = try add(introduction, of: endpoint)
+        guard !peers.isRefused(endpoint) else { throw EndpointRevoked() }
+        let (known, isUnchanged) = (peers[endpoint], peers.isUnchanged(introduction, of: endpoint))
+        let record = try peers.add(introduction, of: endpoint)
         let actions = taken(record, before: known)
         let isKnown = isConfirmed(endpoint)
         if directory[endpoint] != nil {
@@ -262,44 +242,23 @@ struct PeerBook: Sendable {
         } else if !isKnown {
             // The relay must not fill the memory with invented endpoints. An unlisted endpoint that a known endpoint vouches for, or that
             // is on a known device, is kept: only the key of a known endpoint or device can add it.
-            forget(endpoint)
+            peers.forget(endpoint)
         }
         return Peer(record: record.payload, isNew: !isKnown, actions: actions)
-    }
-
-    /// Whether it equals the endpoint's last introduction. It usually does, because every command contains one.
-    private func isUnchanged(_ introduction: Introduction, of endpoint: EndpointID) -> Bool {
-        records[endpoint]?.encoded == introduction.record.bytes && vouchers.isSame(introduction.vouchers, for: endpoint)
-    }
-
-    /// Adds a record and the vouchers for its endpoint.
-    private mutating func add(_ introduction: Introduction, of endpoint: EndpointID) throws(RecordError) -> Signed<EndpointRecord> {
-        let isUnchanged = isUnchanged(introduction, of: endpoint)
-        let record = try records.add(endpointRecord: introduction.record.bytes, of: endpoint)
-        if isUnchanged { return record }
-        graph.setSystem(record.payload.systemID, of: endpoint)
-        let (given, others) = vouchers.take(introduction.vouchers, for: record, records)
-        graph.setVouchers(given, for: endpoint)
-        for (other, knowledge) in others { graph.addVoucher(by: endpoint, for: other, knowledge) }
-        return record
     }
 
     /// Stores a newer record of a pinned endpoint. Pins the inviter, or an endpoint with a valid invitation proof, and gives it a voucher.
     private mutating func taken(_ record: Signed<EndpointRecord>, before: Signed<EndpointRecord>?) -> [Action] {
         let endpoint = record.payload.endpointID
         guard endpoint != own else { return [] }
-        if endpoint == inviter {
-            inviter = nil
+        if endpoint == openInvitations.inviter {
+            openInvitations.inviter = nil
             return store(record, .verified) + [.vouch(record, invitation: nil), .forgetInviter]
         }
-        if let knowledge = graph.pins[endpoint] {
+        if let knowledge = peers.pin(of: endpoint) {
             return before?.encoded == record.encoded ? [] : [.pin(endpoint, record: record.encoded, knowledge)]
         }
-        guard let proof = record.payload.invitationProof,
-            let secret = invitations.first(where: { InvitationProof.isValid(proof, secret: $0.exposed, endpoint: endpoint) })
-        else { return [] }
-        invitations.removeAll { $0 == secret }
-        usedInvitations.insert(secret)
+        guard let secret = openInvitations.use(by: record.payload) else { return [] }
         return store(record, .verified) + [.vouch(record, invitation: secret)]
     }
 
@@ -312,50 +271,32 @@ struct PeerBook: Sendable {
 
     /// Confirms an endpoint for a person. `nil` if the endpoint is unknown or revoked.
     mutating func confirm(_ endpoint: EndpointID) -> [Action]? {
-        guard let record = records[endpoint], endpoint != own, !graph.isRefused(endpoint) else { return nil }
+        guard let record = peers[endpoint], endpoint != own, !peers.isRefused(endpoint) else { return nil }
         let actions = pin(endpoint, .verified) + [.vouch(record, invitation: nil)]
         refreshTrust()
         return actions
     }
 
     private mutating func pin(_ endpoint: EndpointID, _ knowledge: Voucher.VerificationLevel) -> [Action] {
-        guard let record = records[endpoint], graph.pin(endpoint, knowledge) else { return [] }
+        guard let record = peers[endpoint], peers.pin(endpoint, knowledge) else { return [] }
         return [.pin(endpoint, record: record.encoded, knowledge)]
     }
 
     /// As `pin`, but it always stores the record.
     private mutating func store(_ record: Signed<EndpointRecord>, _ knowledge: Voucher.VerificationLevel) -> [Action] {
         let endpoint = record.payload.endpointID
-        _ = graph.pin(endpoint, knowledge)
-        return [.pin(endpoint, record: record.encoded, graph.pins[endpoint] ?? knowledge)]
-    }
-
-    private func trust(in endpoint: EndpointID) -> DeviceDirectory.Trust {
-        guard graph.known[endpoint] != nil else { return .new }
-        return graph.pins[endpoint] == nil ? .approved : .pinned
+        _ = peers.pin(endpoint, knowledge)
+        return [.pin(endpoint, record: record.encoded, peers.pin(of: endpoint) ?? knowledge)]
     }
 
     private mutating func refreshTrust() {
         for id in directory.endpointIDs {
             guard let endpoint = directory[id] else { continue }
-            let (trust, knowledge) = (trust(in: id), graph.known[id] ?? .firstSeen)
-            let isInviterRevoked = endpoint.joining?.invitedBy.map(graph.isRefused) ?? false
+            let (trust, knowledge) = (peers.trust(in: id), peers.knowledge(of: id) ?? .firstSeen)
+            let isInviterRevoked = endpoint.joining?.invitedBy.map(peers.isRefused) ?? false
             if endpoint.trust == trust, endpoint.knowledge == knowledge, endpoint.isInviterRevoked == isInviterRevoked { continue }
             directory.update(id) { ($0.trust, $0.knowledge, $0.isInviterRevoked) = (trust, knowledge, isInviterRevoked) }
         }
-    }
-
-    /// Removes an endpoint that is no longer listed. The record of a pinned endpoint stays, so that its version cannot decrease and its
-    /// signatures can be verified.
-    private mutating func leave(_ endpoint: EndpointID) {
-        if graph.pins[endpoint] == nil { forget(endpoint) } else { records.removeRegistrations(of: endpoint) }
-    }
-
-    private mutating func forget(_ endpoint: EndpointID) {
-        vouchers.forget(endpoint)
-        guard graph.pins[endpoint] == nil else { return graph.setVouchers([:], for: endpoint) }
-        graph.forget(endpoint)
-        records.forget(endpoint)
     }
 
     // MARK: Revocation
@@ -364,13 +305,13 @@ struct PeerBook: Sendable {
     mutating func revoke(_ revocation: Signed<Revocation>) -> [Action] {
         let endpoint = revocation.payload.endpoint
         // Revocations that are made here have twice the limit, so that those of other endpoints cannot fill it.
-        guard endpoint != own, graph.revoked.count < 2 * Self.maximumRevocations || graph.revoked.contains(endpoint) else { return [] }
+        guard endpoint != own, peers.revoked.count < 2 * Self.maximumRevocations || peers.revoked.contains(endpoint) else { return [] }
         return refusePermanently(revocation, isUnsent: true)
     }
 
     /// Applies revocations that another process of this endpoint has stored.
     mutating func revoked(elsewhere endpoints: Set<EndpointID>) -> [Action] {
-        let new = endpoints.subtracting(graph.revoked).subtracting([own]).sorted()
+        let new = endpoints.subtracting(peers.revoked).subtracting([own]).sorted()
         return new.flatMap { endpoint in
             remove(endpoint)
             return [.shutOut(endpoint), .forgetSender(endpoint)] as [Action]
@@ -379,40 +320,32 @@ struct PeerBook: Sendable {
 
     /// Applies a signed revocation from the relay. `nil` if its signer may not revoke the endpoint, or is not known yet.
     private mutating func revoke(by statement: Unverified<Revocation>) -> [Action]? {
-        let (endpoint, signer) = (statement.payload.endpoint, statement.payload.revoker)
-        guard graph.mayRevoke(endpoint, signer: signer), graph.revoked.count < Self.maximumRevocations,
-            let key = records[signer]?.payload.identityKey,
-            let revocation = try? Signed<Revocation>(verifying: statement.encoded, by: signer, key: key, account: records.account)
-        else { return nil }
-        return refusePermanently(revocation, isUnsent: false)
+        peers.verify(statement).map { refusePermanently($0, isUnsent: false) }
     }
 
     private mutating func refusePermanently(_ revocation: Signed<Revocation>, isUnsent: Bool) -> [Action] {
         let endpoint = revocation.payload.endpoint
-        let forgetsInviter = inviter == endpoint
+        let forgetsInviter = openInvitations.inviter == endpoint
         remove(endpoint)
         return [.shutOut(endpoint), .forgetSender(endpoint), .storeRevocation(revocation, isUnsent: isUnsent)]
             + (forgetsInviter ? [.forgetInviter] : [])
     }
 
     private mutating func remove(_ endpoint: EndpointID) {
-        if inviter == endpoint { inviter = nil }
+        if openInvitations.inviter == endpoint { openInvitations.inviter = nil }
         unproven.remove(endpoint)
-        graph.revoke(endpoint)
         directory.remove(endpoint)
-        forget(endpoint)
+        peers.revoke(endpoint)
         refreshTrust()
     }
 
     /// Applies a revocation that only the relay states. It applies until the relay lists the endpoint again. So the pin and the lanes stay,
     /// which distinguish old commands from new ones.
     private mutating func revokeByRelay(_ endpoint: EndpointID, mayBeProven: Bool) -> [Action] {
-        let name = graph.known[endpoint] == nil ? nil : records[endpoint]?.payload.name
-        let isAgain = graph.revokedByRelay.contains(endpoint)
-        // Above the maximum the endpoint's id is not stored as revoked, but the endpoint is not listed either.
-        if graph.revokedByRelay.count < Self.maximumRevocations { graph.revokeByRelay(endpoint) }
+        let name = peers.knowledge(of: endpoint) == nil ? nil : peers[endpoint]?.payload.name
+        let isAgain = peers.revokedByRelay.contains(endpoint)
         directory.remove(endpoint)
-        leave(endpoint)
+        peers.revokeByRelay(endpoint)
         refreshTrust()
         if let name {
             if mayBeProven { unproven.keep(name, of: endpoint) } else { directory.report(.revokedByRelay(endpoint, name: name)) }

@@ -234,24 +234,7 @@ final class ControlLink: ControlSending {
     private func makeHello(_ attempt: Int, _ challenge: RelayMessage.Challenge, _ token: Secret<String>) {
         clock.set(challenge.time)
         do {
-            let record = try identity.currentRecord()
-            let statement = HelloStatement(
-                relay: challenge.relay,
-                origin: dialled.origin,
-                nonce: challenge.nonce.bytes,
-                token: token.exposed,
-                record: record.encoded
-            )
-            let hello = EndpointMessage.Hello(
-                version: 1,
-                token: token,
-                record: Blob(record.encoded),
-                origin: dialled.origin,
-                signature: Blob(try statement.sign(with: endpoint.identityKey)),
-                role: machine.role,
-                instance: Blob(instance),
-                features: []
-            )
+            let hello = try identity.hello(to: challenge, token, at: dialled.origin, machine.role, instance: instance)
             perform(machine.helloReady(attempt: attempt, hello, now: loop.now, random: &random))
         } catch {
             storage.fail(error)

@@ -11,19 +11,6 @@ import RelayStorage
 /// passes it to its app, and sends the result. `CommandHandlers` runs the handlers. If a write fails, it and all later actions wait until
 /// the storage works again, so a full disk does not lose a handler's result.
 final class Inbox {
-    private typealias Result = JournalTransaction.Result
-
-    /// A received command that the machine keeps.
-    private struct Arrived {
-        let sealed: SealedCommand
-        /// `nil` if the command will not be handled.
-        let body: CommandBody?
-        /// The sender's record, as it arrived with the command.
-        let record: [UInt8]
-
-        var content: JournalTransaction.ReceivedContent { .init(blob: sealed.encoded, record: record) }
-    }
-
     private let endpoint: EndpointContext
     private let link: any ControlSending
     private let clock: RelayClock
@@ -32,20 +19,13 @@ final class Inbox {
     private let peers: Peers
     private let app: (String) -> RemoteSystemAppRegistration?
     private let handlers: CommandHandlers
+    private let contents: InboxContents
 
     private var machine: InboxMachine
     private var isWorking = false
     private var isFlushScheduled = false
     private var hasStarted = false
     private var held = HeldCommands()
-    /// Received commands, until they are stored or passed to their handlers.
-    private var arriving: [CommandKey: Arrived] = [:]
-    /// Stored commands that are not passed to their handlers yet.
-    private var arrived = ReadThroughCache<CommandKey, Arrived>()
-    /// Results that are signed and not stored yet.
-    private var results: [CommandKey: Result] = [:]
-    /// Results that are stored and not sent yet.
-    private var storedResults = ReadThroughCache<CommandKey, Result>()
 
     /// - Parameters:
     ///   - stored: The stored commands from the journal.
@@ -69,10 +49,10 @@ final class Inbox {
         self.peers = peers
         self.app = app
         self.handlers = CommandHandlers(endpoint.loop)
+        self.contents = InboxContents(endpoint, clock: clock, identity: identity)
         handlers.onEvent = { [weak self] key, event in self?.take(event, of: key) }
     }
 
-    private var journal: Journal { endpoint.journal }
     private var loop: EndpointLoop { endpoint.loop }
     private var logger: Logger { endpoint.logger }
 
@@ -100,7 +80,7 @@ final class Inbox {
     nonisolated(nonsending) func end() async {
         let commit = machine.takeUnwritten()
         guard !commit.isEmpty else { return }
-        try? await store(commit)
+        try? await contents.store(commit)
     }
 
     // MARK: Messages of the relay
@@ -123,7 +103,7 @@ final class Inbox {
         let (check, body) = isKnown ? (.valid, nil) : check(command, message.sender)
         machine.offered(descriptor, check: check, clock.target)
         if !isKnown, machine.knows(descriptor), let record = message.sender?.record {
-            arriving[descriptor.key] = Arrived(sealed: command, body: body, record: record.bytes)
+            contents.keep(.init(sealed: command, body: body, record: record.bytes), for: descriptor.key)
         }
         work()
     }
@@ -213,20 +193,18 @@ final class Inbox {
     private nonisolated(nonsending) func perform(_ action: InboxMachine.Action) async throws {
         switch action {
         case .commit(let commit):
-            try await store(commit)
+            try await contents.store(commit)
             machine.committed()
         case .sendReceived(let key): link.say(.commandReceived(.init(sender: key.sender, id: key.id)))
         case .sendResult(let key, let unwritten):
             if let unwritten {
-                send(try signed(unwritten), for: key)
-            } else {
-                var result = storedResults.take(key)
-                if result == nil { result = try await journal.write { try $0.result(key) } }
-                if let result { send(result, for: key) }
+                send(try contents.signed(unwritten), for: key)
+            } else if let result = try await contents.storedResult(key) {
+                send(result, for: key)
             }
         case .sendUnstoredResult(let command, let outcome):
             let receipt = try Signed(CommandReceipt(for: command, outcome: outcome, time: clock.time), key: endpoint.identityKey)
-            send(Result(receipt: receipt.encoded, reply: nil), for: command.key)
+            send(.init(receipt: receipt.encoded, reply: nil), for: command.key)
         case .handle(let command): try await handle(command)
         case .extendTime(let key): handlers.extendTime(key)
         case .tellCancelled(let key): handlers.cancel(key)
@@ -237,62 +215,14 @@ final class Inbox {
         }
     }
 
-    private nonisolated(nonsending) func store(_ commit: InboxMachine.Commit) async throws {
-        let writes = try commit.writes.map { write in
-            let isNew = write.row.state == .received
-            return (write: write, content: isNew ? arriving[write.key]?.content : nil, result: try result(of: write))
-        }
-        try await journal.write { transaction in
-            for key in commit.removals { try transaction.remove(key) }
-            for lane in commit.lanes { try transaction.removeLane(lane) }
-            for (write, content, result) in writes {
-                try transaction.persist(write.row, highest: write.highest, content: content, result: result)
-            }
-        }
-        for key in commit.removals { results[key] = nil }
-        for (write, _, result) in writes { stored(write, result) }
-    }
-
-    /// Moves a command's data to the cache for the step that follows the write.
-    private func stored(_ write: InboxMachine.Write, _ result: Result?) {
-        let key = write.key
-        switch write.row.state {
-        case .received:
-            guard let command = arriving.removeValue(forKey: key) else { return }
-            arrived.keep(command, for: key, bytes: command.sealed.encoded.count)
-        case .handling: break
-        case .answered:
-            arriving[key] = nil
-            _ = arrived.take(key)
-            results[key] = nil
-            if let result { storedResults.keep(result, for: key, bytes: result.receipt.count + (result.reply?.count ?? 0)) }
-        }
-    }
-
-    // MARK: Results
-
-    private func result(of write: InboxMachine.Write) throws -> Result? {
-        if case .answered = write.row.state { try signed(write) } else { nil }
-    }
-
-    /// Signs a result once, so that the sent receipt equals the stored one.
-    private func signed(_ write: InboxMachine.Write) throws -> Result {
-        if let result = results[write.key] { return result }
-        guard case .answered(let outcome) = write.row.state else { throw CommandFailure.shutDown }
-        let receipt = CommandReceipt(for: write.row.command, outcome: outcome, reply: write.reply, time: clock.time)
-        let result = Result(receipt: try Signed(receipt, key: endpoint.identityKey).encoded, reply: write.reply)
-        results[write.key] = result
-        return result
-    }
-
-    private func send(_ result: Result, for key: CommandKey) {
+    private func send(_ result: InboxContents.Result, for key: CommandKey) {
         link.request {
             let reply = result.reply.map { Blob<BlobKinds.Reply>($0) }
             return .commandResult(.init(ref: $0, sender: key.sender, id: key.id, receipt: Blob(result.receipt), reply: reply))
         } answer: { [self] answer in
             switch answer {
             case .settled, .ok:
-                _ = storedResults.take(key)
+                contents.settled(key)
                 input { $0.settled(key) }
             // The relay does not know the command yet, or cannot store its end now. The result is sent again on the next connection.
             case .failure(let failure): logger.info("a result was not settled", metadata: ["code": "\(failure.code)"])
@@ -305,9 +235,7 @@ final class Inbox {
 
     private nonisolated(nonsending) func handle(_ command: CommandDescriptor) async throws {
         let key = command.key
-        var found = arriving[key] ?? arrived.take(key)
-        if found == nil { found = try await read(key) }
-        arriving[key] = nil
+        let found = try await contents.take(key)
         if peers.isRefused(key.sender) { return end(key, .declined) }
         guard let found, let body = found.body, let sender = peers.record(found.record, of: key.sender)
         else { return end(key, .failed(reason: "the command cannot be opened any more")) }
@@ -324,15 +252,6 @@ final class Inbox {
         // Uses the newest known key, because the sender may have replaced the key in the command's record.
         let senderKey = (peers.record(of: key.sender) ?? sender).agreementKey
         handlers.start(key, body, app, caller, sealed, senderKey)
-    }
-
-    /// Reads a stored command. `nil` if it does not exist. Its body is `nil` if it can no longer be opened.
-    private nonisolated(nonsending) func read(_ key: CommandKey) async throws -> Arrived? {
-        guard let content = try await journal.write({ try $0.receivedContent(key) }),
-            let sealed = try? SealedCommand(decoding: content.blob)
-        else { return nil }
-        let keys = try identity.agreementKeys(for: sealed.header.keyID)
-        return Arrived(sealed: sealed, body: try? sealed.open(with: keys), record: content.record)
     }
 
     private func take(_ event: CommandHandlers.Event, of key: CommandKey) {

@@ -4,35 +4,14 @@
 import Logging
 import RelayProtocol
 
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
-
 /// The commands that this endpoint sends.
 ///
 /// The path of a command: `submit` seals and stores it. `work` then performs the machine's actions one after the other: it sends the
 /// command, stores its progress, reports it to the app, and acknowledges its end. The relay's `command.status` messages arrive through
-/// `told`, its answers to requests through the request's closure; both are inputs of the machine. If a write fails, its changes are lost as
+/// `receive`, its answers to requests through the request's closure; both are inputs of the machine. If a write fails, its changes are lost as
 /// in a crash, and the relay repeats them on the next connection.
 final class Outbox {
     typealias State = CurrentValue<SentCommand.State>
-
-    /// Work of this class, done when the machine has finished all earlier actions.
-    private enum Marked {
-        /// The relay has reported the status of a command.
-        case status(RelayMessage.CommandStatus)
-        /// A caller waits until all earlier changes are stored.
-        case stored(CheckedContinuation<Result<Void, any Error>, Never>)
-        /// A caller requests all stored commands. In this queue no command can end between reading its state and observing it.
-        case list(CheckedContinuation<Result<[(SentCommand, State)], any Error>, Never>)
-    }
-
-    private struct Resigned {
-        let digest: Digest256
-        let content: JournalTransaction.SentContent
-    }
 
     private let endpoint: EndpointContext
     private let link: any ControlSending
@@ -40,20 +19,15 @@ final class Outbox {
     private let storage: StorageGuard
     private let identity: OwnIdentity
     private let peers: Peers
+    private let contents: OutboxContents
 
     private var machine = OutboxMachine()
     private var isWorking = false
     private var isFlushScheduled = false
-    private var marked: [Int: Marked] = [:]
-    private var lastMark = 0
+    private var marks = OutboxMarks()
     /// The states that apps observe.
     private var states: [CommandID: State] = [:]
-    private var ids = CommandIDGenerator()
-    /// The blobs of commands that are not sent yet.
-    private var blobs = ReadThroughCache<CommandID, [UInt8]>()
     private var retryAfter: [CommandID: Int64] = [:]
-    /// Commands that were signed again and are not stored yet.
-    private var resigned: [CommandID: Resigned] = [:]
 
     init(
         _ endpoint: EndpointContext,
@@ -69,6 +43,7 @@ final class Outbox {
         self.storage = storage
         self.identity = identity
         self.peers = peers
+        self.contents = OutboxContents(endpoint, clock: clock)
     }
 
     private var journal: Journal { endpoint.journal }
@@ -86,47 +61,17 @@ final class Outbox {
         guard let account = identity.account, let record = peers.signedRecord(of: target.endpoint) else {
             throw .target(.remoteSystemUnavailable)
         }
-        var random = SystemRandomNumberGenerator()
-        let created = clock.time
-        let id = ids.next(now: UInt64(clamping: max(0, created)), using: &random)
-        let header = CommandHeader(
-            id: id,
-            account: account,
-            relay: endpoint.relay,
-            sender: endpoint.id,
-            target: target.endpoint,
-            senderApp: senderApp,
-            targetApp: target.appID,
-            keyID: record.payload.agreementKey.keyID,
-            kind: body.kind,
-            number: 1,
-            created: created,
-            expires: created + min(max(life.milliseconds, 1), CommandPeriod.maximumLife)
-        )
-        let (key, isConnected) = (endpoint.identityKey, machine.isConnected)
+        let header = contents.header(body, to: target, record, account: account, life: life, senderApp: senderApp)
+        let id = header.id
         let state = State(.prepared)
         states[id] = state
-        let stored: (row: SentCommand, blob: [UInt8], others: [CommandID])
+        let stored: (row: SentCommand, others: [CommandID])
         do {
-            stored = try await journal.write { transaction in
-                var header = header
-                let others = try transaction.unansweredCommands(to: target.endpoint, appID: target.appID)
-                header.number = try transaction.nextNumber(to: target.endpoint, appID: target.appID)
-                let command = try SealedCommand(body, header: header, target: record.payload.agreementKey, key: key)
-                let (row, _) = SentCommand.prepare(command.descriptor, isConnected: isConnected)
-                let content = JournalTransaction.SentContent(
-                    blob: command.encoded,
-                    body: try body.encodedBytes(),
-                    target: record.encoded
-                )
-                try transaction.insert(row, content)
-                return (row, command.encoded, others)
-            }
+            stored = try await contents.insert(body, header, for: record, isConnected: machine.isConnected)
         } catch {
             states[id] = nil
             throw CommandFailure(storing: error)
         }
-        blobs.keep(stored.blob, for: id, bytes: stored.blob.count)
         do {
             machine.add(stored.row, behind: try await rows(of: stored.others))
             work()
@@ -166,8 +111,7 @@ final class Outbox {
 
     /// The target's reply to a command that succeeded.
     nonisolated(nonsending) func reply(to id: CommandID, _ final: CommandFinal) async throws -> ValueSet? {
-        guard let reply = final.reply, let content = try await journal.write({ try $0.sentContent(id) }) else { return nil }
-        return try SealedReply(decoding: reply).open(SealedCommand(decoding: content.blob), with: endpoint.storage.agreementKeys())
+        try await contents.reply(to: id, final)
     }
 
     // MARK: Messages of the relay
@@ -181,11 +125,9 @@ final class Outbox {
 
     func receive(_ status: RelayMessage.CommandStatus) { mark(.status(status)) }
 
-    private func mark(_ what: Marked) {
-        lastMark += 1
-        marked[lastMark] = what
-        machine.mark(lastMark)
-        work()
+    private func mark(_ work: OutboxMarks.Work) {
+        machine.mark(marks.add(work))
+        self.work()
     }
 
     // MARK: Work
@@ -195,7 +137,7 @@ final class Outbox {
         isWorking = true
         guard loop.spawn(self, { await $0.run() }) == nil else { return }
         isWorking = false
-        drop(CommandFailure.shutDown)
+        marks.fail(CommandFailure.shutDown)
     }
 
     private nonisolated(nonsending) func run() async {
@@ -204,26 +146,14 @@ final class Outbox {
                 try await perform(action)
             } catch {
                 machine.failed()
-                resigned = [:]
-                drop(error)
+                contents.storeFailed()
+                marks.fail(error)
                 storage.fail(error)
                 break
             }
         }
         isWorking = false
         scheduleFlush()
-    }
-
-    private func drop(_ error: any Error) {
-        let dropped = marked
-        marked = [:]
-        for what in dropped.values {
-            switch what {
-            case .status: break
-            case .stored(let continuation): continuation.resume(returning: .failure(error))
-            case .list(let continuation): continuation.resume(returning: .failure(error))
-            }
-        }
     }
 
     /// Stores deferred writes after their delay.
@@ -243,7 +173,7 @@ final class Outbox {
 
     private nonisolated(nonsending) func perform(_ action: OutboxMachine.Action) async throws {
         switch action {
-        case .commit(let rows): machine.committed(superseded: try await store(rows))
+        case .commit(let rows): machine.committed(superseded: try await contents.store(rows))
         case .load(let rows): try await load(rows)
         case .send(let id, let again): try await send(id, again: again)
         case .cancel(let id): link.request({ .commandCancel(.init(ref: $0, id: id)) }, answer: { _ in })
@@ -257,7 +187,7 @@ final class Outbox {
         case .report(let row): report(row)
         case .reject: endpoint.logger.warning("the relay sent an outcome without a valid proof; it is ignored")
         case .reached(let mark):
-            switch marked.removeValue(forKey: mark) {
+            switch marks.take(mark) {
             case .status(let status): try await take(status)
             case .stored(let continuation): continuation.resume(returning: .success(()))
             case .list(let continuation):
@@ -272,33 +202,14 @@ final class Outbox {
         }
     }
 
-    /// - Returns: The commands that another process has ended.
-    private nonisolated(nonsending) func store(_ rows: [SentCommand]) async throws -> [SentCommand] {
-        let writes = rows.map { row in
-            let content = resigned[row.command.id].flatMap { $0.digest == row.command.digest ? $0.content : nil }
-            if content != nil { resigned[row.command.id] = nil }
-            return (row: row, content: content)
-        }
-        return try await journal.write { transaction in
-            try writes.compactMap { try transaction.update($0.row, $0.content) ? nil : try transaction.sent($0.row.command.id) }
-        }
-    }
-
     private nonisolated(nonsending) func load(_ rows: [SentCommand]) async throws {
-        let (watched, connection) = (Array(states.keys), machine.connectionNumber)
-        let (open, known) = try await journal.write { transaction in
-            for row in rows { try transaction.update(row) }
-            return (try transaction.openCommands(), try watched.compactMap { try transaction.sent($0) })
-        }
-        // Another process may have signed commands again.
-        blobs = ReadThroughCache()
+        let connection = machine.connectionNumber
+        let (open, known) = try await contents.load(storing: rows, watched: Array(states.keys))
         machine.loaded(open, ended: known.filter(\.isEnded), for: connection)
     }
 
     private nonisolated(nonsending) func send(_ id: CommandID, again: Bool) async throws {
-        var blob = blobs.take(id)
-        if blob == nil { blob = try await journal.write { try $0.sentContent(id)?.blob } }
-        guard let blob else { return }
+        guard let blob = try await contents.blob(of: id) else { return }
         link.request {
             .commandSend(.init(ref: $0, command: Blob(blob), again: again))
         } answer: { [self] answer in
@@ -314,23 +225,10 @@ final class Outbox {
         }
     }
 
-    /// Signs the same command again with the relay's time, because the clocks of relay and device differ too much.
     private nonisolated(nonsending) func signAnew(_ id: CommandID) async throws {
-        guard let row = machine[id], let content = try await journal.write({ try $0.sentContent(id) }) else { return }
-        let old = try SealedCommand(decoding: content.blob)
-        let target = try Signed<EndpointRecord>(verifying: content.target)
-        var header = old.header
-        let life = header.expires - header.created
-        header.created = clock.time
-        header.expires = header.created + life
-        let body = try CommandBody(decoding: content.body, kind: header.kind, limits: Limits())
-        let command = try SealedCommand(body, header: header, target: target.payload.agreementKey, key: endpoint.identityKey)
-        guard machine[id]?.state == row.state else { return }
-        resigned[id] = Resigned(
-            digest: command.descriptor.digest,
-            content: .init(blob: command.encoded, body: content.body, target: content.target)
-        )
-        machine.signedAnew(command.descriptor)
+        guard let row = machine[id], let signed = try await contents.signAnew(id), machine[id]?.state == row.state else { return }
+        contents.keep(signed)
+        machine.signedAnew(signed.command)
     }
 
     private nonisolated(nonsending) func take(_ message: RelayMessage.CommandStatus) async throws {
@@ -357,8 +255,7 @@ final class Outbox {
     /// The record of a command's target. If the target is gone, it is the record that was stored with the command.
     private nonisolated(nonsending) func record(of target: EndpointID, to id: CommandID) async throws -> EndpointRecord? {
         if let record = peers.record(of: target) { return record }
-        guard let content = try await journal.write({ try $0.sentContent(id) }) else { return nil }
-        return try? Signed<EndpointRecord>(verifying: content.target).payload
+        return try await contents.targetRecord(of: id)
     }
 
     private nonisolated(nonsending) func list() async throws -> [(SentCommand, State)] {
@@ -375,7 +272,7 @@ final class Outbox {
         state.update { $0 = row.state }
         guard row.isEnded else { return }
         states[row.command.id] = nil
-        _ = blobs.take(row.command.id)
+        contents.ended(row.command.id)
         state.finish()
     }
 
@@ -383,7 +280,7 @@ final class Outbox {
 
     /// Called after all tasks have ended. Stores deferred writes; the relay repeats any that are lost.
     nonisolated(nonsending) func end() async {
-        drop(CommandFailure.shutDown)
+        marks.fail(CommandFailure.shutDown)
         for state in states.values { state.finish() }
         states = [:]
         let rows = machine.takeNoted()

@@ -75,6 +75,34 @@ final class OwnIdentity {
         return fresh
     }
 
+    /// Answers a relay's challenge: proves the token, the record and the identity key.
+    func hello(
+        to challenge: RelayMessage.Challenge,
+        _ token: Secret<String>,
+        at origin: String,
+        _ role: EndpointMessage.Hello.Role,
+        instance: [UInt8]
+    ) throws -> EndpointMessage.Hello {
+        let record = try currentRecord()
+        let statement = HelloStatement(
+            relay: challenge.relay,
+            origin: origin,
+            nonce: challenge.nonce.bytes,
+            token: token.exposed,
+            record: record.encoded
+        )
+        return EndpointMessage.Hello(
+            version: 1,
+            token: token,
+            record: Blob(record.encoded),
+            origin: origin,
+            signature: Blob(try statement.sign(with: endpoint.identityKey)),
+            role: role,
+            instance: Blob(instance),
+            features: []
+        )
+    }
+
     /// The account in a record before the relay has stated the account.
     private static let unknownAccount = "unknown"
 

@@ -19,6 +19,7 @@ final class Peers {
     private let endpoint: EndpointContext
     private let link: any ControlSending
     private let clock: RelayClock
+    private let statements: PeerStatements
     private let directories: CurrentValue<[String: DeviceDirectory]>
     private var book: PeerBook
     var onEvent: (Event) -> Void = { _ in }
@@ -34,6 +35,7 @@ final class Peers {
         self.link = link
         self.clock = clock
         self.book = book
+        self.statements = PeerStatements(endpoint, link: link, clock: clock)
         self.directories = directories
         publish()
     }
@@ -147,27 +149,19 @@ final class Peers {
         let now = endpoint.loop.wallTime
         switch action {
         case .pin(let peer, let record, let knowledge):
-            store { try $0.store(.init(endpoint: peer, record: record, pinned: now, knowledge: knowledge)) }
-        case .storeEnumeration: store { try $0.setEnumerated() }
-        case .forgetInviter: store { try $0.forgetInviter() }
+            statements.store { try $0.store(.init(endpoint: peer, record: record, pinned: now, knowledge: knowledge)) }
+        case .storeEnumeration: statements.store { try $0.setEnumerated() }
+        case .forgetInviter: statements.store { try $0.forgetInviter() }
         case .storeRevocation(let revocation, let isUnsent):
             let peer = revocation.payload.endpoint
             let by = revocation.payload.revoker.label
             endpoint.logger.notice("an endpoint was revoked", metadata: ["peer": "\(peer.label)", "by": "\(by)"])
-            store { try $0.storeRevocation(of: peer, revocation.encoded, isUnsent: isUnsent) }
+            statements.store { try $0.storeRevocation(of: peer, revocation.encoded, isUnsent: isUnsent) }
         case .shutOut(let peer): onEvent(.shutOut(peer))
         case .forgetSender(let sender): onEvent(.gone(sender))
         case .vouch(let record, let invitation):
             vouch(for: record) {}
-            if let invitation { store { try $0.removeInvitation(invitation) } }
-        }
-    }
-
-    /// Stores without waiting. A failure is only logged, because the data is received or requested again.
-    private func store(_ body: @escaping @Sendable (JournalTransaction) throws -> Void) {
-        let logger = endpoint.logger
-        journal.write(body) { result in
-            if case .failure = result { logger.error("the data about a peer cannot be stored") }
+            if let invitation { statements.store { try $0.removeInvitation(invitation) } }
         }
     }
 
@@ -178,40 +172,21 @@ final class Peers {
         let stored = try? journal.read { (try $0.revoked(), try $0.unsentRevocations(), try $0.vouchers()) }
         guard let (revoked, unsent, vouchers) = stored else { return }
         change { $0.revoked(elsewhere: revoked) }
-        for (peer, revocation) in unsent { tell(revocation, of: peer) { _ in } }
+        for (peer, revocation) in unsent { statements.revoke(peer, with: revocation) { _ in } }
         for peer in vouchers {
             if let record = book.signedRecord(of: peer), book.isConfirmed(peer) {
                 vouch(for: record) {}
             } else {
-                store { try $0.removeVoucher(for: peer) }
+                statements.store { try $0.removeVoucher(for: peer) }
             }
         }
     }
 
-    /// Sends a voucher: a signed statement that an endpoint belongs to the account, with its verification level.
+    /// Sends a voucher for a known endpoint.
     private func vouch(for record: Signed<EndpointRecord>, completion: @escaping () -> Void) {
         let peer = record.payload.endpointID
         guard let knowledge = book.knowledge(of: peer) else { return completion() }
-        let voucher = Voucher(by: endpoint.id, for: record, knowledge: knowledge, time: clock.time)
-        guard let signed = try? Signed(voucher, key: endpoint.identityKey) else { return completion() }
-        store { try $0.addVoucher(for: peer) }
-        link.requestPatiently(endpoint.loop) {
-            .endpointApprove(.init(ref: $0, endpoint: peer, voucher: Blob(signed.encoded)))
-        } answer: { [self] answer in
-            if isAccepted(answer, "a voucher was not taken") { store { try $0.removeVoucher(for: peer) } }
-            completion()
-        }
-    }
-
-    /// Whether the request is finished. Without an answer, or if the relay is unavailable, it is sent again on the next connection.
-    private func isAccepted(_ answer: ControlAnswer, _ refusal: Logger.Message) -> Bool {
-        switch answer {
-        case .ok, .settled: return true
-        case .connectionLost: return false
-        case .failure(let failure):
-            endpoint.logger.warning(refusal, metadata: ["code": "\(failure.code)"])
-            return failure.code != .unavailable
-        }
+        statements.vouch(for: record, knowledge, completion: completion)
     }
 
     /// Confirms an endpoint for a person: for this device and, by a voucher, for the others.
@@ -250,16 +225,7 @@ final class Peers {
             }
         }
         return await withCheckedContinuation { continuation in
-            tell(revocation.encoded, of: peer) { continuation.resume(returning: $0) }
-        }
-    }
-
-    private func tell(_ revocation: [UInt8], of peer: EndpointID, completion: @escaping (ControlAnswer) -> Void) {
-        link.requestPatiently(endpoint.loop) {
-            .endpointRevoke(.init(ref: $0, endpoint: peer, revocation: Blob(revocation)))
-        } answer: { [self] answer in
-            if isAccepted(answer, "a revocation was not taken") { store { try $0.setRevocationSent(peer) } }
-            completion(answer)
+            statements.revoke(peer, with: revocation.encoded) { continuation.resume(returning: $0) }
         }
     }
 

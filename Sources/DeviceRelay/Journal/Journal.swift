@@ -87,11 +87,7 @@ package final class Journal: Sendable {
     package func read<Value>(_ body: (JournalTransaction) throws -> Value) throws(JournalError) -> Value {
         do {
             return try database.inDatabase { database in
-                // GRDB's `read` would pass a null connection to SQLite, which crashes.
-                guard database.sqliteConnection != nil else { throw JournalError.closed(path) }
-                try database.beginTransaction(.deferred)
-                defer { try? database.rollback() }
-                return try database.readOnly { try body(JournalTransaction(database: database, journal: self)) }
+                try database.snapshot { try body(JournalTransaction(database: database, journal: self)) }
             }
         } catch {
             throw Self.error(error, path: path)

@@ -10,7 +10,7 @@ public import Foundation
 /// The connection state of an account, with the problem if it is not connected.
 public struct ConnectionState: Hashable, Sendable, CustomStringConvertible {
     /// The phase of the connection.
-    public enum Phase: Hashable, Sendable {
+    @nonexhaustive public enum Phase: Hashable, Sendable {
         /// Not connected, and no attempt is planned: before `start`, while suspended, or until the app resolves `problem`.
         case stopped
         /// Requests an access token, or connects to the relay.

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// An error of the SDK: a code for programs, and a message for people. Two errors are equal if their codes are.
+public import RelayProtocol
+
+/// An error of the SDK: a code for programs, and a message for people. Two errors are equal if their codes are, unless the type compares
+/// more.
 public protocol DeviceRelayError: Error, Hashable, CustomStringConvertible {
     /// The kinds of failure of one area. A later version may add some.
     associatedtype Code: Hashable, Sendable, CustomStringConvertible
@@ -25,4 +28,13 @@ extension DeviceRelayError {
 
     /// Consistent with `==`.
     public func hash(into hasher: inout Hasher) { hasher.combine(code) }
+}
+
+/// It compares also the messages, which name devices.
+extension RemoteSystemWatcherError: DeviceRelayError {}
+
+/// It compares all values.
+extension ValueSetError: DeviceRelayError {
+    /// What is wrong, and where.
+    public var message: String { "the message is not valid: \(description)" }
 }

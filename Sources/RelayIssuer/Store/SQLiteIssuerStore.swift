@@ -27,16 +27,9 @@ struct SQLiteIssuerStore: IssuerStore {
         }
     }
 
-    /// Fails once the database is closed, where GRDB's `read` would trap.
     func read<Result: Sendable>(_ body: @escaping @Sendable (any IssuerTransaction) throws -> Result) async throws(IssuerError) -> Result {
         do {
-            return try await database.writeWithoutTransaction { db in
-                try db.readOnly {
-                    try db.beginTransaction(.deferred)
-                    defer { try? db.rollback() }
-                    return try body(SQLiteIssuerTransaction(db: db))
-                }
-            }
+            return try await database.writeWithoutTransaction { db in try db.snapshot { try body(SQLiteIssuerTransaction(db: db)) } }
         } catch {
             throw SQLiteIssuerStore.issuerError(error)
         }

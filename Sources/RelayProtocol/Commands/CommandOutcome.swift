@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 /// How a command ended. Every accepted command has exactly one outcome.
-public enum CommandOutcome: Hashable, Sendable {
+@nonexhaustive public enum CommandOutcome: Hashable, Sendable {
     /// The handler accepted the command.
     case succeeded
     /// The handler, its user or a policy of the target declined it. The reason is the target's text and may be shown; it is empty if the
@@ -23,7 +23,7 @@ public enum CommandOutcome: Hashable, Sendable {
     public static let declined = CommandOutcome.declined(reason: "")
 
     /// Why it is unknown whether a command ran.
-    public enum Indeterminate: String, Hashable, Sendable, Codable {
+    @nonexhaustive public enum Indeterminate: String, Hashable, Sendable, Codable {
         /// The target stopped while it handled the command.
         case interrupted
         /// The handler did not answer in time.

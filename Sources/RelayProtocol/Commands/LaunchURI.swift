@@ -84,7 +84,7 @@ public struct LaunchURI: Hashable, Sendable, Codable {
 }
 
 /// Why a text is not a URI that can be launched. The error never contains the text.
-public enum LaunchURIError: Error, Hashable, Sendable, CustomStringConvertible {
+@nonexhaustive public enum LaunchURIError: Error, Hashable, Sendable, CustomStringConvertible {
     /// It is longer than allowed.
     case tooLong(LimitExceeded)
     /// It does not begin with a scheme and a colon.

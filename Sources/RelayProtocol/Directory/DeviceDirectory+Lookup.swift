@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 /// Why a user's text identifies no device.
-public enum RemoteSystemLookupError: Error, Hashable, Sendable {
+@nonexhaustive public enum RemoteSystemLookupError: Error, Hashable, Sendable {
     /// No device has that name or id.
     case notFound
     /// Several devices match, in the order of their ids. The directory never guesses between them.

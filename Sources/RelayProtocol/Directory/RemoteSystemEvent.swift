@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// An event of a watcher.
-public enum RemoteSystemEvent: Hashable, Sendable {
+/// An event of a watcher. A later version may add some.
+@nonexhaustive public enum RemoteSystemEvent: Hashable, Sendable {
     /// A device was added.
     case added(RemoteSystem)
     /// A device changed.

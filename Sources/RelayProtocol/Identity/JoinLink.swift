@@ -154,7 +154,7 @@ extension JoinLink: CustomStringConvertible, CustomDebugStringConvertible, Custo
 }
 
 /// Why a text is not a valid join link. It contains nothing from the text.
-public enum JoinLinkError: Error, Hashable, Sendable, CustomStringConvertible {
+@nonexhaustive public enum JoinLinkError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The link exceeds `JoinLink.maximumBytes`.
     case tooLong
     /// The link has no fragment.

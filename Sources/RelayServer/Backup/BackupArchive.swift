@@ -25,6 +25,8 @@ package enum BackupArchive {
     package static let names = ["relay.key", "relay.sqlite", "issuer.key", "issuer.sqlite"]
     private static let descriptionName = "backup.json"
     private static let maximumDescriptionBytes: Int64 = 64 << 10
+    /// The maximum number of bytes in memory at a time.
+    private static let pieceBytes: Int64 = 1 << 20
 
     /// The description at the start of an archive.
     package struct Description: Codable, Hashable, Sendable {
@@ -53,71 +55,61 @@ package enum BackupArchive {
         of directory: BackupDraft,
         to path: String,
         replacing: Bool
-    ) throws(BackupError) {
+    ) throws {
         let directory = directory.path
         var description = description
         for name in names { description.files[name] = try digest(of: directory + "/" + name) }
         let draft = directory + "/archive"
-        let file = try BackupFile(creating: draft)
+        let file = try StorageFile(creating: draft)
         let time = description.made / 1_000
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .prettyPrinted]
-        guard let text = try? encoder.encode(description) else { throw .notWritable(path, code: EINVAL) }
-        try file.add(header(descriptionName, Int64(text.count), for: path).encoded(time: time))
-        try file.add([UInt8](text))
-        try file.add([UInt8](repeating: 0, count: TarHeader.padding(of: Int64(text.count))))
+        let text = try encoder.encode(description)
+        try file.append(header(descriptionName, Int64(text.count), for: path).encoded(time: time))
+        try file.append([UInt8](text))
+        try file.append([UInt8](repeating: 0, count: TarHeader.padding(of: Int64(text.count))))
         for name in names { try add(directory + "/" + name, as: name, time: time, to: file) }
         // Two zero blocks end an archive.
-        try file.add([UInt8](repeating: 0, count: 2 * TarHeader.blockBytes))
-        try file.sync()
-        try publish(draft, as: path, replacing: replacing)
+        try file.append([UInt8](repeating: 0, count: 2 * TarHeader.blockBytes))
+        try file.flush()
+        guard try PrivateFile.publish(draft, as: path, replacing: replacing) else { throw BackupError.exists(path) }
     }
 
-    private static func header(_ name: String, _ size: Int64, for path: String) throws(BackupError) -> TarHeader {
-        guard let header = TarHeader(name: name, size: size) else { throw .notWritable(path, code: EFBIG) }
+    private static func header(_ name: String, _ size: Int64, for path: String) throws -> TarHeader {
+        guard let header = TarHeader(name: name, size: size) else { throw StorageError(system: EFBIG, path: path) }
         return header
     }
 
-    private static func add(_ source: String, as name: String, time: Int64, to file: borrowing BackupFile) throws(BackupError) {
-        guard let size = (try? FileManager.default.attributesOfItem(atPath: source))?[.size] as? Int else {
-            throw .notReadable(source, code: ENOENT)
-        }
-        try file.add(header(name, Int64(size), for: file.path).encoded(time: time))
-        let content = try BackupFile(reading: source)
+    private static func add(_ source: String, as name: String, time: Int64, to file: borrowing StorageFile) throws {
+        let content = try open(source)
+        let size = try content.facts().size
+        try file.append(header(name, size, for: file.path).encoded(time: time))
         var rest = size
         while rest > 0 {
-            let piece = try content.next(min(rest, BackupFile.pieceBytes))
-            guard !piece.isEmpty else { throw .notReadable(source, code: EIO) }
-            try file.add(piece)
-            rest -= piece.count
+            let piece = try content.next(Int(min(rest, pieceBytes)))
+            guard !piece.isEmpty else { throw StorageError(.notReadable, path: source) }
+            try file.append(piece)
+            rest -= Int64(piece.count)
         }
-        try file.add([UInt8](repeating: 0, count: TarHeader.padding(of: Int64(size))))
+        try file.append([UInt8](repeating: 0, count: TarHeader.padding(of: size)))
     }
-
-    /// Renames the temporary file to its final name.
-    private static func publish(_ draft: String, as path: String, replacing: Bool) throws(BackupError) {
-        if replacing {
-            guard rename(draft, path) == 0 else { throw .notWritable(path, code: errno) }
-        } else {
-            // A hard link never replaces a file.
-            guard link(draft, path) == 0 else { throw errno == EEXIST ? .exists(path) : .notWritable(path, code: errno) }
-        }
-        try BackupFile.syncDirectory(PrivateDirectory.parent(of: path))
-    }
-
-    /// Flushes a directory to disk, so that its file names survive a loss of power.
-    package static func sync(_ directory: String) throws(BackupError) { try BackupFile.syncDirectory(directory) }
 
     /// Copies a small file.
-    package static func copy(_ source: String, to destination: String) throws(BackupError) {
-        try BackupFile(creating: destination).add(try BackupFile(reading: source).next(BackupFile.pieceBytes))
+    package static func copy(_ source: String, to destination: String) throws {
+        try StorageFile(creating: destination).append(try open(source).next(Int(pieceBytes)))
     }
 
-    private static func digest(of path: String) throws(BackupError) -> String {
-        let file = try BackupFile(reading: path)
+    /// Opens a file for reading. The operator has chosen the path, or that of the directory.
+    private static func open(_ path: String) throws -> StorageFile {
+        guard let file = try StorageFile(reading: path, isChosen: true) else { throw StorageError(.notReadable, path: path) }
+        return file
+    }
+
+    private static func digest(of path: String) throws -> String {
+        let file = try open(path)
         var hash = SHA256()
         while true {
-            let piece = try file.next(BackupFile.pieceBytes)
+            let piece = try file.next(Int(pieceBytes))
             if piece.isEmpty { return hexadecimal(hash.finalize()) }
             hash.update(data: piece)
         }
@@ -131,58 +123,60 @@ package enum BackupArchive {
 
     /// Unpacks an archive into an empty directory. The archive is not trusted: only the known names are accepted, each once
     /// and in order, and each file must match the digest of the description.
-    package static func unpack(_ path: String, into directory: String) throws(BackupError) -> Description {
-        let archive = try BackupFile(reading: path)
+    package static func unpack(_ path: String, into directory: String) throws -> Description {
+        let archive = try open(path)
         let header = try nextHeader(of: archive)
         guard header.name == descriptionName, header.size <= maximumDescriptionBytes else {
-            throw .damaged(path, "it does not begin with \(descriptionName)")
+            throw BackupError.damaged(path, "it does not begin with \(descriptionName)")
         }
         let text = try exactly(Int(header.size), of: archive)
         _ = try exactly(TarHeader.padding(of: header.size), of: archive)
         guard let description = try? JSONDecoder().decode(Description.self, from: Data(text)) else {
-            throw .damaged(path, "\(descriptionName) cannot be read")
+            throw BackupError.damaged(path, "\(descriptionName) cannot be read")
         }
-        guard description.format == 1 else { throw .damaged(path, "it was made by a newer version") }
+        guard description.format == 1 else { throw BackupError.damaged(path, "it was made by a newer version") }
         for name in names {
             let header = try nextHeader(of: archive)
-            guard header.name == name else { throw .damaged(path, "\(name) is missing") }
+            guard header.name == name else { throw BackupError.damaged(path, "\(name) is missing") }
             guard try unpack(header.size, of: archive, to: directory + "/" + name) == description.files[name] else {
-                throw .damaged(path, "\(name) has changed since it was made")
+                throw BackupError.damaged(path, "\(name) has changed since it was made")
             }
         }
-        guard try exactly(2 * TarHeader.blockBytes, of: archive).allSatisfy({ $0 == 0 }) else { throw .damaged(path, "its end is missing") }
+        guard try exactly(2 * TarHeader.blockBytes, of: archive).allSatisfy({ $0 == 0 }) else {
+            throw BackupError.damaged(path, "its end is missing")
+        }
         return description
     }
 
     /// - Returns: The digest of the written bytes.
-    private static func unpack(_ size: Int64, of archive: borrowing BackupFile, to path: String) throws(BackupError) -> String {
-        let file = try BackupFile(creating: path)
+    private static func unpack(_ size: Int64, of archive: borrowing StorageFile, to path: String) throws -> String {
+        let file = try StorageFile(creating: path)
         var hash = SHA256()
         var rest = size
         while rest > 0 {
-            let piece = try archive.next(Int(min(rest, Int64(BackupFile.pieceBytes))))
-            guard !piece.isEmpty else { throw .damaged(archive.path, "it is cut off") }
+            let piece = try archive.next(Int(min(rest, pieceBytes)))
+            guard !piece.isEmpty else { throw BackupError.damaged(archive.path, "it is cut off") }
             hash.update(data: piece)
-            try file.add(piece)
+            try file.append(piece)
             rest -= Int64(piece.count)
         }
-        try file.sync()
+        try file.flush()
         _ = try exactly(TarHeader.padding(of: size), of: archive)
         return hexadecimal(hash.finalize())
     }
 
-    private static func nextHeader(of archive: borrowing BackupFile) throws(BackupError) -> TarHeader {
+    private static func nextHeader(of archive: borrowing StorageFile) throws -> TarHeader {
         guard let header = TarHeader(decoding: try exactly(TarHeader.blockBytes, of: archive)) else {
-            throw .damaged(archive.path, "it contains a file that is not a relay's")
+            throw BackupError.damaged(archive.path, "it contains a file that is not a relay's")
         }
         return header
     }
 
-    private static func exactly(_ count: Int, of archive: borrowing BackupFile) throws(BackupError) -> [UInt8] {
+    private static func exactly(_ count: Int, of archive: borrowing StorageFile) throws -> [UInt8] {
         var bytes: [UInt8] = []
         while bytes.count < count {
             let piece = try archive.next(count - bytes.count)
-            guard !piece.isEmpty else { throw .damaged(archive.path, "it is cut off") }
+            guard !piece.isEmpty else { throw BackupError.damaged(archive.path, "it is cut off") }
             bytes += piece
         }
         return bytes

@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import RelayStorage
+package import RelayStorage
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
 #else
 import Foundation
-#endif
-
-#if canImport(Darwin)
-import Darwin
-#elseif canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
 #endif
 
 /// The temporary folder of a backup, beside the backup's file, accessible to this user only. It contains keys, so it must not remain: the
@@ -24,38 +16,38 @@ package final class BackupDraft {
     private static let ending = ".partial"
 
     package let path: String
-    private let descriptor: Int32
+    /// `nil` if the file system has no locks. Then no folder counts as abandoned.
+    private let lock: FileLock?
 
     /// Creates the folder, and removes abandoned ones in the same place.
-    package init(beside file: String) throws(BackupError) {
+    package init(beside file: String) throws(StorageError) {
         let folder = PrivateDirectory.parent(of: file)
         Self.removeAbandoned(in: folder)
         while true {
             let path = "\(folder)/\(Self.beginning)\(UInt64.random(in: .min ... .max))\(Self.ending)"
-            guard mkdir(path, 0o700) == 0 else { throw .notWritable(file, code: errno) }
-            let descriptor = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-            // Until it is locked, another backup may remove it as abandoned. If the file system has no locks, no folder counts as
-            // abandoned.
-            if descriptor >= 0, Self.lock(descriptor) || errno != EWOULDBLOCK, access(path, F_OK) == 0 {
-                self.path = path
-                self.descriptor = descriptor
-                return
+            try PrivateDirectory.create(path)
+            // Until it is locked, another backup may remove it as abandoned.
+            let lock: FileLock?
+            do throws(StorageError) {
+                lock = try FileLock(tryLockingDirectory: path)
+                if lock == nil { continue }
+            } catch {
+                lock = nil
             }
-            if descriptor >= 0 { close(descriptor) }
+            guard PrivateFile.exists(path) else { continue }
+            self.path = path
+            self.lock = lock
+            return
         }
     }
 
-    deinit {
-        try? FileManager.default.removeItem(atPath: path)
-        close(descriptor)
-    }
+    deinit { try? FileManager.default.removeItem(atPath: path) }
 
     private static func removeAbandoned(in folder: String) {
-        for name in (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? [] where isName(name) {
-            let descriptor = open("\(folder)/\(name)", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-            guard descriptor >= 0 else { continue }
-            defer { close(descriptor) }
-            if lock(descriptor) { try? FileManager.default.removeItem(atPath: "\(folder)/\(name)") }
+        for name in (try? PrivateDirectory.names(in: folder)) ?? [] where isName(name) {
+            let path = "\(folder)/\(name)"
+            guard let lock = try? FileLock(tryLockingDirectory: path) else { continue }
+            withExtendedLifetime(lock) { try? FileManager.default.removeItem(atPath: path) }
         }
     }
 
@@ -64,6 +56,4 @@ package final class BackupDraft {
         return name.utf8.starts(with: beginning.utf8) && name.utf8.suffix(ending.utf8.count).elementsEqual(ending.utf8)
             && !digits.isEmpty && digits.allSatisfy { (0x30...0x39).contains($0) }
     }
-
-    private static func lock(_ descriptor: Int32) -> Bool { flock(descriptor, LOCK_EX | LOCK_NB) == 0 }
 }

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Why a backup or restore failed. The description contains advice.
+/// Why a backup or restore failed, besides a `StorageError`. The description contains advice.
 package enum BackupError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The destination file exists.
     case exists(String)
-    case notReadable(String, code: Int32)
-    case notWritable(String, code: Int32)
     /// The file is not a complete backup; the second text describes the damage.
     case damaged(String, String)
     /// A database could not be copied; SQLite's result code.
@@ -17,8 +15,6 @@ package enum BackupError: Error, Hashable, Sendable, CustomStringConvertible {
     package var description: String {
         switch self {
         case .exists(let path): "\(path) is there already; choose another name, or replace it with --force"
-        case .notReadable(let path, let code): "\(path) cannot be read (errno \(code)); it must belong to the user that runs relayd"
-        case .notWritable(let path, let code): "\(path) cannot be written (errno \(code)); check the free space, and whose the folder is"
         case .damaged(let path, let what): "\(path) is not a whole backup of a relay (\(what)); nothing was changed. Use another backup"
         case .database(let path, let code): "\(path) cannot be copied (SQLite result \(code)); see that it is a relay's, and whole"
         case .notEmpty(let path): "\(path) is not empty; with --force the relay's files there are first moved to a folder of their own"

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import GRDB
+import RelayStorage
 
 #if canImport(Darwin)
 import Darwin
@@ -14,10 +15,11 @@ import Musl
 /// Copies a database that may be in use. The copy is a consistent snapshot between two transactions.
 package enum DatabaseCopy {
     /// - Parameter destination: A file that does not exist.
-    package static func make(of source: String, at destination: String) throws(BackupError) {
-        // Opening a missing database would create it.
-        guard access(source, R_OK) == 0 else { throw .notReadable(source, code: errno) }
-        _ = try BackupFile(creating: destination)
+    package static func make(of source: String, at destination: String) throws {
+        // Opening a missing database would create it. This check must not open the file: closing it would release SQLite's locks in this
+        // process.
+        guard access(source, R_OK) == 0 else { throw StorageError(.notReadable, path: source) }
+        _ = try StorageFile(creating: destination)
         do {
             var configuration = Configuration()
             configuration.busyMode = .timeout(5)
@@ -34,7 +36,10 @@ package enum DatabaseCopy {
         } catch let error as BackupError {
             throw error
         } catch {
-            throw .database(source, code: (error as? DatabaseError)?.extendedResultCode.rawValue ?? ResultCode.SQLITE_ERROR.rawValue)
+            throw BackupError.database(
+                source,
+                code: (error as? DatabaseError)?.extendedResultCode.rawValue ?? ResultCode.SQLITE_ERROR.rawValue
+            )
         }
     }
 }

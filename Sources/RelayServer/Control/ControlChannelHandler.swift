@@ -11,9 +11,6 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     package typealias OutboundIn = ByteBuffer
     package typealias OutboundOut = ByteBuffer
 
-    /// Only its read budget is used here.
-    private static let policy = AdmissionPolicy.standard
-
     private let services: ControlServices
     private let welcomed: () -> Void
     private var machine: RelayChannelStateMachine
@@ -21,28 +18,21 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     /// The client has violated the WebSocket protocol, so its bytes are no longer read.
     private var isReaderBroken = false
     private var hasPeerClosed = false
-    /// The read budget is used, and the next iteration is scheduled; nothing is read until then.
-    private var isBudgetUsed = false
+    /// Nothing is read while it is used.
+    private var budget = ReadBudget()
     /// The core has paused this channel; nothing is read until `resume`.
     private var isHeld = false
-    /// The bytes that count in the current read budget.
-    private var bytesRead = 0
     private var isReadWanted = false
     private var isInputClosed = false
     private var isCounted = false
     /// Set while more frames may join the next flush.
     private var isHoldingFlush = false
-    /// The frames of the next flush, sent as one write. If the endpoint does not read, there are few buffers to free instead of
-    /// thousands.
-    private var outgoing = Outgoing()
-    /// All unsent bytes, with `outgoing`.
-    private var outboundBytes = 0
+    private var outgoing = OutgoingFrames()
     private var pongs = PongQueue()
     private var context: ChannelHandlerContext?
-    private var observers: [RevocationObserver] = []
-    private var timer: Scheduled<Void>?
-    /// When the timer fires; valid only with a timer.
-    private var timerDeadline: Milliseconds = 0
+    private var requests: ChannelRequests?
+    private var timer = DeadlineTimer()
+    private var closeTimer: Scheduled<Void>?
 
     /// - Parameters:
     ///   - client: the address of the endpoint, which behind a proxy is not the channel's.
@@ -58,14 +48,16 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
 
     package func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
+        requests = ChannelRequests(services, of: self, on: context.eventLoop)
         run(machine.opened(now))
     }
 
     package func handlerRemoved(context: ChannelHandlerContext) {
         run(machine.disconnected())
-        timer?.cancel()
-        timer = nil
-        for observer in observers { observer.cancel() }
+        timer.cancel()
+        closeTimer?.cancel()
+        requests?.cancel()
+        requests = nil
         self.context = nil
     }
 
@@ -77,26 +69,22 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let bytes = Self.unwrapInboundIn(data)
         isHoldingFlush = true
-        bytesRead += bytes.readableBytes
+        let isBudgetUsed = budget.read(bytes.readableBytes)
         if !isReaderBroken, !hasPeerClosed {
             machine.bytesArrived(now)
             reader.append(bytes)
             if !isPaused { readMessages(context: context) }
         }
-        if bytesRead >= Self.policy.readBudget { pauseReading(context: context) }
+        if isBudgetUsed { pauseReading(context: context) }
     }
 
     private func readMessages(context: ChannelHandlerContext) {
         do throws(WebSocketReader.Violation) {
             var bytes = 0
-            while bytes < Self.policy.readBudget {
+            while !ReadBudget.isUsed(by: bytes) {
                 guard !hasPeerClosed, !isHeld, let event = try reader.next() else { return }
                 received(event)
-                if case .text(let frame) = event {
-                    bytes += max(frame.readableBytes, Self.policy.minimumPerMessage)
-                } else {
-                    bytes += Self.policy.frameOverhead
-                }
+                bytes += ReadBudget.cost(of: event)
             }
         } catch {
             isReaderBroken = true
@@ -106,18 +94,14 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     }
 
     private func pauseReading(context: ChannelHandlerContext) {
-        guard !isBudgetUsed else { return }
-        isBudgetUsed = true
-        context.eventLoop.assumeIsolated().scheduleTask(in: Self.policy.readBudgetPause) { self.renewBudget() }
+        guard budget.pause() else { return }
+        context.eventLoop.assumeIsolated().scheduleTask(in: ReadBudget.pause) {
+            self.budget.renew()
+            self.readOn()
+        }
     }
 
-    private var isPaused: Bool { isBudgetUsed || isHeld }
-
-    private func renewBudget() {
-        isBudgetUsed = false
-        bytesRead = 0
-        readOn()
-    }
+    private var isPaused: Bool { budget.isUsed || isHeld }
 
     /// The core accepts messages again.
     func resume() {
@@ -205,9 +189,16 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
 
 // Carries out the actions of the state machine.
 extension ControlChannelHandler {
+    /// Passes an input to the state machine.
+    func input(
+        _ body: (inout RelayChannelStateMachine, RelayChannelStateMachine.Moment) -> [RelayChannelStateMachine.Action]
+    ) {
+        run(body(&machine, now))
+    }
+
     private func run(_ actions: [RelayChannelStateMachine.Action]) {
         for action in actions { perform(action) }
-        if outboundBytes > services.outboundBytes, !machine.isClosed {
+        if outgoing.bytes > services.outboundBytes, !machine.isClosed {
             for action in machine.outboundOverflowed() { perform(action) }
             // The endpoint would not read the close frame either.
             context?.close(promise: nil)
@@ -220,8 +211,8 @@ extension ControlChannelHandler {
         switch action {
         case .send(let message): send(message)
         case .ping: write(opcode: .ping, ByteBuffer())
-        case .checkToken(let token, let endpointKey): checkToken(token.exposed, endpointKey: endpointKey)
-        case .connect(let hello): connect(hello)
+        case .checkToken(let token, let endpointKey): requests?.checkToken(token.exposed, endpointKey: endpointKey)
+        case .connect(let hello): requests?.connect(hello)
         case .welcomed:
             reader.maximumMessageBytes = services.settings.limits[.controlFrameBytes]
             context?.channel.readsMessages()
@@ -231,7 +222,7 @@ extension ControlChannelHandler {
         case .forward(let message, let channel):
             isHeld = !services.core.receive(message, on: channel)
             if isHeld { services.metrics.held() }
-        case .follow(let logins): follow(logins)
+        case .follow(let logins): requests?.follow(logins)
         case .disconnected(let channel, let isSilent):
             if isCounted {
                 isCounted = false
@@ -242,60 +233,17 @@ extension ControlChannelHandler {
         }
     }
 
-    private func checkToken(_ token: String, endpointKey: SigningPublicKey) {
-        guard let eventLoop = context?.eventLoop else { return }
-        let handler = NIOLoopBound(self, eventLoop: eventLoop)
-        services.verify(token: token, endpointKey: endpointKey) { result in
-            eventLoop.execute {
-                let handler = handler.value
-                handler.run(handler.machine.tokenChecked(result, handler.now))
-            }
-        }
-    }
-
-    private func connect(_ hello: ProvedHello) {
-        guard let eventLoop = context?.eventLoop else { return }
-        let handler = NIOLoopBound(self, eventLoop: eventLoop)
-        services.core.connect(hello, peer: ChannelPeer(handler: self, eventLoop: eventLoop)) { result in
-            eventLoop.execute {
-                let handler = handler.value
-                handler.run(handler.machine.coreAnswered(result, handler.now))
-            }
-        }
-    }
-
-    private func follow(_ logins: [Login]) {
-        for observer in observers { observer.cancel() }
-        guard let eventLoop = context?.eventLoop else { return observers = [] }
-        let handler = NIOLoopBound(self, eventLoop: eventLoop)
-        observers = logins.map { login in
-            services.tokens.follow(login) {
-                eventLoop.execute {
-                    let handler = handler.value
-                    handler.run(handler.machine.loginRevoked(login, handler.now))
-                }
-            }
-        }
-    }
-
     /// Takes the machine `inout`, because access through a property of this object would copy it.
     private static func deadline(of machine: inout RelayChannelStateMachine) -> Milliseconds? { machine.deadline }
 
     private func setTimer() {
-        let deadline = Self.deadline(of: &machine)
-        // If the deadline has moved later, the timer fires early once. That costs less than a new timer for every message.
-        if timer != nil, let deadline, timerDeadline <= deadline { return }
-        guard let context, let deadline else {
-            if !machine.isClosed { timer?.cancel() }
-            return
+        guard let context, !machine.isClosed else { return }
+        guard let deadline = Self.deadline(of: &machine) else { return timer.cancel() }
+        guard !timer.fires(by: deadline) else { return }
+        timer.set(deadline, now: now.uptime, on: context.eventLoop) {
+            self.timer.fired()
+            self.input { $0.handleDeadlines($1, hasUnread: context.channel.hasUnreadBytes) }
         }
-        timer?.cancel()
-        let wait = TimeAmount.milliseconds((deadline - now.uptime).count)
-        timer = context.eventLoop.assumeIsolated().scheduleTask(in: wait) {
-            self.timer = nil
-            self.run(self.machine.handleDeadlines(self.now, hasUnread: context.channel.hasUnreadBytes))
-        }
-        timerDeadline = deadline
     }
 }
 
@@ -315,21 +263,8 @@ extension ControlChannelHandler {
         }
     }
 
-    private struct Outgoing {
-        var frames = ByteBuffer()
-        var count = 0
-        var whenWritten: [() -> Void] = []
-    }
-
     private func write(opcode: WebSocketHeader.Opcode, _ payload: ByteBuffer, then done: (() -> Void)? = nil) {
-        guard context != nil else { return }
-        let before = outgoing.frames.readableBytes
-        outgoing.frames.reserveCapacity(minimumWritableBytes: payload.readableBytes + 10)
-        outgoing.frames.writeWebSocketFrame(opcode: opcode, payload: payload)
-        let count = outgoing.frames.readableBytes - before + Self.policy.frameOverhead
-        outgoing.count += count
-        outboundBytes += count
-        if let done { outgoing.whenWritten.append(done) }
+        if context != nil { outgoing.append(opcode: opcode, payload, then: done) }
     }
 
     private func pong(_ payload: ByteBuffer?) {
@@ -342,42 +277,22 @@ extension ControlChannelHandler {
 
     /// One write for all frames of one read, or of one batch of the core.
     private func flushIfNeeded() {
-        guard let context, !isHoldingFlush, outgoing.frames.readableBytes > 0 else { return }
-        let leaving = outgoing
-        outgoing = Outgoing()
+        guard let context, !isHoldingFlush, let batch = outgoing.takeBatch() else { return }
         let written = context.eventLoop.makePromise(of: Void.self)
         written.futureResult.assumeIsolated().whenComplete { _ in
-            self.outboundBytes -= leaving.count
-            for done in leaving.whenWritten { done() }
+            for done in self.outgoing.written(batch) { done() }
         }
-        context.writeAndFlush(Self.wrapOutboundOut(leaving.frames), promise: written)
+        context.writeAndFlush(Self.wrapOutboundOut(batch.frames), promise: written)
     }
 
     private func close(code: UInt16, reason: String) {
         guard let context else { return }
         services.metrics.closed(code: code)
         services.logger.debug("control channel closes", metadata: ["code": "\(code)", "reason": "\(reason)"])
-        var payload = ByteBuffer(integer: code)
-        payload.writeSubstring(reason.prefix(bytes: 123))
-        write(opcode: .close, payload) {
+        write(opcode: .close, ByteBuffer(closeCode: code, reason: reason)) {
             if self.hasPeerClosed { context.close(promise: nil) }
         }
-        timer?.cancel()
-        timer = context.closeSoon()
-        timerDeadline = 0
-    }
-}
-
-extension String {
-    /// The longest prefix of complete characters that fits.
-    fileprivate func prefix(bytes: Int) -> Substring {
-        var end = startIndex
-        var count = 0
-        for index in indices {
-            count += self[index].utf8.count
-            guard count <= bytes else { break }
-            end = self.index(after: index)
-        }
-        return self[..<end]
+        timer.cancel()
+        closeTimer = context.closeSoon()
     }
 }

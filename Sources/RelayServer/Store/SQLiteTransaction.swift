@@ -77,7 +77,7 @@ struct SQLiteTransaction: StoreTransaction {
     }
 
     /// Reads two columns, issuer and session.
-    private static func login(_ row: Row, _ column: Int) -> Login? {
+    static func login(_ row: Row, _ column: Int) -> Login? {
         guard let issuer: String = row[column], let session: String = row[column + 1] else { return nil }
         return Login(issuer: issuer, session: session)
     }
@@ -166,93 +166,7 @@ struct SQLiteTransaction: StoreTransaction {
         try run("DELETE FROM endpoints WHERE id = ? AND account = ?", [id.column, account.rawValue])
     }
 
-    // MARK: Revocations
-
-    private static let revocationColumns = "id, account, revoker, revocation, time, kept, thumbprint, issuer, session, logins_ended"
-
-    private func revocation(_ row: Row) throws -> RevocationRow {
-        RevocationRow(
-            endpoint: try row.endpoint(at: 0),
-            account: AccountID(row[1]),
-            statement: try row.hasNull(atIndex: 2)
-                ? nil : .init(revoker: row.endpoint(at: 2), revocation: row.bytes(at: 3)),
-            time: row[4],
-            isKept: row[5],
-            keyThumbprint: row[6],
-            login: Self.login(row, 7),
-            loginsEnded: row[9]
-        )
-    }
-
-    func add(_ revocation: RevocationRow) throws {
-        try run(
-            "INSERT INTO revoked (\(Self.revocationColumns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
-            [
-                revocation.endpoint.column, revocation.account.rawValue, revocation.statement?.revoker.column,
-                revocation.statement.map { Data($0.revocation) }, revocation.time, revocation.isKept, revocation.keyThumbprint,
-                revocation.login?.issuer, revocation.login?.session, revocation.loginsEnded,
-            ]
-        )
-    }
-
-    func revocation(of id: EndpointID) throws -> RevocationRow? {
-        try Row.fetchOne(
-            statement("SELECT \(Self.revocationColumns) FROM revoked WHERE id = ?"),
-            arguments: [id.column]
-        ).map { try revocation($0) }
-    }
-
-    func revocations(of account: AccountID) throws -> [RevocationRow] {
-        try Array(
-            Row.fetchCursor(
-                statement("SELECT \(Self.revocationColumns) FROM revoked WHERE account = ? AND kept = 1 ORDER BY time, id"),
-                arguments: [account.rawValue]
-            ).map { try revocation($0) }
-        )
-    }
-
-    func revocationCount(of account: AccountID) throws -> Int {
-        try Int.fetchOne(statement("SELECT count(*) FROM revoked WHERE account = ?"), arguments: [account.rawValue]) ?? 0
-    }
-
-    func revocationsWithLogins(limit: Int) throws -> [RevocationRow] {
-        try Array(
-            Row.fetchCursor(
-                statement("SELECT \(Self.revocationColumns) FROM revoked WHERE logins_ended = 0 ORDER BY time LIMIT ?"),
-                arguments: [limit]
-            ).map { try revocation($0) }
-        )
-    }
-
-    func loginsEnded(of id: EndpointID) throws {
-        try run("DELETE FROM revoked WHERE id = ? AND kept = 0", [id.column])
-        try run("UPDATE revoked SET logins_ended = 1 WHERE id = ?", [id.column])
-    }
-
-    // MARK: Apps and vouchers
-
-    func registrations(of endpoint: EndpointID) throws -> [RegistrationRow] {
-        try Array(
-            Row.fetchCursor(
-                statement("SELECT app, version, registration FROM registrations WHERE endpoint = ? ORDER BY app"),
-                arguments: [endpoint.column]
-            ).map { RegistrationRow(appID: $0[0], version: NumberColumn.decode($0[1]), registration: try $0.bytes(at: 2)) }
-        )
-    }
-
-    func put(_ registration: RegistrationRow, of endpoint: EndpointID, in account: AccountID) throws {
-        try run(
-            """
-            INSERT INTO registrations (endpoint, app, version, registration) VALUES (?, ?, ?, ?)
-            ON CONFLICT (endpoint, app) DO UPDATE SET version = excluded.version, registration = excluded.registration
-            """,
-            [endpoint.column, registration.appID, NumberColumn.encode(registration.version), Data(registration.registration)]
-        )
-    }
-
-    func removeRegistration(_ appID: String, of endpoint: EndpointID, in account: AccountID) throws {
-        try run("DELETE FROM registrations WHERE endpoint = ? AND app = ?", [endpoint.column, appID])
-    }
+    // MARK: Use
 
     func storedBytes(of account: AccountID) throws -> Int {
         let sum = try Double.fetchOne(
@@ -271,30 +185,6 @@ struct SQLiteTransaction: StoreTransaction {
             arguments: [account.rawValue, account.rawValue]
         )
         return Int(clamping: Int64(sum ?? 0))
-    }
-
-    func vouchers(for endpoint: EndpointID) throws -> [[UInt8]] {
-        try Data.fetchAll(
-            statement("SELECT voucher FROM vouchers WHERE endpoint = ? ORDER BY giver"),
-            arguments: [endpoint.column]
-        ).map { [UInt8]($0) }
-    }
-
-    func vouchers(by endpoint: EndpointID, of account: AccountID) throws -> [[UInt8]] {
-        try Data.fetchAll(
-            statement("SELECT voucher FROM vouchers WHERE account = ? AND giver = ? ORDER BY endpoint"),
-            arguments: [account.rawValue, endpoint.column]
-        ).map { [UInt8]($0) }
-    }
-
-    func putVoucher(_ voucher: [UInt8], for endpoint: EndpointID, by other: EndpointID, of account: AccountID) throws {
-        try run(
-            """
-            INSERT INTO vouchers (account, endpoint, giver, voucher) VALUES (?, ?, ?, ?)
-            ON CONFLICT (endpoint, giver) DO UPDATE SET voucher = excluded.voucher
-            """,
-            [account.rawValue, endpoint.column, other.column, Data(voucher)]
-        )
     }
 
     // MARK: Values

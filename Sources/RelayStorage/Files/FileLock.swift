@@ -16,15 +16,55 @@ package final class FileLock: Sendable {
     /// `nil` if another holder has the lock.
     package init?(tryLocking path: String) throws(StorageError) {
         let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard try Self.lock(descriptor, path) else { return nil }
+        self.descriptor = descriptor
+    }
+
+    /// The lock of a directory; `nil` if another holder has it.
+    package init?(tryLockingDirectory path: String) throws(StorageError) {
+        let descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
+        guard try Self.lock(descriptor, path) else { return nil }
+        self.descriptor = descriptor
+    }
+
+    /// Creates or replaces a file, which is locked before it gets its name. The content is on disk when this returns.
+    package init(replacing path: String, with bytes: [UInt8]) throws(StorageError) {
+        let draft = PrivateFile.draft(of: path)
+        let descriptor: Int32
+        do throws(StorageError) {
+            let file = try PrivateFile.write(bytes, to: draft, of: path)
+            // The lock belongs to both descriptors.
+            descriptor = fcntl(file.descriptor, F_DUPFD_CLOEXEC, 0)
+            guard try Self.lock(descriptor, path) else { throw StorageError(.locked, path: path) }
+        } catch {
+            unlink(draft)
+            throw error
+        }
+        self.descriptor = descriptor
+        _ = try PrivateFile.publish(draft, as: path, replacing: true)
+    }
+
+    /// - Returns: `false` if another holder has the lock. The descriptor is closed then, and after an error.
+    private static func lock(_ descriptor: Int32, _ path: String) throws(StorageError) -> Bool {
         guard descriptor >= 0 else { throw StorageError(system: errno, path: path) }
         while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
             let number = errno
             if number == EINTR { continue }
             close(descriptor)
-            if number == EWOULDBLOCK { return nil }
+            if number == EWOULDBLOCK { return false }
             throw StorageError(system: number, path: path)
         }
-        self.descriptor = descriptor
+        return true
+    }
+
+    /// Whether a holder has the lock of a file; `nil` if the file cannot be read.
+    package static func isHeld(_ path: String) -> Bool? {
+        do throws(StorageError) {
+            guard let file = try StorageFile(reading: path) else { return nil }
+            return flock(file.descriptor, LOCK_SH | LOCK_NB) != 0
+        } catch {
+            return nil
+        }
     }
 
     deinit {

@@ -11,6 +11,11 @@ import Musl
 
 /// Directories for one user only: mode 0700.
 package enum PrivateDirectory {
+    /// Creates a directory, which must not exist.
+    package static func create(_ path: String) throws(StorageError) {
+        guard mkdir(path, 0o700) == 0 else { throw StorageError(system: errno, path: path) }
+    }
+
     /// Creates a directory unless it exists.
     package static func make(_ path: String) throws(StorageError) {
         if mkdir(path, 0o700) == 0 { return }

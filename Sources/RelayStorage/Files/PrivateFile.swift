@@ -19,50 +19,50 @@ package enum PrivateFile {
     /// The content; `nil` if the file does not exist.
     /// - Parameter limit: The size limit, in bytes. A larger file throws `damaged`.
     package static func contents(of path: String, upTo limit: Int = largest) throws(StorageError) -> [UInt8]? {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
-        guard descriptor >= 0 else {
-            if errno == ENOENT { return nil }
-            throw StorageError(.notReadable, path: path)
-        }
-        defer { close(descriptor) }
-        var facts = stat()
-        guard fstat(descriptor, &facts) == 0 else { throw StorageError(.notReadable, path: path) }
-        guard facts.st_mode & 0o077 == 0 else { throw StorageError(.accessibleToOthers, path: path) }
-        guard facts.st_mode & S_IFMT == S_IFREG else { throw StorageError(.damaged, path: path) }
+        guard let file = try StorageFile(reading: path) else { return nil }
+        let facts = try file.facts()
+        guard facts.isPrivate else { throw StorageError(.accessibleToOthers, path: path) }
+        guard facts.isRegular else { throw StorageError(.damaged, path: path) }
         var bytes: [UInt8] = []
-        var chunk = [UInt8](repeating: 0, count: 16 << 10)
         while bytes.count <= limit {
-            let count = read(descriptor, &chunk, chunk.count)
-            if count < 0, errno == EINTR { continue }
-            guard count >= 0 else { throw StorageError(system: errno, path: path) }
-            if count == 0 { return bytes }
-            bytes += chunk[..<count]
+            let piece = try file.next(16 << 10)
+            if piece.isEmpty { return bytes }
+            bytes += piece
         }
         throw StorageError(.damaged, path: path)
     }
 
     /// Creates or replaces the file. The new content is on disk when this returns.
     package static func replace(_ path: String, with bytes: [UInt8]) throws(StorageError) {
-        let draft = try writeDraft(bytes, of: path)
-        guard rename(draft, path) == 0 else {
-            let number = errno
-            unlink(draft)
-            throw StorageError(system: number, path: path)
-        }
-        try PrivateDirectory.flush(PrivateDirectory.parent(of: path))
+        let draft = draft(of: path)
+        _ = try write(bytes, to: draft, of: path)
+        _ = try publish(draft, as: path, replacing: true)
     }
 
     /// Creates the file, which is on disk when this returns; `false` if it exists. Of several concurrent calls, one succeeds.
     package static func create(_ path: String, with bytes: [UInt8] = []) throws(StorageError) -> Bool {
         if exists(path) { return false }
-        let draft = try writeDraft(bytes, of: path)
+        let draft = draft(of: path)
+        _ = try write(bytes, to: draft, of: path)
+        return try publish(draft, as: path, replacing: false)
+    }
+
+    /// Gives a flushed draft its name, which is on disk when this returns. The draft is gone afterwards, also after an error.
+    /// - Returns: `false` if a file has the name and must not be replaced.
+    package static func publish(_ draft: String, as path: String, replacing: Bool) throws(StorageError) -> Bool {
         defer { unlink(draft) }
-        guard link(draft, path) == 0 else {
-            if errno == EEXIST { return false }
+        // A hard link never replaces a file.
+        guard (replacing ? rename(draft, path) : link(draft, path)) == 0 else {
+            if errno == EEXIST, !replacing { return false }
             throw StorageError(system: errno, path: path)
         }
         try PrivateDirectory.flush(PrivateDirectory.parent(of: path))
         return true
+    }
+
+    /// Renames a file or directory, without a flush.
+    package static func move(_ path: String, to other: String) throws(StorageError) {
+        guard rename(path, other) == 0 else { throw StorageError(system: errno, path: other) }
     }
 
     package static func delete(_ path: String) throws(StorageError) {
@@ -74,30 +74,19 @@ package enum PrivateFile {
         guard chmod(path, 0o600) == 0 else { throw StorageError(system: errno, path: path) }
     }
 
-    private static func writeDraft(_ bytes: [UInt8], of path: String) throws(StorageError) -> String {
-        let draft = "\(path).\(getpid()).\(UInt64.random(in: 0 ... .max)).draft"
-        let descriptor = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else { throw StorageError(system: errno, path: path) }
-        var number: Int32 = 0
-        var rest = bytes[...]
-        while number == 0, !rest.isEmpty {
-            let count = rest.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
-            if count >= 0 { rest = rest.dropFirst(count) } else if errno != EINTR { number = errno }
-        }
-        if number == 0, flush(descriptor) != 0 { number = errno }
-        close(descriptor)
-        guard number == 0 else {
-            unlink(draft)
-            throw StorageError(system: number, path: path)
-        }
-        return draft
-    }
+    /// A new name beside a file.
+    static func draft(of path: String) -> String { "\(path).\(getpid()).\(UInt64.random(in: 0 ... .max)).draft" }
 
-    private static func flush(_ descriptor: Int32) -> Int32 {
-        #if canImport(Darwin)
-        // On Apple systems, fsync leaves the bytes in the drive's cache.
-        if fcntl(descriptor, F_FULLFSYNC) == 0 { return 0 }
-        #endif
-        return fsync(descriptor)
+    /// Creates a draft with this content, and flushes it.
+    static func write(_ bytes: [UInt8], to draft: String, of path: String) throws(StorageError) -> StorageFile {
+        do throws(StorageError) {
+            let file = try StorageFile(creating: draft)
+            try file.append(bytes)
+            try file.flush()
+            return file
+        } catch {
+            unlink(draft)
+            throw StorageError(error.problem, path: path)
+        }
     }
 }

@@ -51,8 +51,8 @@ package struct StorageError: Error, Hashable, Sendable, CustomStringConvertible 
 
     package var description: String {
         switch problem {
-        case .notADirectory: "\(path) is not a directory; choose another storage directory"
-        case .notWritable: "\(path) cannot be written; choose another storage directory, or change its owner"
+        case .notADirectory: "\(path) is not a directory; choose another one"
+        case .notWritable: "\(path) cannot be written; choose another directory, or change its owner"
         case .notReadable: "\(path) cannot be read; it must belong to the user that runs this"
         case .accessibleToOthers: "\(path) is open to other users; run: chmod go-rwx '\(path)'"
         case .endpointInUse(let holder): "\(path) is in use by \(holder); stop it, or choose another storage directory"

@@ -88,3 +88,15 @@ package enum DatabaseFileError: Error, Equatable, Sendable {
         }
     }
 }
+
+extension Database {
+    /// Reads from one snapshot of the committed data. The database may be closed, in which case GRDB's `read` would pass a null connection
+    /// to SQLite, which crashes.
+    /// - Throws: `SQLITE_MISUSE` if the database is closed.
+    package func snapshot<Value>(_ body: () throws -> Value) throws -> Value {
+        guard sqliteConnection != nil else { throw DatabaseError(resultCode: .SQLITE_MISUSE) }
+        try beginTransaction(.deferred)
+        defer { try? rollback() }
+        return try readOnly(body)
+    }
+}

@@ -80,6 +80,24 @@ import Testing
         ),
         Rule(
             page: "protocol.md",
+            words: "The ceiling is the time since the channel was lost",
+            tests: [("DeviceRelayTests/Transports/EndpointChannelStateMachineTests", "reconnectDelayIsBoundedByTheAbsence")]
+        ),
+        Rule(
+            page: "protocol.md",
+            words: "A channel that lasted for less than 30 s does not end the absence",
+            tests: [("DeviceRelayTests/Transports/EndpointChannelStateMachineTests", "backoffIsResetOnlyByALastingConnection")]
+        ),
+        Rule(
+            page: "protocol.md",
+            words: "the next attempt is not before its end, and the random time comes on top",
+            tests: [
+                ("DeviceRelayTests/Transports/EndpointChannelStateMachineTests", "restartDelayOfTheRelayIsRespected"),
+                ("DeviceRelayTests/Transports/EndpointChannelStateMachineTests", "retryAfterIsRespectedUpToAnHour"),
+            ]
+        ),
+        Rule(
+            page: "protocol.md",
             words: "the fingerprint words of the endpoint with the smaller id, a space, and the fingerprint words of the other one",
             tests: [
                 ("RelayProtocolTests/Vectors/VectorTests", "fingerprintsAndCodesHaveTheseWords"),

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
+import RelayStorage
 import RelayTesting
 import Testing
 
@@ -43,8 +44,8 @@ import Testing
     @Test(arguments: archived) func tarReadsAnArchiveOfAnySize(size: Int64) throws {
         let path = FileManager.default.temporaryDirectory.appending(path: "size-\(UUID().uuidString).tar").path
         defer { try? FileManager.default.removeItem(atPath: path) }
-        let file = try BackupFile(creating: path)
-        try file.add(try #require(TarHeader(name: "large", size: size)).encoded(time: 1))
+        let file = try StorageFile(creating: path)
+        try file.append(try #require(TarHeader(name: "large", size: size)).encoded(time: 1))
         // A hole takes no room on the disk.
         #expect(truncate(path, off_t(TarHeader.blockBytes) + off_t(size)) == 0)
         let end = try FileHandle(forWritingTo: URL(filePath: path))

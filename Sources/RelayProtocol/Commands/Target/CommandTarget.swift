@@ -1,38 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// The clocks of a target. Both limit when a command may be handled.
-package struct TargetClock: Hashable, Sendable {
-    /// The target's own clock.
-    package let own: Int64
-    /// The relay's clock: the own clock plus the offset from the relay's last `challenge`.
-    package let relay: Int64
-
-    package init(own: Int64, relay: Int64) {
-        self.own = own
-        self.relay = relay
-    }
-
-    /// Whether a command has expired, by relay time. A relay that states a wrong time gains at most a day.
-    func isPast(_ expires: Int64) -> Bool {
-        relay >= expires || own >= expires.saturatingAdding(CommandPeriod.grace)
-    }
-}
-
-/// The result of the owner's check of a command that the relay offered.
-package enum CommandCheck: Hashable, Sendable {
-    /// The signature is the sender's, and the command may run.
-    case valid
-    /// The signature is the sender's, but the command will not run: a policy, an unreadable body.
-    case refused(CommandOutcome)
-    /// The signature is the sender's, but the target has no such app.
-    case appUnknown
-    /// The signature is not the sender's and can never become valid, or the sender was revoked.
-    case forged(reason: String)
-    /// No known record contains the sender's key. With such a record the same bytes might be valid, so the target does not answer.
-    case unverifiable
-}
-
 /// The commands at their target: all lanes of one endpoint, and the state machine that handles each command at most once, in the order of
 /// its lane, with up to 16 lanes at the same time.
 ///
@@ -47,58 +15,6 @@ package enum CommandCheck: Hashable, Sendable {
 ///     └─▶ handling, if it can start at once
 /// ```
 package struct CommandTarget: Hashable, Sendable {
-    package enum State: Hashable, Sendable {
-        /// It waits in its lane.
-        case received
-        /// The handler has the command, or had it before a crash; the reader cannot tell which.
-        case handling
-        /// It has ended. The result is kept until the relay has settled it.
-        case answered(CommandOutcome)
-    }
-
-    /// The stored state of a command, until it is settled.
-    package struct Row: Hashable, Sendable {
-        package let command: CommandDescriptor
-        package var state: State
-
-        package init(restoring command: CommandDescriptor, state: State) {
-            self.command = command
-            self.state = state
-        }
-    }
-
-    package enum Action: Hashable, Sendable {
-        /// Insert or replace the row and, in the same commit, the lane's highest number if it is given. An answered row is written with its
-        /// reply and with the receipt, which the owner signs over both. A received row is written with the command itself, which is not
-        /// read again once the command is in handling.
-        case persist(Row, highest: UInt64?, reply: [UInt8]?)
-        /// Write the answered row of a handled command, with its reply and the receipt, unless the row is removed before. Write it soon, or
-        /// at once if there is no connection for the result or the connection ends. A crash before the write counts as a crash during
-        /// handling.
-        case note(Row, reply: [UInt8]?)
-        /// Delete the row and its data, with the next commit or soon. If a crash prevents this, the relay settles the row once more.
-        case remove(CommandKey)
-        /// Delete the lane's highest number.
-        case removeLane(CommandLane)
-        /// Send `command.received`.
-        case sendReceived(CommandKey)
-        /// Send `command.result` with the stored or noted receipt and reply, or with those of the `.note` that follows this action.
-        case sendResult(CommandKey)
-        /// Send a `command.result` for a command that is not stored. The owner signs a receipt for it.
-        case sendUnstoredResult(CommandDescriptor, CommandOutcome)
-        /// Pass the command to its app and call `handlerEnded`. After 30 s call `handlerTimedOut`.
-        case handle(CommandDescriptor)
-        /// Extend the handler's time to 5 min from its start.
-        case extendTime(CommandKey)
-        /// Tell the handler that the sender has cancelled. Its answer still counts.
-        case tellCancelled(CommandKey)
-        /// Cancel the handler's task and ignore its answer.
-        case stopHandler(CommandKey)
-        /// Close the connection, because the relay offers more commands than there is room for. On the next connection it offers all of
-        /// them again.
-        case disconnect(LimitExceeded)
-    }
-
     package static let maximumLanesAtOnce = 16
 
     private struct Lane: Hashable {

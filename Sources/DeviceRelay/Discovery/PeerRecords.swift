@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// The checked records of the account's endpoints, and which of these are known or revoked. Data of the relay without a valid signature, or
+/// with an older version, is rejected.
+struct PeerRecords: Sendable {
+    private let own: EndpointID
+    private var records: RecordBook
+    private var graph: TrustGraph
+    private var vouchers = VoucherChecks()
+
+    init(own: EndpointID, account: String, pins: [PeerBook.Pin], revoked: Set<EndpointID>, limits: Limits) {
+        self.own = own
+        self.records = RecordBook(account: account, limits: limits)
+        self.graph = TrustGraph(
+            own: own,
+            pins: Dictionary(pins.map { ($0.endpoint, $0.knowledge) }) { max($0, $1) },
+            revoked: revoked
+        )
+        // The stored records are loaded, so that the versions of records cannot decrease across restarts.
+        for pin in pins where !revoked.contains(pin.endpoint) {
+            guard let record = try? records.add(endpointRecord: pin.record, of: pin.endpoint) else { continue }
+            graph.setSystem(record.payload.systemID, of: pin.endpoint)
+        }
+    }
+
+    // MARK: Queries
+
+    /// The newest record of an endpoint.
+    subscript(_ endpoint: EndpointID) -> Signed<EndpointRecord>? { records[endpoint] }
+
+    /// The newest records of the pinned endpoints that are not revoked.
+    var pinned: [EndpointRecord] {
+        graph.pins.keys.filter { !graph.isRefused($0) }.sorted().compactMap { records[$0]?.payload }
+    }
+
+    /// The verification level of an endpoint; `nil` if it is new.
+    func knowledge(of endpoint: EndpointID) -> Voucher.VerificationLevel? { graph.known[endpoint] }
+
+    /// The level with which an endpoint is pinned.
+    func pin(of endpoint: EndpointID) -> Voucher.VerificationLevel? { graph.pins[endpoint] }
+
+    func trust(in endpoint: EndpointID) -> DeviceDirectory.Trust {
+        guard graph.known[endpoint] != nil else { return .new }
+        return graph.pins[endpoint] == nil ? .approved : .pinned
+    }
+
+    /// The known endpoints without a voucher of this endpoint, or with a voucher of a lower level.
+    var unvouched: [Signed<EndpointRecord>] {
+        graph.known.keys.sorted().compactMap { endpoint in
+            guard endpoint != own, let knowledge = graph.known[endpoint], let record = records[endpoint] else { return nil }
+            return graph.voucher(by: own, for: endpoint).map { $0 < knowledge } ?? true ? record : nil
+        }
+    }
+
+    // MARK: Records
+
+    /// Whether it equals the endpoint's last introduction. It usually does, because every command contains one.
+    func isUnchanged(_ introduction: Introduction, of endpoint: EndpointID) -> Bool {
+        records[endpoint]?.encoded == introduction.record.bytes && vouchers.isSame(introduction.vouchers, for: endpoint)
+    }
+
+    /// Adds a record and the vouchers for its endpoint.
+    mutating func add(_ introduction: Introduction, of endpoint: EndpointID) throws(RecordError) -> Signed<EndpointRecord> {
+        let isUnchanged = isUnchanged(introduction, of: endpoint)
+        let record = try records.add(endpointRecord: introduction.record.bytes, of: endpoint)
+        if isUnchanged { return record }
+        graph.setSystem(record.payload.systemID, of: endpoint)
+        let (given, others) = vouchers.take(introduction.vouchers, for: record, records)
+        graph.setVouchers(given, for: endpoint)
+        for (other, knowledge) in others { graph.addVoucher(by: endpoint, for: other, knowledge) }
+        return record
+    }
+
+    /// Replaces the registrations of an endpoint's apps.
+    mutating func set(
+        _ registrations: [Blob<BlobKinds.AppRegistration>],
+        of endpoint: EndpointID
+    ) throws(RecordError) -> [AppRegistration] {
+        try records.set(appRegistrations: registrations.map(\.bytes), of: endpoint).map(\.payload)
+    }
+
+    /// - Returns: Whether this raises the endpoint's pinned level.
+    mutating func pin(_ endpoint: EndpointID, _ knowledge: Voucher.VerificationLevel) -> Bool { graph.pin(endpoint, knowledge) }
+
+    /// Removes an endpoint that is no longer listed. The record of a pinned endpoint stays, so that its version cannot decrease and its
+    /// signatures can be verified.
+    mutating func leave(_ endpoint: EndpointID) {
+        if graph.pins[endpoint] == nil { forget(endpoint) } else { records.removeRegistrations(of: endpoint) }
+    }
+
+    mutating func forget(_ endpoint: EndpointID) {
+        vouchers.forget(endpoint)
+        guard graph.pins[endpoint] == nil else { return graph.setVouchers([:], for: endpoint) }
+        graph.forget(endpoint)
+        records.forget(endpoint)
+    }
+
+    // MARK: Revocations
+
+    /// The permanently revoked endpoints.
+    var revoked: Set<EndpointID> { graph.revoked }
+
+    /// The endpoints whose revocation only the relay states.
+    var revokedByRelay: Set<EndpointID> { graph.revokedByRelay }
+
+    /// Whether an endpoint was revoked, by a known endpoint or by a statement of the relay.
+    func isRefused(_ endpoint: EndpointID) -> Bool { graph.isRefused(endpoint) }
+
+    /// Verifies a revocation. `nil` if its signer may not revoke the endpoint, or is not known yet.
+    func verify(_ statement: Unverified<Revocation>) -> Signed<Revocation>? {
+        let (endpoint, signer) = (statement.payload.endpoint, statement.payload.revoker)
+        guard graph.mayRevoke(endpoint, signer: signer), graph.revoked.count < PeerBook.maximumRevocations,
+            let key = records[signer]?.payload.identityKey
+        else { return nil }
+        return try? Signed<Revocation>(verifying: statement.encoded, by: signer, key: key, account: records.account)
+    }
+
+    /// Revokes an endpoint permanently.
+    mutating func revoke(_ endpoint: EndpointID) {
+        graph.revoke(endpoint)
+        forget(endpoint)
+    }
+
+    /// Revokes an endpoint until the relay lists it again. So the pin stays. Above the maximum the endpoint's id is not stored as revoked,
+    /// but the endpoint is not listed either.
+    mutating func revokeByRelay(_ endpoint: EndpointID) {
+        if graph.revokedByRelay.count < PeerBook.maximumRevocations { graph.revokeByRelay(endpoint) }
+        leave(endpoint)
+    }
+
+    /// Ends a revocation by the relay, which lists the endpoint again.
+    mutating func restore(_ endpoint: EndpointID) { graph.restore(endpoint) }
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// The contents of the sent commands. The machine holds only their state. A content is in memory until it is sent, and in the journal until
+/// the command is deleted.
+final class OutboxContents {
+    /// A command that was signed again and is not stored yet.
+    struct Resigned {
+        let command: CommandDescriptor
+        fileprivate let content: JournalTransaction.SentContent
+    }
+
+    private let endpoint: EndpointContext
+    private let clock: RelayClock
+    /// The blobs of commands that are not sent yet.
+    private var blobs = ReadThroughCache<CommandID, [UInt8]>()
+    private var resigned: [CommandID: Resigned] = [:]
+    private var ids = CommandIDGenerator()
+
+    init(_ endpoint: EndpointContext, clock: RelayClock) {
+        self.endpoint = endpoint
+        self.clock = clock
+    }
+
+    private var journal: Journal { endpoint.journal }
+
+    /// The header of a new command, still without its number.
+    func header(
+        _ body: CommandBody,
+        to target: ResolvedTarget,
+        _ record: Signed<EndpointRecord>,
+        account: String,
+        life: Duration,
+        senderApp: String?
+    ) -> CommandHeader {
+        var random = SystemRandomNumberGenerator()
+        let created = clock.time
+        return CommandHeader(
+            id: ids.next(now: UInt64(clamping: max(0, created)), using: &random),
+            account: account,
+            relay: endpoint.relay,
+            sender: endpoint.id,
+            target: target.endpoint,
+            senderApp: senderApp,
+            targetApp: target.appID,
+            keyID: record.payload.agreementKey.keyID,
+            kind: body.kind,
+            number: 1,
+            created: created,
+            expires: created + min(max(life.milliseconds, 1), CommandPeriod.maximumLife)
+        )
+    }
+
+    /// Seals and stores a command. The header gets the next number of its lane.
+    /// - Returns: The stored row, and the lane's earlier commands without an answer.
+    nonisolated(nonsending) func insert(
+        _ body: CommandBody,
+        _ header: CommandHeader,
+        for record: Signed<EndpointRecord>,
+        isConnected: Bool
+    ) async throws -> (row: SentCommand, others: [CommandID]) {
+        let key = endpoint.identityKey
+        let (row, blob, others) = try await journal.write { transaction in
+            var header = header
+            let others = try transaction.unansweredCommands(to: header.target, appID: header.targetApp)
+            header.number = try transaction.nextNumber(to: header.target, appID: header.targetApp)
+            let command = try SealedCommand(body, header: header, target: record.payload.agreementKey, key: key)
+            let (row, _) = SentCommand.prepare(command.descriptor, isConnected: isConnected)
+            let content = JournalTransaction.SentContent(
+                blob: command.encoded,
+                body: try body.encodedBytes(),
+                target: record.encoded
+            )
+            try transaction.insert(row, content)
+            return (row, command.encoded, others)
+        }
+        blobs.keep(blob, for: header.id, bytes: blob.count)
+        return (row, others)
+    }
+
+    /// The sealed command, to send it.
+    nonisolated(nonsending) func blob(of id: CommandID) async throws -> [UInt8]? {
+        if let blob = blobs.take(id) { return blob }
+        return try await journal.write { try $0.sentContent(id)?.blob }
+    }
+
+    /// Frees the memory of an ended command.
+    func ended(_ id: CommandID) { _ = blobs.take(id) }
+
+    // MARK: Storage
+
+    /// - Returns: The commands that another process has ended.
+    nonisolated(nonsending) func store(_ rows: [SentCommand]) async throws -> [SentCommand] {
+        let writes = rows.map { row in
+            let content = resigned[row.command.id].flatMap { $0.command.digest == row.command.digest ? $0.content : nil }
+            if content != nil { resigned[row.command.id] = nil }
+            return (row: row, content: content)
+        }
+        return try await journal.write { transaction in
+            try writes.compactMap { try transaction.update($0.row, $0.content) ? nil : try transaction.sent($0.row.command.id) }
+        }
+    }
+
+    /// Stores rows, and reads all open commands and the ended ones among the watched.
+    nonisolated(nonsending) func load(
+        storing rows: [SentCommand],
+        watched: [CommandID]
+    ) async throws -> (open: [SentCommand], known: [SentCommand]) {
+        let loaded = try await journal.write { transaction in
+            for row in rows { try transaction.update(row) }
+            return (open: try transaction.openCommands(), known: try watched.compactMap { try transaction.sent($0) })
+        }
+        // Another process may have signed commands again.
+        blobs = ReadThroughCache()
+        return loaded
+    }
+
+    /// Drops unstored signatures after a failed write.
+    func storeFailed() { resigned = [:] }
+
+    // MARK: Signing again
+
+    /// Signs the same command again with the relay's time, because the clocks of relay and device differ too much.
+    nonisolated(nonsending) func signAnew(_ id: CommandID) async throws -> Resigned? {
+        guard let content = try await journal.write({ try $0.sentContent(id) }) else { return nil }
+        let old = try SealedCommand(decoding: content.blob)
+        let target = try Signed<EndpointRecord>(verifying: content.target)
+        var header = old.header
+        let life = header.expires - header.created
+        header.created = clock.time
+        header.expires = header.created + life
+        let body = try CommandBody(decoding: content.body, kind: header.kind, limits: Limits())
+        let command = try SealedCommand(body, header: header, target: target.payload.agreementKey, key: endpoint.identityKey)
+        return Resigned(
+            command: command.descriptor,
+            content: .init(blob: command.encoded, body: content.body, target: content.target)
+        )
+    }
+
+    /// The next write of this command stores the new content.
+    func keep(_ command: Resigned) { resigned[command.command.id] = command }
+
+    // MARK: The end of a command
+
+    /// The target's reply to a command that succeeded.
+    nonisolated(nonsending) func reply(to id: CommandID, _ final: CommandFinal) async throws -> ValueSet? {
+        guard let reply = final.reply, let content = try await journal.write({ try $0.sentContent(id) }) else { return nil }
+        return try SealedReply(decoding: reply).open(SealedCommand(decoding: content.blob), with: endpoint.storage.agreementKeys())
+    }
+
+    /// The target's record that was stored with the command.
+    nonisolated(nonsending) func targetRecord(of id: CommandID) async throws -> EndpointRecord? {
+        guard let content = try await journal.write({ try $0.sentContent(id) }) else { return nil }
+        return try? Signed<EndpointRecord>(verifying: content.target).payload
+    }
+}

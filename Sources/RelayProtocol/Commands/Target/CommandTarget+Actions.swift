@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+extension CommandTarget {
+    package enum State: Hashable, Sendable {
+        /// It waits in its lane.
+        case received
+        /// The handler has the command, or had it before a crash; the reader cannot tell which.
+        case handling
+        /// It has ended. The result is kept until the relay has settled it.
+        case answered(CommandOutcome)
+    }
+
+    /// The stored state of a command, until it is settled.
+    package struct Row: Hashable, Sendable {
+        package let command: CommandDescriptor
+        package var state: State
+
+        package init(restoring command: CommandDescriptor, state: State) {
+            self.command = command
+            self.state = state
+        }
+    }
+
+    package enum Action: Hashable, Sendable {
+        /// Insert or replace the row and, in the same commit, the lane's highest number if it is given. An answered row is written with its
+        /// reply and with the receipt, which the owner signs over both. A received row is written with the command itself, which is not
+        /// read again once the command is in handling.
+        case persist(Row, highest: UInt64?, reply: [UInt8]?)
+        /// Write the answered row of a handled command, with its reply and the receipt, unless the row is removed before. Write it soon, or
+        /// at once if there is no connection for the result or the connection ends. A crash before the write counts as a crash during
+        /// handling.
+        case note(Row, reply: [UInt8]?)
+        /// Delete the row and its data, with the next commit or soon. If a crash prevents this, the relay settles the row once more.
+        case remove(CommandKey)
+        /// Delete the lane's highest number.
+        case removeLane(CommandLane)
+        /// Send `command.received`.
+        case sendReceived(CommandKey)
+        /// Send `command.result` with the stored or noted receipt and reply, or with those of the `.note` that follows this action.
+        case sendResult(CommandKey)
+        /// Send a `command.result` for a command that is not stored. The owner signs a receipt for it.
+        case sendUnstoredResult(CommandDescriptor, CommandOutcome)
+        /// Pass the command to its app and call `handlerEnded`. After 30 s call `handlerTimedOut`.
+        case handle(CommandDescriptor)
+        /// Extend the handler's time to 5 min from its start.
+        case extendTime(CommandKey)
+        /// Tell the handler that the sender has cancelled. Its answer still counts.
+        case tellCancelled(CommandKey)
+        /// Cancel the handler's task and ignore its answer.
+        case stopHandler(CommandKey)
+        /// Close the connection, because the relay offers more commands than there is room for. On the next connection it offers all of
+        /// them again.
+        case disconnect(LimitExceeded)
+    }
+}

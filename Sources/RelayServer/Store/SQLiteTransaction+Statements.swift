@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import GRDB
+import RelayProtocol
+import RelayStorage
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// The endpoints' statements: registrations of apps, and vouchers.
+extension SQLiteTransaction {
+    func registrations(of endpoint: EndpointID) throws -> [RegistrationRow] {
+        try Array(
+            Row.fetchCursor(
+                statement("SELECT app, version, registration FROM registrations WHERE endpoint = ? ORDER BY app"),
+                arguments: [endpoint.column]
+            ).map { RegistrationRow(appID: $0[0], version: NumberColumn.decode($0[1]), registration: try $0.bytes(at: 2)) }
+        )
+    }
+
+    func put(_ registration: RegistrationRow, of endpoint: EndpointID, in account: AccountID) throws {
+        try run(
+            """
+            INSERT INTO registrations (endpoint, app, version, registration) VALUES (?, ?, ?, ?)
+            ON CONFLICT (endpoint, app) DO UPDATE SET version = excluded.version, registration = excluded.registration
+            """,
+            [endpoint.column, registration.appID, NumberColumn.encode(registration.version), Data(registration.registration)]
+        )
+    }
+
+    func removeRegistration(_ appID: String, of endpoint: EndpointID, in account: AccountID) throws {
+        try run("DELETE FROM registrations WHERE endpoint = ? AND app = ?", [endpoint.column, appID])
+    }
+
+    func vouchers(for endpoint: EndpointID) throws -> [[UInt8]] {
+        try Data.fetchAll(
+            statement("SELECT voucher FROM vouchers WHERE endpoint = ? ORDER BY giver"),
+            arguments: [endpoint.column]
+        ).map { [UInt8]($0) }
+    }
+
+    func vouchers(by endpoint: EndpointID, of account: AccountID) throws -> [[UInt8]] {
+        try Data.fetchAll(
+            statement("SELECT voucher FROM vouchers WHERE account = ? AND giver = ? ORDER BY endpoint"),
+            arguments: [account.rawValue, endpoint.column]
+        ).map { [UInt8]($0) }
+    }
+
+    func putVoucher(_ voucher: [UInt8], for endpoint: EndpointID, by other: EndpointID, of account: AccountID) throws {
+        try run(
+            """
+            INSERT INTO vouchers (account, endpoint, giver, voucher) VALUES (?, ?, ?, ?)
+            ON CONFLICT (endpoint, giver) DO UPDATE SET voucher = excluded.voucher
+            """,
+            [account.rawValue, endpoint.column, other.column, Data(voucher)]
+        )
+    }
+}

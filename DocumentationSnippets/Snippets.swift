@@ -45,6 +45,30 @@ func discover(_ platform: ConnectedDevicesPlatform, show: ([RemoteSystem]) -> Vo
     // end
 }
 
+struct Row {
+    var title: String
+    var detail: String
+    var approve: () async throws -> Void
+    var refuse: () async throws -> Void
+}
+
+func review(_ platform: ConnectedDevicesPlatform, for account: ConnectedDevicesAccount, show: ([Row]) -> Void) async {
+    // snippet: new-endpoints
+    for await endpoints in platform.newEndpoints(for: account) {
+        let rows = endpoints.map { new in
+            Row(
+                title: "\(new.deviceName) (\(new.kind.rawValue)): \(new.fingerprint)",
+                detail:
+                    "since \(new.joining?.time.description ?? "?") from \(new.joining?.address ?? "?"), invited by \(new.inviterName ?? "?")",
+                approve: { try await platform.approve(new) },
+                refuse: { try await platform.refuse(new) }
+            )
+        }
+        show(rows)
+    }
+    // end
+}
+
 func launch(_ film: URL, _ platform: ConnectedDevicesPlatform, on livingRoom: RemoteSystem) async {
     // snippet: launch
     do {

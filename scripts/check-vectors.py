@@ -638,6 +638,27 @@ def parse_link(text):
     return address.rstrip("/"), members
 
 
+def proquint(number):
+    consonants, vowels = "bdfghjklmnprstvz", "aiou"
+    return "".join(
+        (consonants[number >> shift & 15] if is_consonant else vowels[number >> shift & 3])
+        for shift, is_consonant in ((12, True), (10, False), (6, True), (4, False), (0, True))
+    )
+
+
+def check_fingerprints(file):
+    by_name = {}
+    for vector in file["fingerprints"]:
+        hashed = statement("fingerprint", id_bytes(vector["endpoint"]) + id_bytes(vector["system"]))
+        expect(hashed.hex() == vector["statement"], "fingerprint", "statement", vector["name"])
+        words = "-".join(proquint(number) for number in struct.unpack(">5H", hashlib.sha256(hashed).digest()[:10]))
+        expect(words == vector["words"], "fingerprint", vector["name"])
+        by_name[vector["name"]] = (id_bytes(vector["endpoint"]), words)
+    for vector in file["codes"]:
+        pair = sorted([by_name[vector["own"]], by_name[vector["other"]]])
+        expect(" ".join(words for _, words in pair) == vector["code"], "code", vector["own"], vector["other"])
+
+
 def check_invitations(file):
     def proof(vector):
         return hmac.digest(bytes.fromhex(vector["secret"]), statement("invitation", id_bytes(vector["endpoint"])), "sha256").hex()
@@ -1219,6 +1240,7 @@ def main():
     identity = read("identity")
     check_values(read("values"))
     check_identity(identity, keys)
+    check_fingerprints(read("fingerprints"))
     check_invitations(read("invitations"))
     check_hello(read("hello"), keys)
     check_dpop(read("dpop"), keys)

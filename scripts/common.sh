@@ -19,7 +19,18 @@ need() {
     fi
     step "installing $package"
     "${sudo[@]}" apt-get update -qq
-    "${sudo[@]}" apt-get install -y -qq --no-install-recommends "$package" >/dev/null
+    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$package" >/dev/null
+}
+
+# Installs a Debian package that only some tests need, if that needs no question: in CI, and for root. Elsewhere these tests are skipped.
+wish() {
+    local command=$1 package=$2
+    command -v "$command" >/dev/null 2>&1 && return
+    if [ "${CI:-}" = true ] || { [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; }; then
+        need "$command" "$package"
+    else
+        step "tests that use $package are skipped, because it is not installed"
+    fi
 }
 
 # Installs the tools that every build needs.

@@ -159,7 +159,7 @@ actor LightEndpoint {
             self?.assumeIsolated { endpoint in
                 endpoint.timer = nil
                 var random = SystemRandomNumberGenerator()
-                endpoint.perform(endpoint.channel.timePassed(now: endpoint.now, random: &random))
+                endpoint.perform(endpoint.channel.handleDeadlines(now: endpoint.now, random: &random))
             }
         }
         timer = (deadline, task)

@@ -18,7 +18,7 @@ extension Issuer {
         in records: any IssuerTransaction
     ) throws -> GrantOutcome {
         guard let stored = try records.authorizationCode(code) else { return .refused(TokenRequest.unknownAuthorizationCode) }
-        switch stored.present(client: request.client, redirect: redirect, verifier: verifier, key: key, now: now) {
+        switch stored.decision(client: request.client, redirect: redirect, verifier: verifier, key: key, now: now) {
         case .accept: break
         case .refuse: return .refused(TokenRequest.unknownAuthorizationCode)
         case .revoke(let id):

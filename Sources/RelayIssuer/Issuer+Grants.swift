@@ -126,7 +126,7 @@ extension Issuer {
         in records: any IssuerTransaction
     ) throws -> GrantOutcome {
         guard let invitation = try records.invitation(code.digest) else { return .refused(TokenRequest.unknownCode) }
-        switch invitation.present(key: key, now: now) {
+        switch invitation.decision(key: key, now: now) {
         case .accept: break
         case .expired, .repeated: return .refused(TokenRequest.unknownCode)
         case .usedAgain: return .usedAgain(subject: invitation.subject)
@@ -196,7 +196,7 @@ extension Issuer {
     ) throws -> GrantOutcome {
         guard token.isAuthentic(by: master.refreshTokenKey) else { return .refused(TokenRequest.unknownToken) }
         guard var family = try records.family(token.family) else { return .refused(TokenRequest.forgottenLogin) }
-        let decision = family.present(token.number, client: request.client, key: key, now: now)
+        let decision = family.decision(token.number, client: request.client, key: key, now: now)
         switch decision {
         case .refuse(.revoked) where family.isOfRevokedEndpoint: return .refused(TokenRequest.revokedEndpoint)
         case .refuse: return .refused(TokenRequest.unknownToken)

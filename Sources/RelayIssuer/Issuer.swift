@@ -74,13 +74,13 @@ package final class Issuer: Sendable {
         var proofs = ReplayCache()
         /// The challenges that passkeys answered.
         var challenges = ReplayCache()
-        var failures: WindowCounts
-        var grants: WindowCounts
-        var logins: WindowCounts
-        var registrations: WindowCounts
-        var deviceRequests: WindowCounts
+        var failures: RateLimiter
+        var grants: RateLimiter
+        var logins: RateLimiter
+        var registrations: RateLimiter
+        var deviceRequests: RateLimiter
         /// Requests of a device that waits. The network may shorten its interval a little.
-        var polls = WindowCounts(perWindow: 1, capacity: 2 * DeviceAuthorization.maximum, window: DeviceAuthorization.interval * 4 / 5)
+        var polls = RateLimiter(perWindow: 1, capacity: 2 * DeviceAuthorization.maximum, window: DeviceAuthorization.interval * 4 / 5)
         /// Codes that users typed.
         var userCodes = BackOff()
         /// Logins with a password by client address and account name.
@@ -88,15 +88,15 @@ package final class Issuer: Sendable {
         /// Recovery codes by client address and account name.
         var recoveries = BackOff()
         /// Logins with a password by account name. Each costs a hash, so that attackers cannot fill the table within its window.
-        var accounts: WindowCounts
+        var accounts: RateLimiter
 
         init(_ settings: Settings) {
-            failures = WindowCounts(perWindow: settings.failuresPerMinute, capacity: settings.failureAddresses)
-            grants = WindowCounts(perWindow: settings.grantsPerMinute, capacity: 10_000)
-            logins = WindowCounts(perWindow: settings.grantsPerLoginAndMinute, capacity: 10_000)
-            registrations = WindowCounts(perWindow: settings.registrationsPerHour, capacity: 10_000, window: 3_600_000)
-            deviceRequests = WindowCounts(perWindow: settings.deviceRequestsPerTenMinutes, capacity: 10_000, window: 600_000)
-            accounts = WindowCounts(perWindow: settings.passwordAttemptsPerHour, capacity: 65_536, window: 3_600_000)
+            failures = RateLimiter(perWindow: settings.failuresPerMinute, capacity: settings.failureAddresses)
+            grants = RateLimiter(perWindow: settings.grantsPerMinute, capacity: 10_000)
+            logins = RateLimiter(perWindow: settings.grantsPerLoginAndMinute, capacity: 10_000)
+            registrations = RateLimiter(perWindow: settings.registrationsPerHour, capacity: 10_000, window: 3_600_000)
+            deviceRequests = RateLimiter(perWindow: settings.deviceRequestsPerTenMinutes, capacity: 10_000, window: 600_000)
+            accounts = RateLimiter(perWindow: settings.passwordAttemptsPerHour, capacity: 65_536, window: 3_600_000)
         }
 
         /// Counts a login with a password.

@@ -171,7 +171,7 @@ package struct RelayService: Service {
                     bound.add(channel.localAddress, scheme: tls == nil ? "http" : "https")
                 },
                 eventLoopGroupProvider: .shared(EventLoops.connections),
-                logger: logger.quietened
+                logger: logger.withoutStartMessages
             )
             listeners.append(Listener(address: address, setting: .listen, application: application))
         }
@@ -182,7 +182,7 @@ package struct RelayService: Service {
                 configuration: ApplicationConfiguration(address: .hostname(address.host, port: address.port)),
                 // Endpoints do not dial this address.
                 onServerRunning: { _ in bound.add(nil, scheme: nil) },
-                logger: logger.quietened
+                logger: logger.withoutStartMessages
             )
             listeners.append(Listener(address: address, setting: .metricsListen, application: application))
         }
@@ -235,7 +235,7 @@ private struct CoreService: Service {
         try? await cancelWhenGracefulShutdown {
             while true {
                 try await Task.sleep(for: .seconds(1))
-                core.timePassed()
+                core.handleDeadlines()
             }
         }
         await core.stop()
@@ -305,7 +305,7 @@ extension Logger {
     }
 
     /// Hides the libraries' start and stop messages at the level `info`.
-    fileprivate var quietened: Logger {
+    fileprivate var withoutStartMessages: Logger {
         var logger = self
         if logLevel == .info { logger.logLevel = .notice }
         return logger

@@ -7,10 +7,10 @@ package import Foundation
 /// another thread opens a descriptor after that (a pipe, or the socket that reports the end of a process), an unrelated child inherits it.
 /// A reader of that pipe then waits until that child ends. For tests only.
 package enum ProcessStart {
-    private static let turn = NSLock()
+    private static let lock = NSLock()
 
     /// - Parameter body: Makes a process's pipes and runs the process.
-    package static func alone<Result>(_ body: () throws -> Result) rethrows -> Result { try turn.withLock(body) }
+    package static func alone<Result>(_ body: () throws -> Result) rethrows -> Result { try lock.withLock(body) }
 
     /// Runs a process.
     /// - Returns: The process's standard output.

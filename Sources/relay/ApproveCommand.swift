@@ -9,7 +9,7 @@ struct ApproveCommand: AsyncParsableCommand {
         commandName: "approve",
         abstract: "Confirm a new device, for this device and all others.",
         discussion: """
-            At a terminal it shows what it found, and asks. Compare the ids with those that `relay whoami` prints on the new device. Without a \
+            At a terminal it shows what it found, and asks. Compare the words with those that `relay whoami` prints on the new device. Without a \
             terminal it accepts only an id, because any device can have any name.
             """
     )

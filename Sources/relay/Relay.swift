@@ -33,7 +33,8 @@ struct Relay: AsyncParsableCommand {
         subcommands: [
             JoinCommand.self, LeaveCommand.self, InviteCommand.self, WhoAmICommand.self, DevicesCommand.self, WatchCommand.self,
             LaunchCommand.self, CommandsCommand.self, CancelCommand.self, CallCommand.self, PingCommand.self, FetchCommand.self,
-            ApproveCommand.self, RevokeCommand.self, HostCommand.self, AgentCommand.self, DoctorCommand.self, CompletionsCommand.self,
+            ApproveCommand.self, VerifyCommand.self, RevokeCommand.self, HostCommand.self, AgentCommand.self, DoctorCommand.self,
+            CompletionsCommand.self,
         ]
     )
 

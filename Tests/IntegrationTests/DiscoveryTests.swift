@@ -124,14 +124,14 @@ import Testing
         _ = try await phone.sees("PC") { !$0.isNew }
         _ = try await tablet.sees("PC") { !$0.isNew }
         // A device that joined by the relay's own invitation is new to all others, also after they restart.
-        let stranger = try await home.device("Stranger")
-        try await stranger.platform.publish(player(log: Log()), for: stranger.account)
+        let foreign = try await home.device("Other account")
+        try await foreign.platform.publish(player(log: Log()), for: foreign.account)
         for device in [tablet, phone, pc] {
-            _ = try await device.sees("Stranger") { $0.isNew }
+            _ = try await device.sees("Other account") { $0.isNew }
             try await device.restart()
-            _ = try await device.sees("Stranger") { $0.isNew }
+            _ = try await device.sees("Other account") { $0.isNew }
         }
-        for device in [tablet, phone, pc, stranger] { await device.platform.shutdown() }
+        for device in [tablet, phone, pc, foreign] { await device.platform.shutdown() }
     }
 
     /// Changes the relay's database, as a hostile relay could.

@@ -22,7 +22,7 @@ import Testing
         let group = ServiceGroup(services: [platform], logger: quiet)
         let run = Task { try await group.run() }
         try await phone.sees("PC") { $0.status == .available }
-        // The relay tells others first. Who leaves before the relay's welcome has arrived says no reason.
+        // The relay tells others first. An endpoint that leaves before the relay's welcome gives no reason.
         for await state in platform.connectionStates(for: pc.account) where state.isConnected { break }
         if isGraceful { await group.triggerGracefulShutdown() } else { run.cancel() }
         _ = await run.result

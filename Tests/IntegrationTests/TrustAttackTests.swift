@@ -103,12 +103,12 @@ import Testing
         let alpha = try await home.device("Alpha")
         try await alpha.platform.publish(player(log: Log()), for: alpha.account)
         home.relayd.kill()
-        let ghost = try home.addGhost(beside: try alpha.id)
+        let fake = try home.addFake(beside: try alpha.id)
         _ = try await home.relayd.start()
         try await alpha.connected()
         let gamma = try await join("Gamma", by: try await alpha.platform.accounts.invite(to: alpha.account), in: home)
         let endpoints = gamma.platform.endpoints(for: gamma.account)
-        let listed = try #require(endpoints.first { $0.id == ghost })
+        let listed = try #require(endpoints.first { $0.id == fake })
         #expect(listed.trust == .new)
         try await gamma.sees("Alpha") { !$0.isNew }
         for device in [alpha, gamma] { await device.platform.shutdown() }
@@ -121,7 +121,7 @@ extension TestHome {
     }
 
     /// Adds an endpoint with keys of the attacker to the account of another one. The relay must not be running.
-    fileprivate func addGhost(beside endpoint: EndpointID) throws -> EndpointID {
+    fileprivate func addFake(beside endpoint: EndpointID) throws -> EndpointID {
         try relayDatabase.write { database in
             let select = "SELECT * FROM endpoints WHERE id = ?"
             let row = try #require(try Row.fetchOne(database, sql: select, arguments: [Data(endpoint.digest.bytes)]))

@@ -124,6 +124,7 @@ import Testing
         try check(added, "`watch`")
         seen.insert("watch")
         let device = try #require(try await tv.relay("whoami", "--json").json["device"] as? String)
+        try expect("verify", try await desk.relay("verify", device, "--json"))
         try expect("approve", try await desk.relay("approve", device, "--json"))
         try expect("launch", try await desk.relay("launch", "TV", "https://films.example/1", "--json"))
         try check(try JSON.object(try await host.line()), "`host`")
@@ -163,7 +164,7 @@ import Testing
             let arguments =
                 [
                     "launch": ["TV", "https://x"], "call": ["TV/x", "x"], "ping": ["TV"], "fetch": ["TV"], "cancel": [id],
-                    "approve": [endpoint],
+                    "approve": [endpoint], "verify": [endpoint],
                     "revoke": [endpoint],
                 ][name] ?? []
             let output = try await desk.run([name] + arguments + ["--json"])

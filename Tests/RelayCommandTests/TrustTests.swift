@@ -92,11 +92,13 @@ import Testing
         let account = try await TestAccount()
         let (tv, phone) = (try await account.device(named: "TV"), try await account.device(named: "Phone"))
         let id = try #require(try await phone.relay("whoami", "--json").json["endpoint"] as? String)
+        let words = try #require(try await phone.relay("whoami", "--json").json["words"] as? String)
         let groups = id.enumerated().map { $0 > 0 && $0 % 4 == 0 ? " \($1)" : "\($1)" }.joined()
         for command in ["approve", "revoke"] {
             let process = try tv.startAtTerminal(command, "phone")
             _ = try await process.line { $0.contains(#"name      "Phone""#) }
             _ = try await process.line { $0.contains("endpoint  \(groups)") }
+            _ = try await process.line { $0.contains("words     \(words)") }
             _ = try await process.line { $0.contains("joined ") && $0.contains(" ago from 127.0.0.1") }
             _ = try await process.line { $0.contains("[y/N]") }
             try process.write(answer)

@@ -40,7 +40,7 @@ import Testing
     }
 
     @Test func countIsResetEachMinute() {
-        var counts = WindowCounts(perWindow: 2, capacity: 10)
+        var counts = RateLimiter(perWindow: 2, capacity: 10)
         #expect(counts.add("a", now: 1_000_000) == nil)
         #expect(counts.add("a", now: 1_000_001) == nil)
         #expect(counts.add("a", now: 1_010_000) == 50_000)
@@ -49,7 +49,7 @@ import Testing
     }
 
     @Test func fullTableDoesNotBlockNewNames() {
-        var counts = WindowCounts(perWindow: 1, capacity: 10_000)
+        var counts = RateLimiter(perWindow: 1, capacity: 10_000)
         for number in 0..<50_000 {
             #expect(counts.add("\(number)", now: 1_000_000) == nil)
             #expect(counts.count <= 10_000)
@@ -61,7 +61,7 @@ import Testing
     }
 
     @Test func frequentNameStaysInTheTable() {
-        var counts = WindowCounts(perWindow: 3, capacity: 10)
+        var counts = RateLimiter(perWindow: 3, capacity: 10)
         for round in 0..<3 {
             #expect(counts.add("a", now: 1_000_000) == nil)
             for number in 0..<4 { #expect(counts.add("\(round) \(number)", now: 1_000_000) == nil) }
@@ -70,7 +70,7 @@ import Testing
     }
 
     @Test func clockSetBackResetsTheCount() {
-        var counts = WindowCounts(perWindow: 1, capacity: 10)
+        var counts = RateLimiter(perWindow: 1, capacity: 10)
         #expect(counts.add("a", now: 2_000_000) == nil)
         #expect(counts.add("a", now: 1_000_000) == nil)
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 import Hummingbird
 import HummingbirdTesting
 import RelayProtocol
@@ -100,6 +101,23 @@ import Testing
             test.pass(DeviceAuthorization.life)
             #expect(try await poll(app, begun.deviceCode).error == "expired_token")
             #expect(try await browser.post("/device", ["user_code": begun.userCode ?? ""]).status == 400)
+        }
+    }
+
+    /// As oidc-agent does.
+    @Test func clientNamesItselfByBasicAuthentication() async throws {
+        try await test.browse { client in
+            let app = TestApp(client)
+            func begin(_ credentials: String, _ client: String = "") async throws -> TestApp.Answer {
+                let basic = "Basic " + Data(credentials.utf8).base64EncodedString()
+                return try await app.post("/device_authorization", ["client_id": client], authorization: basic)
+            }
+            #expect(try await begin("com.example.television:").status == 200)
+            #expect(try await begin("com.example.television:", "com.example.television").status == 200)
+            #expect(try await begin("com.example.television:", "com.example.radio").error == "invalid_request")
+            #expect(try await begin(":").error == "invalid_request")
+            let secret = try await begin("com.example.television:secret")
+            #expect(secret.status == 401 && secret.error == "invalid_client")
         }
     }
 

@@ -232,10 +232,15 @@ import Testing
         #expect(test.revoked.map(\.session) == [try #require(try claims(joined).sid)])
     }
 
-    @Test func unknownScopesAreRejected() async throws {
+    /// As clients of OpenID Connect ask for `openid`.
+    @Test func unknownScopesAreNotGranted() async throws {
         let code = try await invite()
-        #expect(await refused { try await device.join(test, code: code, scope: "relay.command admin") } == .invalidScope)
-        _ = try await device.join(test, code: code)
+        for scope in ["admin", "openid profile"] {
+            #expect(await refused { try await device.join(test, code: code, scope: scope) } == .invalidScope)
+        }
+        let joined = try await device.join(test, code: code, scope: "openid relay.command admin")
+        #expect(joined.scopes.description == "relay.command")
+        #expect(try claims(joined).scope == "relay.command")
     }
 
     // MARK: Proofs

@@ -26,57 +26,57 @@ import Testing
         )
     }
 
-    func present(
+    func decision(
         _ family: RefreshFamily,
         _ number: Int64,
         client: String = "com.example.app",
         key: String? = "key",
         at time: Int64
     ) -> RefreshFamily.Decision {
-        family.present(number, client: client, key: key, now: after(time))
+        family.decision(number, client: client, key: key, now: after(time))
     }
 
     @Test func theCurrentTokenIsReplaced() {
-        #expect(present(family(), 1, at: 1) == .rotate)
+        #expect(decision(family(), 1, at: 1) == .rotate)
     }
 
     @Test func previousTokenGetsTheSameAnswerUntilTheCurrentOneIsUsed() {
         var family = family()
         family.rotate(from: 1, now: after(1_000))
         #expect(family.current == 2)
-        #expect(present(family, 2, at: 1_000) == .rotate)
-        #expect(present(family, 1, at: 1_000) == .reissueSuccessor)
-        #expect(present(family, 1, at: RefreshFamily.idleLife - 1) == .reissueSuccessor)
+        #expect(decision(family, 2, at: 1_000) == .rotate)
+        #expect(decision(family, 1, at: 1_000) == .reissueSuccessor)
+        #expect(decision(family, 1, at: RefreshFamily.idleLife - 1) == .reissueSuccessor)
         family.rotate(from: 2, now: after(2_000))
-        #expect(present(family, 1, at: 2_000) == .revoke)
+        #expect(decision(family, 1, at: 2_000) == .revoke)
     }
 
     @Test func unboundPreviousTokenIsAcceptedForOneMinute() {
         var family = family(key: nil)
         family.rotate(from: 1, now: after(1_000))
-        #expect(present(family, 1, key: nil, at: 61_000) == .reissueSuccessor)
-        #expect(present(family, 1, key: nil, at: 61_001) == .revoke)
+        #expect(decision(family, 1, key: nil, at: 61_000) == .reissueSuccessor)
+        #expect(decision(family, 1, key: nil, at: 61_001) == .revoke)
     }
 
     @Test func olderTokenRevokesAtOnce() {
-        #expect(present(family(current: 3), 1, at: 0) == .revoke)
-        #expect(present(family(current: 3), 2, at: 0) == .reissueSuccessor)
+        #expect(decision(family(current: 3), 1, at: 0) == .revoke)
+        #expect(decision(family(current: 3), 2, at: 0) == .reissueSuccessor)
     }
 
     @Test(arguments: ["key", nil]) func newerTokenThanTheStoreKnowsIsAcceptedAfterARestore(key: String?) {
         var family = family(current: 3, key: key)
-        #expect(present(family, 9, key: key, at: 1) == .rotateAfterRestore)
+        #expect(decision(family, 9, key: key, at: 1) == .rotateAfterRestore)
         family.rotate(from: 9, now: after(1))
-        #expect(present(family, 10, key: key, at: 2) == .rotate)
-        #expect(present(family, 9, key: key, at: 2) == .reissueSuccessor)
-        #expect(present(family, 8, key: key, at: 2) == .revoke)
+        #expect(decision(family, 10, key: key, at: 2) == .rotate)
+        #expect(decision(family, 9, key: key, at: 2) == .reissueSuccessor)
+        #expect(decision(family, 8, key: key, at: 2) == .revoke)
     }
 
     @Test func noTokenWorksAfterRevocation() {
         var family = family(current: 2)
         family.revoked = after(1_000)
         for number in [1, 2, 3, 9] as [Int64] {
-            #expect(present(family, number, at: 1_000) == .refuse(.revoked))
+            #expect(decision(family, number, at: 1_000) == .refuse(.revoked))
             #expect(!family.mayBeRevoked(with: number))
         }
     }
@@ -84,37 +84,37 @@ import Testing
     @Test func otherKeyOrClientIsRejectedAndRevokesNothing() {
         let family = family(current: 3)
         for number in [1, 2, 3, 9] as [Int64] {
-            #expect(present(family, number, key: "other", at: 1) == .refuse(.otherKey))
-            #expect(present(family, number, key: nil, at: 1) == .refuse(.otherKey))
-            #expect(present(family, number, client: "com.example.other", at: 1) == .refuse(.otherClient))
+            #expect(decision(family, number, key: "other", at: 1) == .refuse(.otherKey))
+            #expect(decision(family, number, key: nil, at: 1) == .refuse(.otherKey))
+            #expect(decision(family, number, client: "com.example.other", at: 1) == .refuse(.otherClient))
         }
     }
 
     @Test func unboundLoginNeedsNoKey() {
-        #expect(present(family(key: nil), 1, key: nil, at: 1) == .rotate)
-        #expect(present(family(key: nil), 1, key: "any", at: 1) == .rotate)
+        #expect(decision(family(key: nil), 1, key: nil, at: 1) == .rotate)
+        #expect(decision(family(key: nil), 1, key: "any", at: 1) == .rotate)
     }
 
     @Test func loginExpiresWhenIdleAndWhenOld() {
-        #expect(present(family(), 1, at: RefreshFamily.idleLife - 1) == .rotate)
-        #expect(present(family(), 1, at: RefreshFamily.idleLife) == .refuse(.expired))
-        #expect(present(family(), 9, at: RefreshFamily.idleLife) == .refuse(.expired))
+        #expect(decision(family(), 1, at: RefreshFamily.idleLife - 1) == .rotate)
+        #expect(decision(family(), 1, at: RefreshFamily.idleLife) == .refuse(.expired))
+        #expect(decision(family(), 9, at: RefreshFamily.idleLife) == .refuse(.expired))
         var family = family()
         var time: Int64 = 0
         while time + RefreshFamily.idleLife < RefreshFamily.wholeLife {
             time += RefreshFamily.idleLife - 1
-            #expect(present(family, 1, at: time) == .rotate)
+            #expect(decision(family, 1, at: time) == .rotate)
             family.rotated = after(time)
         }
-        #expect(present(family, 1, at: RefreshFamily.wholeLife - 1) == .rotate)
-        #expect(present(family, 1, at: RefreshFamily.wholeLife) == .refuse(.expired))
+        #expect(decision(family, 1, at: RefreshFamily.wholeLife - 1) == .rotate)
+        #expect(decision(family, 1, at: RefreshFamily.wholeLife) == .refuse(.expired))
     }
 
     @Test func clockSetBackRevokesNothing() {
         var family = family()
         family.rotate(from: 1, now: after(3_600_000))
-        #expect(present(family, 1, at: 0) == .reissueSuccessor)
-        #expect(present(family, 2, at: 0) == .rotate)
+        #expect(decision(family, 1, at: 0) == .reissueSuccessor)
+        #expect(decision(family, 2, at: 0) == .rotate)
     }
 
     @Test func onlyTheNewestTokensMayEndTheLogin() {
@@ -156,7 +156,7 @@ import Testing
     /// Applies the decision as the issuer does.
     /// - Returns: The number of the token in the response.
     private func use(_ number: Int64, of family: inout RefreshFamily, at now: Milliseconds) -> Int64? {
-        switch family.present(number, client: family.client, key: family.key, now: now) {
+        switch family.decision(number, client: family.client, key: family.key, now: now) {
         case .rotate, .rotateAfterRestore:
             family.rotate(from: number, now: now)
             return family.current
@@ -229,21 +229,21 @@ import Testing
     }
 
     @Test func aCodeWorksForTenMinutes() {
-        #expect(invitation().present(key: nil, now: 0) == .accept)
-        #expect(invitation().present(key: nil, now: 599_999) == .accept)
-        #expect(invitation().present(key: nil, now: 600_000) == .expired)
+        #expect(invitation().decision(key: nil, now: 0) == .accept)
+        #expect(invitation().decision(key: nil, now: 599_999) == .accept)
+        #expect(invitation().decision(key: nil, now: 600_000) == .expired)
     }
 
     @Test func useByASecondKeyRevokesTheLoginUntilTheLinkExpires() {
         let family = FamilyID.random()
         for key in ["key", nil] {
             let used = invitation(.init(key: key, family: family))
-            #expect(used.present(key: "other", now: 599_999) == .revoke(family))
-            #expect(used.present(key: "other", now: 600_000) == .usedAgain)
-            #expect(used.present(key: nil, now: 1) == .usedAgain)
+            #expect(used.decision(key: "other", now: 599_999) == .revoke(family))
+            #expect(used.decision(key: "other", now: 600_000) == .usedAgain)
+            #expect(used.decision(key: nil, now: 1) == .usedAgain)
         }
-        #expect(invitation(.init(key: "key", family: family)).present(key: "key", now: 1) == .repeated)
-        #expect(invitation(.init(key: "key", family: nil)).present(key: "other", now: 1) == .usedAgain)
+        #expect(invitation(.init(key: "key", family: family)).decision(key: "key", now: 1) == .repeated)
+        #expect(invitation(.init(key: "key", family: nil)).decision(key: "other", now: 1) == .usedAgain)
     }
 }
 

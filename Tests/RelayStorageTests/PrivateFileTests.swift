@@ -59,7 +59,7 @@ import Testing
         #expect(problem { _ = try PrivateFile.contents(of: path, upTo: 2) } == .damaged)
         for mode in [0o640, 0o604, 0o601] {
             try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: path)
-            #expect(problem { _ = try PrivateFile.contents(of: path) } == .openToOthers)
+            #expect(problem { _ = try PrivateFile.contents(of: path) } == .accessibleToOthers)
         }
         try PrivateFile.restrict(path)
         #expect(try PrivateFile.contents(of: path) == [1, 2, 3])
@@ -77,7 +77,7 @@ import Testing
     @Test func directoryWritableByOthersIsRejected() throws {
         try PrivateDirectory.check(directory)
         try FileManager.default.setAttributes([.posixPermissions: 0o770], ofItemAtPath: directory)
-        #expect(problem { try PrivateDirectory.check(directory) } == .openToOthers)
+        #expect(problem { try PrivateDirectory.check(directory) } == .accessibleToOthers)
         #expect(problem { try PrivateDirectory.check(directory + "/none") } == .notReadable)
         #expect(try PrivateFile.create(path))
         #expect(problem { try PrivateDirectory.make(path) } == .notADirectory)

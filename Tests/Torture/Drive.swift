@@ -120,7 +120,7 @@ actor Drive {
         try await wait("for the relay to forget") { $0.commandsAtRelay == 0 }
         for party in plan.parties { children[party]?.tell(.stop) }
         try await wait("for everybody to stop") { drive in !drive.children.values.contains { $0.isRunning } }
-        if try await relayd.stop() != 0 { ledger.odd("relayd did not stop well") }
+        if try await relayd.stop() != 0 { ledger.recordAnomaly("relayd did not stop well") }
         return duration
     }
 
@@ -285,10 +285,10 @@ actor Drive {
             let lane = Ledger.Lane(sender: sender, target: target)
             let stored = unknown.filter { $0.endpoint == endpoints[.target(target)] }
             guard let current = lanes[lane]?.current else {
-                if !stored.isEmpty { ledger.odd("\(stored.count) commands that nobody wanted") }
+                if !stored.isEmpty { ledger.recordAnomaly("\(stored.count) commands that nobody wanted") }
                 continue
             }
-            if stored.count > 1 { ledger.odd("\(current.number) was stored \(stored.count) times") }
+            if stored.count > 1 { ledger.recordAnomaly("\(current.number) was stored \(stored.count) times") }
             if let command = stored.first {
                 submitted(current.number, command.command, command.expires)
             } else {
@@ -309,7 +309,7 @@ actor Drive {
     /// A command that was not stored may be submitted again.
     private func notSubmitted(_ number: Int, _ reason: String) {
         guard let issue = lanes[lane(of: number)]?.current, issue.number == number else {
-            return ledger.odd("\(number) was not submitted, and nobody asked for it: \(reason)")
+            return ledger.recordAnomaly("\(number) was not submitted, and nobody asked for it: \(reason)")
         }
         Task {
             // The sender cannot resolve the targets now.

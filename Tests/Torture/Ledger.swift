@@ -26,48 +26,48 @@ struct Ledger: Sendable {
     private(set) var entries: [Entry]
     /// The commands of each lane, in the order in which handlers started.
     private(set) var order: [Lane: [Int]] = [:]
-    private(set) var deaths: [Party: Int] = [:]
+    private(set) var kills: [Party: Int] = [:]
     private var issues: [String: Int] = [:]
     /// Reports that fit no command.
-    private(set) var oddities: [String] = []
+    private(set) var anomalies: [String] = []
 
     init(_ issues: [Errand]) { entries = issues.map { Entry(issue: $0) } }
 
     func issue(of command: String) -> Int? { issues[command] }
 
-    mutating func died(_ party: Party) { deaths[party, default: 0] += 1 }
+    mutating func died(_ party: Party) { kills[party, default: 0] += 1 }
 
-    mutating func odd(_ text: String) { oddities.append(text) }
+    mutating func recordAnomaly(_ text: String) { anomalies.append(text) }
 
     mutating func submitted(_ issue: Int, as command: String, expires: Int64) {
-        guard entries.indices.contains(issue) else { return odd("a command of nobody was submitted") }
-        if let other = entries[issue].command, other != command { odd("\(issue) was stored twice") }
+        guard entries.indices.contains(issue) else { return recordAnomaly("a command of nobody was submitted") }
+        if let other = entries[issue].command, other != command { recordAnomaly("\(issue) was stored twice") }
         entries[issue].command = command
         entries[issue].expires = expires
         issues[command] = issue
     }
 
     mutating func accepted(_ command: String) {
-        guard let issue = issues[command] else { return odd("a command of nobody was accepted") }
+        guard let issue = issues[command] else { return recordAnomaly("a command of nobody was accepted") }
         entries[issue].isAccepted = true
     }
 
     mutating func started(_ issue: Int, at time: Int64) {
-        guard entries.indices.contains(issue) else { return odd("a command of nobody was handled") }
+        guard entries.indices.contains(issue) else { return recordAnomaly("a command of nobody was handled") }
         entries[issue].starts.append(time)
         let of = entries[issue].issue
         order[Lane(sender: of.sender, target: of.target), default: []].append(issue)
     }
 
     mutating func handled(_ issue: Int, _ answer: Ending) {
-        guard entries.indices.contains(issue) else { return odd("a command of nobody was handled") }
+        guard entries.indices.contains(issue) else { return recordAnomaly("a command of nobody was handled") }
         entries[issue].answers.append(answer)
     }
 
     /// - Returns: Whether this is the first report of its end.
     mutating func ended(_ command: String, _ learned: Learned) -> Bool {
         guard let issue = issues[command] else {
-            odd("a command of nobody has ended")
+            recordAnomaly("a command of nobody has ended")
             return false
         }
         let isFirst = entries[issue].learned.isEmpty
@@ -81,8 +81,8 @@ struct Ledger: Sendable {
     static let tolerance: Int64 = 1_000
 
     var violations: [String] {
-        var violations = oddities
-        for entry in entries { violations += Self.violations(of: entry, deaths).map { "\(entry.issue.number): \($0)" } }
+        var violations = anomalies
+        for entry in entries { violations += Self.violations(of: entry, kills).map { "\(entry.issue.number): \($0)" } }
         for (lane, numbers) in order.sorted(by: { $0.key < $1.key }) {
             for (first, second) in zip(numbers, numbers.dropFirst()) where first > second {
                 violations.append("\(second) was handled behind \(first), from sender \(lane.sender) at target \(lane.target)")
@@ -92,9 +92,9 @@ struct Ledger: Sendable {
     }
 
     /// The entries with violations.
-    var broken: [Entry] { entries.filter { !Self.violations(of: $0, deaths).isEmpty } }
+    var broken: [Entry] { entries.filter { !Self.violations(of: $0, kills).isEmpty } }
 
-    private static func violations(of entry: Entry, _ deaths: [Party: Int]) -> [String] {
+    private static func violations(of entry: Entry, _ kills: [Party: Int]) -> [String] {
         var found: [String] = []
         func demand(_ holds: Bool, _ text: @autoclosure () -> String) { if !holds { found.append(text()) } }
 
@@ -115,7 +115,7 @@ struct Ledger: Sendable {
         demand(!ending.hasNotRun || entry.starts.isEmpty, "\(ending), but it was handled")
         // After the handler's answer and before it is stored, only a kill can intervene.
         demand(entry.answers.isEmpty || ending == entry.answers[0] || ending == .interrupted, "\(ending), but it was answered")
-        if ending == .interrupted { demand(deaths[.target(entry.issue.target), default: 0] > 0, "interrupted at a target that never died") }
+        if ending == .interrupted { demand(kills[.target(entry.issue.target), default: 0] > 0, "interrupted at a target that never died") }
         if ending == .succeeded, entry.issue.isMessage {
             demand(learned.answer == entry.issue.number, "answered with \(learned.answer.map { "\($0)" } ?? "nothing")")
         }

@@ -27,7 +27,7 @@ struct Summary: Encodable, CustomStringConvertible {
         handled = ledger.entries.count { !$0.starts.isEmpty }
         endings = Dictionary(uniqueKeysWithValues: ledger.endings.map { ($0.key.rawValue, $0.value) })
         kills = ["relayd": 0, "senders": 0, "targets": 0]
-        for (party, count) in ledger.deaths {
+        for (party, count) in ledger.kills {
             switch party {
             case .relayd: kills["relayd", default: 0] += count
             case .sender: kills["senders", default: 0] += count

@@ -13,7 +13,7 @@ final class AppServiceResponder: Sendable {
     /// The maximum number of tasks that wait for a request. Further tasks end.
     fileprivate static let idleTasks = 16
     /// The number of requests that a task answers before it yields to other tasks of the app.
-    private static let requestsPerTurn = 32
+    private static let requestsPerYield = 32
 
     private struct State {
         var tasks: [Int: Task<Void, Never>] = [:]
@@ -98,7 +98,7 @@ final class AppServiceResponder: Sendable {
             let goesOn = isUncancelled && !Task.isCancelled && state.withLock { $0.becomeIdle() }
             guard goesOn else { return leave(id) }
             count += 1
-            if count % Self.requestsPerTurn == 0 { await Task.yield() }
+            if count % Self.requestsPerYield == 0 { await Task.yield() }
         }
         finish()
         leave(id)

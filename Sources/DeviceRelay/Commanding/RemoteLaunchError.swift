@@ -75,10 +75,10 @@ public struct RemoteLaunchError: DeviceRelayError {
 }
 
 extension RemoteLaunchError {
-    init(_ trouble: CommandFailure, commandID: CommandID? = nil) {
-        let (code, message) = Self.describe(trouble)
+    init(_ failure: CommandFailure, commandID: CommandID? = nil) {
+        let (code, message) = Self.describe(failure)
         let cause: (any Error)? =
-            switch trouble {
+            switch failure {
             case .storage(let error), .content(let error): error
             case .invalidURI(let error): error
             case .noDirectory(let state): state.problem
@@ -88,8 +88,8 @@ extension RemoteLaunchError {
         self.init(code, message, commandID: commandID, cause: cause)
     }
 
-    private static func describe(_ trouble: CommandFailure) -> (Code, String) {
-        switch trouble {
+    private static func describe(_ failure: CommandFailure) -> (Code, String) {
+        switch failure {
         case .invalidURI(let error): return (.invalidURI, error.description)
         case .target(let error): return (code(error), error.description)
         case .noAccount: return (.notSignedIn, "the platform has no such account, or was not started")

@@ -75,8 +75,8 @@ extension RemoteCommand {
 }
 
 extension AppServiceError {
-    init(_ trouble: CommandFailure) {
-        switch trouble {
+    init(_ failure: CommandFailure) {
+        switch failure {
         case .invalidURI(let error): self.init(.invalidMessage, message: error.description, cause: error)
         case .target(let error): self.init(Self.code(error), message: error.description, cause: error)
         case .noAccount: self.init(.authenticationError, message: "the platform has no such account, or was not started")

@@ -11,8 +11,8 @@ extension PeerBook {
         case storeEnumeration
         /// Delete the stored id of the endpoint that invited this one: it was found.
         case forgetInviter
-        /// Store that an endpoint is revoked, and delete its pin. If `isUntold` is set, the revocation must also be sent to the relay.
-        case storeRevocation(Signed<Revocation>, isUntold: Bool)
+        /// Store that an endpoint is revoked, and delete its pin. If `isUnsent` is set, the revocation must also be sent to the relay.
+        case storeRevocation(Signed<Revocation>, isUnsent: Bool)
         /// Close the endpoint's sessions: nothing is accepted from it any more.
         case shutOut(EndpointID)
         /// The endpoint is gone permanently: delete its lanes.

@@ -360,7 +360,7 @@ struct PeerBook: Sendable {
         let endpoint = revocation.payload.endpoint
         // Revocations that are made here have twice the limit, so that those of other endpoints cannot fill it.
         guard endpoint != own, graph.revoked.count < 2 * Self.maximumRevocations || graph.revoked.contains(endpoint) else { return [] }
-        return refuseForEver(revocation, isUntold: true)
+        return refusePermanently(revocation, isUnsent: true)
     }
 
     /// Applies revocations that another process of this endpoint has stored.
@@ -379,14 +379,14 @@ struct PeerBook: Sendable {
             let key = records[signer]?.payload.identityKey,
             let revocation = try? Signed<Revocation>(verifying: statement.encoded, by: signer, key: key, account: records.account)
         else { return nil }
-        return refuseForEver(revocation, isUntold: false)
+        return refusePermanently(revocation, isUnsent: false)
     }
 
-    private mutating func refuseForEver(_ revocation: Signed<Revocation>, isUntold: Bool) -> [Action] {
+    private mutating func refusePermanently(_ revocation: Signed<Revocation>, isUnsent: Bool) -> [Action] {
         let endpoint = revocation.payload.endpoint
         let forgetsInviter = inviter == endpoint
         remove(endpoint)
-        return [.shutOut(endpoint), .forgetSender(endpoint), .storeRevocation(revocation, isUntold: isUntold)]
+        return [.shutOut(endpoint), .forgetSender(endpoint), .storeRevocation(revocation, isUnsent: isUnsent)]
             + (forgetsInviter ? [.forgetInviter] : [])
     }
 

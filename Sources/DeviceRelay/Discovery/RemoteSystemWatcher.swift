@@ -34,10 +34,10 @@ private struct EventReader {
     let isStarted: @Sendable () -> Bool
     private var seen: UInt64 = 0
     private var current: [String: DeviceDirectory] = [:]
-    private var hasToldNoAccount = false
+    private var hasReportedNoAccount = false
     private var iterations: [String: DeviceDirectory.Iteration] = [:]
     private var enumerated: Set<String> = []
-    private var hasToldEnumeration = false
+    private var hasReportedEnumeration = false
 
     init(
         directories: CurrentValue<[String: DeviceDirectory]>,
@@ -67,19 +67,19 @@ private struct EventReader {
                 enumerated.insert(account)
             }
         }
-        guard !hasToldEnumeration, !current.isEmpty, enumerated.isSuperset(of: current.keys) else { return nil }
-        hasToldEnumeration = true
+        guard !hasReportedEnumeration, !current.isEmpty, enumerated.isSuperset(of: current.keys) else { return nil }
+        hasReportedEnumeration = true
         return .enumerationCompleted
     }
 
     /// Without an account there is nothing to find, and nothing else that would say so.
     private mutating func nextNotice() -> RemoteSystemEvent? {
         guard current.isEmpty, seen > 0, isStarted() else {
-            if !current.isEmpty { hasToldNoAccount = false }
+            if !current.isEmpty { hasReportedNoAccount = false }
             return nil
         }
-        guard !hasToldNoAccount else { return nil }
-        hasToldNoAccount = true
+        guard !hasReportedNoAccount else { return nil }
+        hasReportedNoAccount = true
         return .error(
             RemoteSystemWatcherError(.authenticationError, message: "there is no account; add one, and its devices are found")
         )
@@ -126,7 +126,13 @@ extension ConnectedDevicesPlatform {
     /// - Returns: Whether the endpoint exists.
     @discardableResult
     public func confirm(_ endpoint: EndpointID, for account: ConnectedDevicesAccount) async -> Bool {
-        await self.endpoint(of: account.id)?.confirm(endpoint) ?? false
+        await confirm(endpoint, on: nil, for: account)
+    }
+
+    /// As `confirm(_:for:)`, for an endpoint that a person saw.
+    /// - Parameter system: The device that the endpoint must still be on; `nil` for any.
+    package func confirm(_ endpoint: EndpointID, on system: SystemID?, for account: ConnectedDevicesAccount) async -> Bool {
+        await self.endpoint(of: account.id)?.confirm(endpoint, on: system) ?? false
     }
 
     /// Revokes an endpoint of the account permanently. This device rejects the endpoint from now on, even without a connection to the

@@ -165,7 +165,7 @@ final class ControlLink: ControlSending {
         let scheduled = loop.after(deadline - loop.now) { [weak self] in
             guard let self else { return }
             timer = nil
-            perform(machine.timePassed(now: loop.now, random: &random))
+            perform(machine.handleDeadlines(now: loop.now, random: &random))
         }
         timer = (deadline, scheduled)
     }

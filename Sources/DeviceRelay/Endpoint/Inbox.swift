@@ -35,7 +35,7 @@ final class Inbox {
 
     private var machine: InboxMachine
     private var isWorking = false
-    private var isLingering = false
+    private var isFlushScheduled = false
     private var hasStarted = false
     private var held = HeldCommands()
     /// Received commands, until they are stored or passed to their handlers.
@@ -195,18 +195,18 @@ final class Inbox {
             }
         }
         isWorking = false
-        linger()
+        scheduleFlush()
     }
 
     /// Stores deferred writes after their delay.
-    private func linger() {
-        guard machine.hasUnwritten, !isLingering else { return }
-        isLingering = true
+    private func scheduleFlush() {
+        guard machine.hasUnwritten, !isFlushScheduled else { return }
+        isFlushScheduled = true
         loop.after(WriteBehindBuffer<CommandKey, InboxMachine.Write>.delay) { [weak self] in
             guard let self else { return }
-            isLingering = false
-            if storage.isUsable { input { $0.timePassed() } }
-            linger()
+            isFlushScheduled = false
+            if storage.isUsable { input { $0.storeDeferred() } }
+            scheduleFlush()
         }
     }
 

@@ -28,7 +28,7 @@ actor LocalEndpoint {
     private let inbox: Inbox
     private let sessions: SessionPool
 
-    private var isWired = false
+    private var arePartsConnected = false
     private var hasStarted = false
     /// Whether expired invitations were deleted. This happens once for each process.
     private var hasForgottenInvitations = false
@@ -95,8 +95,8 @@ actor LocalEndpoint {
 
     /// Connects the parts: it passes the events of each part to the others.
     private func wire() {
-        guard !isWired else { return }
-        isWired = true
+        guard !arePartsConnected else { return }
+        arePartsConnected = true
         control.onEvent = { [weak self] event in self?.assumeIsolated { $0.take(event) } }
         peers.onEvent = { [weak self] event in self?.assumeIsolated { $0.take(event) } }
         storageGuard.onFailure = { [weak self] error in self?.assumeIsolated { $0.storageFailed(error) } }
@@ -124,7 +124,7 @@ actor LocalEndpoint {
         case .enumerationCompleted: peers.enumerated()
         case .command(let message): if control.isHost { inbox.offered(message) }
         case .commandCancel(let message): inbox.cancelled(message)
-        case .commandStatus(let message): outbox.told(message)
+        case .commandStatus(let message): outbox.receive(message)
         case .tunnelOffer(let message): sessions.offered(message)
         case .tunnelReady(let message): sessions.ready(message)
         case .tunnelFailed(let message): sessions.failed(message)
@@ -289,7 +289,11 @@ actor LocalEndpoint {
 
     func invite() async throws(AccountError) -> JoinLink { try await peers.invite() }
 
-    func confirm(_ peer: EndpointID) async -> Bool { await peers.confirm(peer) }
+    /// - Parameter system: The device that the person saw; `nil` for any.
+    func confirm(_ peer: EndpointID, on system: SystemID?) async -> Bool {
+        guard system == nil || peers.record(of: peer)?.systemID == system else { return false }
+        return await peers.confirm(peer)
+    }
 
     func revoke(_ peer: EndpointID) async throws -> ControlAnswer {
         // Before the relay has stated the account, no other endpoint is known.

@@ -43,7 +43,7 @@ final class Outbox {
 
     private var machine = OutboxMachine()
     private var isWorking = false
-    private var isLingering = false
+    private var isFlushScheduled = false
     private var marked: [Int: Marked] = [:]
     private var lastMark = 0
     /// The states that apps observe.
@@ -179,7 +179,7 @@ final class Outbox {
 
     func disconnected() { machine.disconnected() }
 
-    func told(_ status: RelayMessage.CommandStatus) { mark(.status(status)) }
+    func receive(_ status: RelayMessage.CommandStatus) { mark(.status(status)) }
 
     private func mark(_ what: Marked) {
         lastMark += 1
@@ -211,7 +211,7 @@ final class Outbox {
             }
         }
         isWorking = false
-        linger()
+        scheduleFlush()
     }
 
     private func drop(_ error: any Error) {
@@ -227,17 +227,17 @@ final class Outbox {
     }
 
     /// Stores deferred writes after their delay.
-    private func linger() {
-        guard machine.hasNoted, !isLingering else { return }
-        isLingering = true
+    private func scheduleFlush() {
+        guard machine.hasNoted, !isFlushScheduled else { return }
+        isFlushScheduled = true
         loop.after(WriteBehindBuffer<CommandID, SentCommand>.delay) { [weak self] in
             guard let self else { return }
-            isLingering = false
+            isFlushScheduled = false
             if storage.isUsable {
-                machine.timePassed()
+                machine.storeDeferred()
                 work()
             }
-            linger()
+            scheduleFlush()
         }
     }
 

@@ -150,11 +150,11 @@ final class Peers {
             store { try $0.store(.init(endpoint: peer, record: record, pinned: now, knowledge: knowledge)) }
         case .storeEnumeration: store { try $0.setEnumerated() }
         case .forgetInviter: store { try $0.forgetInviter() }
-        case .storeRevocation(let revocation, let isUntold):
+        case .storeRevocation(let revocation, let isUnsent):
             let peer = revocation.payload.endpoint
             let by = revocation.payload.revoker.label
             endpoint.logger.notice("an endpoint was revoked", metadata: ["peer": "\(peer.label)", "by": "\(by)"])
-            store { try $0.storeRevocation(of: peer, revocation.encoded, isUntold: isUntold) }
+            store { try $0.storeRevocation(of: peer, revocation.encoded, isUnsent: isUnsent) }
         case .shutOut(let peer): onEvent(.shutOut(peer))
         case .forgetSender(let sender): onEvent(.gone(sender))
         case .vouch(let record, let invitation):
@@ -175,10 +175,10 @@ final class Peers {
 
     /// Sends the stored revocations and vouchers that the relay has not answered, including those of other processes of this endpoint.
     private func tellAgain() {
-        let stored = try? journal.read { (try $0.revoked(), try $0.untoldRevocations(), try $0.vouchers()) }
-        guard let (revoked, untold, vouchers) = stored else { return }
+        let stored = try? journal.read { (try $0.revoked(), try $0.unsentRevocations(), try $0.vouchers()) }
+        guard let (revoked, unsent, vouchers) = stored else { return }
         change { $0.revoked(elsewhere: revoked) }
-        for (peer, revocation) in untold { tell(revocation, of: peer) { _ in } }
+        for (peer, revocation) in unsent { tell(revocation, of: peer) { _ in } }
         for peer in vouchers {
             if let record = book.signedRecord(of: peer), book.isConfirmed(peer) {
                 vouch(for: record) {}
@@ -198,13 +198,13 @@ final class Peers {
         link.requestPatiently(endpoint.loop) {
             .endpointApprove(.init(ref: $0, endpoint: peer, voucher: Blob(signed.encoded)))
         } answer: { [self] answer in
-            if isTold(answer, "a voucher was not taken") { store { try $0.removeVoucher(for: peer) } }
+            if isAccepted(answer, "a voucher was not taken") { store { try $0.removeVoucher(for: peer) } }
             completion()
         }
     }
 
     /// Whether the request is finished. Without an answer, or if the relay is unavailable, it is sent again on the next connection.
-    private func isTold(_ answer: ControlAnswer, _ refusal: Logger.Message) -> Bool {
+    private func isAccepted(_ answer: ControlAnswer, _ refusal: Logger.Message) -> Bool {
         switch answer {
         case .ok, .settled: return true
         case .connectionLost: return false
@@ -239,12 +239,12 @@ final class Peers {
         let actions = book.revoke(revocation)
         publish()
         for action in actions {
-            guard case .storeRevocation(_, let isUntold) = action else {
+            guard case .storeRevocation(_, let isUnsent) = action else {
                 perform(action)
                 continue
             }
             do {
-                try await journal.write { try $0.storeRevocation(of: peer, revocation.encoded, isUntold: isUntold) }
+                try await journal.write { try $0.storeRevocation(of: peer, revocation.encoded, isUnsent: isUnsent) }
             } catch {
                 endpoint.logger.error("a revocation cannot be stored", metadata: ["peer": "\(peer.label)"])
             }
@@ -258,7 +258,7 @@ final class Peers {
         link.requestPatiently(endpoint.loop) {
             .endpointRevoke(.init(ref: $0, endpoint: peer, revocation: Blob(revocation)))
         } answer: { [self] answer in
-            if isTold(answer, "a revocation was not taken") { store { try $0.setTold(peer) } }
+            if isAccepted(answer, "a revocation was not taken") { store { try $0.setRevocationSent(peer) } }
             completion(answer)
         }
     }

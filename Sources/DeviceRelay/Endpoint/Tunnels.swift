@@ -19,7 +19,7 @@ final class Tunnels {
     }
 
     /// How long to wait for the relay's error after a tunnel has ended. The error arrives on another connection, the control channel.
-    private static let wordGrace = Duration.seconds(1)
+    private static let failureGrace = Duration.seconds(1)
 
     /// Creates the transport for this side of a tunnel.
     func transport(_ entrance: TunnelEntrance) -> TunnelTransport {
@@ -59,13 +59,13 @@ final class Tunnels {
         _ entrance: TunnelEntrance,
         _ body: nonisolated(nonsending) (TunnelTransport) async throws(AppServiceError) -> Session
     ) async throws(AppServiceError) -> Session {
-        let told = failures[entrance.tunnel] ?? CurrentValue(nil)
+        let failure = failures[entrance.tunnel] ?? CurrentValue(nil)
         defer { failures[entrance.tunnel] = nil }
         do throws(AppServiceError) {
             return try await body(transport(entrance))
         } catch {
             guard case .refused? = error.cause as? PeerTransportError else { throw error }
-            guard let reason = await told.first(within: Self.wordGrace, where: { $0 != nil }), let reason else { throw error }
+            guard let reason = await failure.first(within: Self.failureGrace, where: { $0 != nil }), let reason else { throw error }
             throw reason
         }
     }

@@ -23,7 +23,7 @@ enum JournalSchema {
     ///
     /// For each new command, one query counts the open commands and another finds the earlier ones of its lane. One small index, of the
     /// open commands only, serves both. The condition uses `OR`, because SQLite builds a temporary table for `IN` with more than two
-    /// values. A voucher may be for an endpoint that is known and not pinned. A revocation that is `untold` has not been sent to the relay
+    /// values. A voucher may be for an endpoint that is known and not pinned. A revocation that is `unsent` has not been sent to the relay
     /// yet.
     private static let first = """
         CREATE TABLE meta (
@@ -138,7 +138,7 @@ enum JournalSchema {
         CREATE TABLE revocations (
             endpoint BLOB PRIMARY KEY NOT NULL CHECK (length(endpoint) = 32),
             revocation BLOB NOT NULL,
-            untold INTEGER NOT NULL CHECK (untold IN (0, 1))
+            unsent INTEGER NOT NULL CHECK (unsent IN (0, 1))
         );
         CREATE TABLE invitations (
             secret BLOB PRIMARY KEY NOT NULL CHECK (length(secret) = 32),

@@ -74,15 +74,15 @@ extension JournalTransaction {
     package static let maximumRevocations = PeerBook.maximumRevocations
 
     /// Stores the signed revocation of an endpoint, and deletes its pin. A second revocation has no effect.
-    package func storeRevocation(of endpoint: EndpointID, _ revocation: [UInt8], isUntold: Bool) throws {
+    package func storeRevocation(of endpoint: EndpointID, _ revocation: [UInt8], isUnsent: Bool) throws {
         let count = try Int.fetchOne(statement("SELECT count(*) FROM revocations")) ?? 0
         try run("DELETE FROM pins WHERE endpoint = ?", [endpoint.column])
         try run("DELETE FROM vouchers WHERE endpoint = ?", [endpoint.column])
         // Revocations that are made here have twice the limit, so that those of other endpoints cannot fill it.
-        guard count < (isUntold ? 2 : 1) * Self.maximumRevocations else { return }
+        guard count < (isUnsent ? 2 : 1) * Self.maximumRevocations else { return }
         try run(
-            "INSERT OR IGNORE INTO revocations (endpoint, revocation, untold) VALUES (?, ?, ?)",
-            [endpoint.column, Data(revocation), isUntold]
+            "INSERT OR IGNORE INTO revocations (endpoint, revocation, unsent) VALUES (?, ?, ?)",
+            [endpoint.column, Data(revocation), isUnsent]
         )
     }
 
@@ -91,8 +91,8 @@ extension JournalTransaction {
     }
 
     /// Records that the relay has answered, so the revocation is not sent again.
-    package func setTold(_ endpoint: EndpointID) throws {
-        try run("UPDATE revocations SET untold = 0 WHERE endpoint = ?", [endpoint.column])
+    package func setRevocationSent(_ endpoint: EndpointID) throws {
+        try run("UPDATE revocations SET unsent = 0 WHERE endpoint = ?", [endpoint.column])
     }
 
     /// All endpoints with a stored revocation.
@@ -101,8 +101,8 @@ extension JournalTransaction {
     }
 
     /// The revocations that must be sent to the relay.
-    package func untoldRevocations() throws -> [(endpoint: EndpointID, revocation: [UInt8])] {
-        try Row.fetchAll(statement("SELECT endpoint, revocation FROM revocations WHERE untold = 1 ORDER BY endpoint")).map {
+    package func unsentRevocations() throws -> [(endpoint: EndpointID, revocation: [UInt8])] {
+        try Row.fetchAll(statement("SELECT endpoint, revocation FROM revocations WHERE unsent = 1 ORDER BY endpoint")).map {
             (try $0.endpoint("endpoint"), try $0.bytes("revocation"))
         }
     }

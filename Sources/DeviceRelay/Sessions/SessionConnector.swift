@@ -51,7 +51,7 @@ package struct SessionConnector: Sendable {
         timeout: Duration = .seconds(15),
         isKnown: @escaping @Sendable (EndpointID) async -> Bool
     ) async throws(AppServiceError) -> PeerSession {
-        try await start(.server, .whoever(isKnown: isKnown), transport, timeout)
+        try await start(.server, .anyone(isKnown: isKnown), transport, timeout)
     }
 
     private func start(

@@ -77,7 +77,7 @@ extension SessionHandler {
 
     /// Ends a response that was written to the stream (which may still buffer it), or that will not be sent.
     func finish(_ answer: SentAnswer, _ result: Result<Void, AppServiceError>) {
-        if case .success = result { leaving += answer.place } else { haveLeft(answer.place) }
+        if case .success = result { leaving += answer.place } else { release(answer.place) }
         answer.continuation?.resume(returning: result)
     }
 

@@ -65,7 +65,7 @@ extension SessionHandler {
         timer?.scheduled.cancel()
         timer = nil
         closeTimer?.cancel()
-        haveLeft(leaving)
+        release(leaving)
         leaving = AnswerPlace()
         link = nil
     }

@@ -11,7 +11,7 @@ extension SessionHandler {
     static let outgoingBytes = 64 << 10
     /// The limit of message data in one iteration of the event loop, so that other channels can proceed: flushes, and slices for each
     /// flush.
-    static let flushesPerTurn = 4
+    static let flushesPerTick = 4
     static let slicesPerFlush = 2
 
     func write(_ frame: SessionFrame) {
@@ -21,15 +21,15 @@ extension SessionHandler {
             if message.readableBytes < Self.copiedBytes {
                 outgoing.writeBuffer(&message)
             } else {
-                handOn()
+                writeOutgoing()
                 context?.write(wrapOutboundOut(message), promise: nil)
             }
         }
         needsFlush = true
-        if outgoing.readableBytes >= Self.outgoingBytes { handOn() }
+        if outgoing.readableBytes >= Self.outgoingBytes { writeOutgoing() }
     }
 
-    private func handOn(promise: EventLoopPromise<Void>? = nil) {
+    private func writeOutgoing(promise: EventLoopPromise<Void>? = nil) {
         guard outgoing.readableBytes > 0 || promise != nil else { return }
         context?.write(wrapOutboundOut(outgoing), promise: promise)
         // A new buffer, because the channel now holds the old one.
@@ -46,18 +46,18 @@ extension SessionHandler {
             let left = leaving
             leaving = AnswerPlace()
             promise.futureResult.assumeIsolated().whenComplete { result in
-                self.haveLeft(left)
+                self.release(left)
                 if case .success = result { self.machine.flushed(repliesUpTo: replies) }
             }
-            handOn(promise: promise)
+            writeOutgoing(promise: promise)
         } else {
-            handOn()
+            writeOutgoing()
         }
         context.flush()
     }
 
     /// Frees the memory of responses that have left, or that will not be sent.
-    func haveLeft(_ place: AnswerPlace) {
+    func release(_ place: AnswerPlace) {
         if place.largeBytes > 0 { memory?.answers.release(place.largeBytes) }
         link?.smallAnswersLeft(place.smallBytes)
     }
@@ -65,18 +65,18 @@ extension SessionHandler {
     /// Sends slices of message bodies, within the granted windows, while the channel is writable.
     func sendData() {
         guard machine.hasData, let context else { return }
-        for _ in 0..<Self.flushesPerTurn where machine.hasData && context.channel.isWritable {
+        for _ in 0..<Self.flushesPerTick where machine.hasData && context.channel.isWritable {
             for _ in 0..<Self.slicesPerFlush { change { $0.nextData(at: $1, into: &$2) } }
             flush()
         }
-        if machine.hasData, context.channel.isWritable { scheduleTurn() }
+        if machine.hasData, context.channel.isWritable { scheduleWriting() }
     }
 
-    func scheduleTurn() {
-        guard !isTurnScheduled, let context else { return }
-        isTurnScheduled = true
+    func scheduleWriting() {
+        guard !isWritingScheduled, let context else { return }
+        isWritingScheduled = true
         context.eventLoop.assumeIsolated().execute {
-            self.isTurnScheduled = false
+            self.isWritingScheduled = false
             self.settle()
         }
     }
@@ -87,7 +87,7 @@ extension SessionHandler {
         let channel = context.channel
         let promise = context.eventLoop.makePromise(of: Void.self)
         promise.futureResult.whenComplete { _ in channel.close(promise: nil) }
-        handOn(promise: promise)
+        writeOutgoing(promise: promise)
         context.flush()
         closeSoon()
     }
@@ -111,14 +111,14 @@ extension SessionHandler {
         if let timer, timer.at <= next { return }
         timer?.scheduled.cancel()
         let delay = TimeAmount(next - now)
-        timer = (next, context.eventLoop.assumeIsolated().scheduleTask(in: delay) { self.timeCame() })
+        timer = (next, context.eventLoop.assumeIsolated().scheduleTask(in: delay) { self.timerFired() })
     }
 
-    private func timeCame() {
+    private func timerFired() {
         timer = nil
         let now = now
         while let token = asks.popDue(at: now) { giveUp(token, .timedOut) }
-        if let due = machine.nextDeadline, now >= due { change { $0.timePassed(at: $1, into: &$2) } }
+        if let due = machine.nextDeadline, now >= due { change { $0.handleDeadlines(at: $1, into: &$2) } }
         settle()
     }
 }

@@ -35,7 +35,7 @@ final class SessionHandler: ChannelInboundHandler {
         case done
     }
 
-    private struct Turn {
+    private struct Tick {
         let time: Duration
         let instant: ContinuousClock.Instant
     }
@@ -53,7 +53,7 @@ final class SessionHandler: ChannelInboundHandler {
     var start = Start.handshaking
     private(set) var context: ChannelHandlerContext?
     private var epoch = NIODeadline.uptimeNanoseconds(0)
-    private var currentTurn: Turn?
+    private var currentTick: Tick?
 
     // The state of waiting tasks and running services.
     var asks = SessionAskTable()
@@ -77,7 +77,7 @@ final class SessionHandler: ChannelInboundHandler {
     var repliesMarked: UInt64 = 0
     /// Responses that are written but not flushed.
     var leaving = AnswerPlace()
-    var isTurnScheduled = false
+    var isWritingScheduled = false
     var timer: (at: Duration, scheduled: Scheduled<Void>)?
     var startTimer: Scheduled<Void>?
     var closeTimer: Scheduled<Void>?
@@ -89,16 +89,16 @@ final class SessionHandler: ChannelInboundHandler {
     }
 
     /// The time since the handler was added. It does not change until `settle`, to avoid reading the clock for each message.
-    var now: Duration { turn.time }
+    var now: Duration { tick.time }
 
     /// The same time as an instant of the continuous clock.
-    var instant: ContinuousClock.Instant { turn.instant }
+    var instant: ContinuousClock.Instant { tick.instant }
 
-    private var turn: Turn {
-        if let currentTurn { return currentTurn }
-        let turn = Turn(time: .nanoseconds(((context?.eventLoop.now ?? .now()) - epoch).nanoseconds), instant: .now)
-        currentTurn = turn
-        return turn
+    private var tick: Tick {
+        if let currentTick { return currentTick }
+        let tick = Tick(time: .nanoseconds(((context?.eventLoop.now ?? .now()) - epoch).nanoseconds), instant: .now)
+        currentTick = tick
+        return tick
     }
 
     // MARK: The channel
@@ -142,7 +142,7 @@ final class SessionHandler: ChannelInboundHandler {
     }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
-        if context.channel.isWritable, machine.hasData { scheduleTurn() }
+        if context.channel.isWritable, machine.hasData { scheduleWriting() }
         context.fireChannelWritabilityChanged()
     }
 
@@ -229,6 +229,6 @@ final class SessionHandler: ChannelInboundHandler {
         flush()
         setTimer()
         pending?.trim(keepsStep: machine.end == nil)
-        currentTurn = nil
+        currentTick = nil
     }
 }

@@ -12,7 +12,7 @@ enum SessionTLS {
         /// For the client: exactly this endpoint.
         case exactly(EndpointID)
         /// For the server: any endpoint for which the closure returns true.
-        case whoever(isKnown: @Sendable (EndpointID) async -> Bool)
+        case anyone(isKnown: @Sendable (EndpointID) async -> Bool)
     }
 
     /// Creates a handler for one session. It has its own TLS context, so session tickets are never reused and each session proves its keys
@@ -29,7 +29,7 @@ enum SessionTLS {
                 verified(id)
                 promise.succeed(.certificateVerified)
             }
-        case .whoever(let isKnown):
+        case .anyone(let isKnown):
             return NIOSSLServerHandler(context: try context(.server, certificate)) { chain, promise in
                 guard let id = chain.first.flatMap(EndpointCertificate.endpoint) else { return promise.succeed(.failed) }
                 promise.completeWithTask {

@@ -5,7 +5,7 @@ import RelayProtocol
 
 // Time, and the network.
 extension EndpointChannelStateMachine {
-    /// When `timePassed` is to be called next; `nil` if time alone changes nothing.
+    /// When `handleDeadlines` is to be called next; `nil` if time alone changes nothing.
     package var deadline: Int64? {
         switch state {
         case .stopped, .authorizing: return nil
@@ -25,7 +25,7 @@ extension EndpointChannelStateMachine {
         }
     }
 
-    package mutating func timePassed(now: Int64, random: inout some RandomNumberGenerator) -> [Action] {
+    package mutating func handleDeadlines(now: Int64, random: inout some RandomNumberGenerator) -> [Action] {
         guard let deadline, now >= deadline else { return [] }
         switch state {
         case .stopped, .authorizing: return []
@@ -61,12 +61,12 @@ extension EndpointChannelStateMachine {
             return []
         case .waiting:
             state = .waiting(until: backOff.networkChanged(now: now))
-            return timePassed(now: now, random: &random)
+            return handleDeadlines(now: now, random: &random)
         case .dialing(let since), .greeting(_, let since):
             // Network changes arrive in bursts, and this attempt may already be the reaction to an earlier one.
             guard now - since >= 1_000 else { return [] }
             let actions = end(.networkChanged, close: 1000, next: .waiting(until: backOff.networkChanged(now: now)))
-            return actions + timePassed(now: now, random: &random)
+            return actions + handleDeadlines(now: now, random: &random)
         case .open(var connection):
             guard connection.probe == nil else { return [] }
             connection.probe = now + Self.probeTime

@@ -67,7 +67,7 @@ package struct RelayProbe: Sendable {
     }
 
     /// Tests whether a kind of tunnel entrance can be reached, with the id of a tunnel that does not exist.
-    package func knock(_ way: TunnelWay) async throws(ConnectionError) {
+    package func test(_ way: TunnelWay) async throws(ConnectionError) {
         var random = SystemRandomNumberGenerator()
         let id = TunnelID(using: &random)
         let url =

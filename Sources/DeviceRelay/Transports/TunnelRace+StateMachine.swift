@@ -21,8 +21,8 @@ extension TunnelRace {
         enum Action: Hashable, Sendable {
             case dial(way: Int, as: AttemptID)
             case close(AttemptID)
-            /// Call `patienceEnded` with this number after the wait. A new wait replaces an earlier one.
-            case wait(Wait, turn: Int)
+            /// Call `waitEnded` with this number after the wait. A new wait replaces an earlier one.
+            case wait(Wait, step: Int)
             case fail(PeerTransportError)
         }
 
@@ -36,7 +36,7 @@ extension TunnelRace {
         /// The attempts that have not ended.
         private var running: [Attempt] = []
         private var lastAttempt: AttemptID = 0
-        private var turn = 0
+        private var step = 0
         /// The error to report: that of the candidate that got furthest; of equals, that of the last.
         private var failure = PeerTransportError.noCandidate
         private(set) var isOver = false
@@ -67,8 +67,8 @@ extension TunnelRace {
             return [.close(attempt)] + tryNext()
         }
 
-        mutating func patienceEnded(turn: Int) -> [Action] {
-            guard !isOver, turn == self.turn else { return [] }
+        mutating func waitEnded(step: Int) -> [Action] {
+            guard !isOver, step == self.step else { return [] }
             return tryNext()
         }
 
@@ -99,9 +99,9 @@ extension TunnelRace {
             return wait(.connecting) + [.dial(way: attempt.way, as: attempt.id)]
         }
 
-        private mutating func wait(_ patience: Wait) -> [Action] {
-            turn += 1
-            return untried.isEmpty ? [] : [.wait(patience, turn: turn)]
+        private mutating func wait(_ kind: Wait) -> [Action] {
+            step += 1
+            return untried.isEmpty ? [] : [.wait(kind, step: step)]
         }
     }
 }

@@ -74,7 +74,7 @@ final class TunnelRace: Sendable {
         let actions = body(&state.value.machine)
         for action in actions {
             switch action {
-            case .wait(let patience, let turn): wait(patience, turn)
+            case .wait(let kind, let step): wait(kind, step)
             case .dial(let way, let attempt): dialer.dial(candidates[way], TunnelAttempt(race: self, id: attempt))
             case .close(let attempt):
                 guard let channel = state.value.channels.removeValue(forKey: attempt) else { break }
@@ -89,10 +89,10 @@ final class TunnelRace: Sendable {
         (state.value.timer, state.value.end, state.value.channels) = (nil, nil, [:])
     }
 
-    private func wait(_ kind: StateMachine.Wait, _ turn: Int) {
+    private func wait(_ kind: StateMachine.Wait, _ step: Int) {
         let time = kind == .connecting ? patience.connecting : patience.answering
         state.value.timer?.cancel()
-        state.value.timer = dialer.loop.scheduleTask(in: time) { self.change { $0.patienceEnded(turn: turn) } }
+        state.value.timer = dialer.loop.scheduleTask(in: time) { self.change { $0.waitEnded(step: step) } }
     }
 }
 

@@ -77,10 +77,20 @@ package struct Agent: Sendable {
             try await context.host(app, output: output) { local in
                 try await local.platform.publish(app, for: local.account)
                 try output.print(Self.event(.ready, configuration, app))
-                for await _ in reload.arrivals {
-                    // A closed terminal sends SIGHUP too. In that case the agent ends.
-                    if context.console.isInteractive, isatty(2) != 1 { raise(SIGTERM) }
-                    await change(to: file, duties, local, output, context.console)
+                let newDevices = NewDeviceWatch(
+                    local: local,
+                    home: context.home,
+                    desktop: DesktopNotifier(environment: ProgramEnvironment(more: configuration.environment)),
+                    terminal: duties.terminal,
+                    note: duties.log
+                )
+                await withDiscardingTaskGroup { group in
+                    group.addTask { await newDevices.run() }
+                    for await _ in reload.arrivals {
+                        // A closed terminal sends SIGHUP too. In that case the agent ends.
+                        if context.console.isInteractive, isatty(2) != 1 { raise(SIGTERM) }
+                        await change(to: file, duties, local, output, context.console)
+                    }
                 }
             }
         } catch {

@@ -75,16 +75,16 @@ struct HostOutput: Sendable {
 extension LocalDevice {
     /// Prints why this device cannot be reached.
     fileprivate func watchConnection() async throws {
-        var told: ConnectionError?
+        var reported: ConnectionError?
         for await state in platform.connectionStates(for: account) {
             guard let problem = state.problem else {
-                if state.isConnected, told != nil { console.note("connected again") }
-                if state.isConnected { told = nil }
+                if state.isConnected, reported != nil { console.note("connected again") }
+                if state.isConnected { reported = nil }
                 continue
             }
             if state.phase == .stopped { throw problem }
-            if told != problem { console.note("not connected: \(problem.message)") }
-            told = problem
+            if reported != problem { console.note("not connected: \(problem.message)") }
+            reported = problem
         }
     }
 }

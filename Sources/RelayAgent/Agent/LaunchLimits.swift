@@ -63,12 +63,12 @@ enum LaunchRefusal: Hashable, Sendable, CustomStringConvertible {
     case tooManyPrograms(Int, new: Bool)
     /// A page of the local network, launched by a new device.
     case localPage(for: EndpointID)
-    case noOneToAsk(scheme: String)
+    case noUserPresent(scheme: String)
     case othersAreAsking
     /// The program that asks failed to start.
     case cannotAsk
     case noAnswer
-    case saidNo
+    case declined
     case cancelled
 
     var description: String {
@@ -84,11 +84,11 @@ enum LaunchRefusal: Hashable, Sendable, CustomStringConvertible {
                 : "\(most) programs that launches opened still run there; it starts no more (open.programs)"
         case .localPage(let endpoint):
             "pages of the local network are not opened for a device that is not approved; run there: relay approve \(endpoint)"
-        case .noOneToAsk(let scheme): "\(scheme): links are opened only after a question, and no person can be asked there"
+        case .noUserPresent(let scheme): "\(scheme): links are opened only after a question, and no person can be asked there"
         case .othersAreAsking: "another new device is being asked about there; try again in a moment"
         case .cannotAsk: "the program that asks could not be started there"
         case .noAnswer: "the question was not answered there in time"
-        case .saidNo: "the person there declined"
+        case .declined: "the person there declined"
         case .cancelled: "it was cancelled"
         }
     }

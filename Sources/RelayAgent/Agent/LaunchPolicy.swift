@@ -33,17 +33,17 @@ struct LaunchPolicy: Sendable {
         let isLocalPage = caller.isNew && !WebHost.isOnInternet(uri)
         guard isLocalPage || !configuration.schemes.contains(uri.scheme) else { return nil }
         let refusal = await counts.whileAsking(isNew: caller.isNew) { await answer(about: request) }
-        if case .noOneToAsk = refusal, isLocalPage { return .localPage(for: caller.endpoint) }
+        if case .noUserPresent = refusal, isLocalPage { return .localPage(for: caller.endpoint) }
         return request.isCancelled ? .cancelled : refusal
     }
 
     /// Asks the prompt program or the user at the terminal.
     private func answer(about request: LaunchRequest) async -> LaunchRefusal? {
         if let prompt = configuration.prompt { return await answer(of: prompt, request) }
-        guard let terminal, TerminalQuestion.isPossible else { return .noOneToAsk(scheme: request.uri.scheme) }
-        return switch await terminal.ask(LaunchQuestion.lines(request.uri, request.caller), within: Self.patience) {
+        guard let terminal, TerminalQuestion.isPossible else { return .noUserPresent(scheme: request.uri.scheme) }
+        return switch await terminal.ask(LaunchQuestion.lines(request.uri, request.caller), "Open it? [y/N]", within: Self.patience) {
         case true?: nil
-        case false?: .saidNo
+        case false?: .declined
         case nil: .noAnswer
         }
     }
@@ -69,7 +69,7 @@ struct LaunchPolicy: Sendable {
         }
         do {
             guard let status = try await within(Self.patience, ask) else { return .noAnswer }
-            return status.isSuccess ? nil : .saidNo
+            return status.isSuccess ? nil : .declined
         } catch {
             return .cannotAsk
         }

@@ -87,7 +87,7 @@ struct URIOpener: Sendable {
         case nil, .success(.exited(0)): return .launched
         case .success(let status):
             return .failed(why: "the program that opens it \(status.words)", said: file.end(maximumBytes: Self.maximumReasonBytes))
-        case .failure(let error as SubprocessError): return .failed(why: program.trouble(error))
+        case .failure(let error as SubprocessError): return .failed(why: program.describe(error))
         case .failure: return .failed(why: "the program that opens it failed")
         }
     }

@@ -24,7 +24,7 @@ struct ProgramService: Sendable {
             }
             switch configuration.mode {
             case .once: try await connection.respond { try await answer($0, caller) }
-            case .lines: try await converse(on: connection, caller)
+            case .lines: try await exchangeLines(on: connection, caller)
             }
         }
     }
@@ -97,7 +97,7 @@ struct ProgramService: Sendable {
     // MARK: One program run for each connection
 
     /// Sends one line for each request and reads one line for each answer, in the same order.
-    private func converse(on connection: AppServiceConnection, _ caller: AppServiceCaller) async throws {
+    private func exchangeLines(on connection: AppServiceConnection, _ caller: AppServiceCaller) async throws {
         try await reportingFailures {
             try await running.run { mark in
                 let (status, unanswered) = try await starting {
@@ -150,7 +150,7 @@ struct ProgramService: Sendable {
                 let answer = try Self.message(line)
                 try? await request.respond(answer)
             } catch {
-                request.refuse(Self.told(error))
+                request.refuse(Self.appServiceError(error))
                 throw error
             }
         }
@@ -201,12 +201,12 @@ struct ProgramService: Sendable {
         do {
             return try await body()
         } catch let error as SubprocessError where error.code == .executableNotFound || error.code == .spawnFailed {
-            throw ProgramFailure.cannotStart(configuration.command.trouble(error))
+            throw ProgramFailure.cannotStart(configuration.command.describe(error))
         }
     }
 
     /// The error that the caller receives.
-    private static func told(_ error: any Error) -> AppServiceError {
+    private static func appServiceError(_ error: any Error) -> AppServiceError {
         switch error {
         case let error as AppServiceError: error
         case let failure as ProgramFailure: failure.error
@@ -219,14 +219,14 @@ struct ProgramService: Sendable {
         do {
             return try await body()
         } catch {
-            let told = Self.told(error)
+            let reported = Self.appServiceError(error)
             // The path of the program stays on this machine.
             if case ProgramFailure.cannotStart(let what) = error {
                 log("\(name): \(what)")
-            } else if told.code != .cancelled {
-                log("\(name): \(told.message)")
+            } else if reported.code != .cancelled {
+                log("\(name): \(reported.message)")
             }
-            throw told
+            throw reported
         }
     }
 }

@@ -27,13 +27,13 @@ package struct Approve: Sendable {
             let open = meant.filter { !$0.isVerified }
             if console.canAsk, !open.isEmpty {
                 let lines = ["Not approved by a person yet:"] + open.flatMap { EndpointResult($0).facts }
-                let question = "Compare the ids with those that `relay whoami` prints on that device. Approve it?"
+                let question = "Compare the words with those that `relay whoami` prints on that device. Approve it?"
                 guard try await console.isConfirmed(lines, question) else {
                     throw AgentError("cancelled", "nothing was approved", .failed)
                 }
             }
             for endpoint in open {
-                guard await local.platform.confirm(endpoint.id, for: local.account) else {
+                guard await local.platform.confirm(endpoint.id, on: endpoint.systemID, for: local.account) else {
                     throw AgentError("notFound", "endpoint \(endpoint.id) is no longer in the account, or was revoked", .notFound)
                 }
             }

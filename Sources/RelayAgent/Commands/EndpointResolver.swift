@@ -24,9 +24,9 @@ enum EndpointResolver {
         }
         let name = Array(text.lowercased().utf8)
         let devices = Set(
-            all.filter { isShown && $0.record.name.lowercased().utf8.elementsEqual(name) || isMeant($0.systemID, by: name) }.map(\.systemID)
+            all.filter { isShown && $0.record.name.lowercased().utf8.elementsEqual(name) || matches($0.systemID, by: name) }.map(\.systemID)
         )
-        let others = all.filter { !devices.contains($0.systemID) && isMeant($0.id, by: name) }
+        let others = all.filter { !devices.contains($0.systemID) && matches($0.id, by: name) }
         switch (devices.count, others.count) {
         case (1, 0): return all.filter { devices.contains($0.systemID) }
         case (0, 1): return others
@@ -43,7 +43,7 @@ enum EndpointResolver {
         return (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(lower) || (UInt8(ascii: "2")...UInt8(ascii: "7")).contains(byte)
     }
 
-    private static func isMeant(_ id: some TextIdentifier, by text: [UInt8]) -> Bool {
+    private static func matches(_ id: some TextIdentifier, by text: [UInt8]) -> Bool {
         text.count >= minimumPrefixCharacters && id.description.utf8.starts(with: text)
     }
 }

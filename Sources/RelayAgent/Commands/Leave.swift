@@ -24,11 +24,11 @@ package struct Leave: Sendable {
             guard local.isJoined else { return Result(relay: membership.relay, revoked: false) }
             let endpoint = local.platform.accounts.endpoint(of: local.account)?.description
             await waitForRelay(local)
-            let isHeard = try await local.platform.accounts.remove(local.account)
-            if !isHeard, let endpoint {
+            let isRevoked = try await local.platform.accounts.remove(local.account)
+            if !isRevoked, let endpoint {
                 context.console.note("the relay did not revoke this device: on another device, run `relay revoke \(endpoint)`")
             }
-            return Result(relay: membership.relay, revoked: isHeard, endpoint: endpoint)
+            return Result(relay: membership.relay, revoked: isRevoked, endpoint: endpoint)
         }
         try context.home.removeMembership()
         return result

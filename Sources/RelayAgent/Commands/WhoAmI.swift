@@ -13,6 +13,8 @@ package struct WhoAmI: Sendable {
         package var kind: String
         package var device: String
         package var endpoint: String
+        /// The fingerprint words.
+        package var words: String
         package var relay: String
         package var relayID: String
         package var home: String
@@ -20,6 +22,7 @@ package struct WhoAmI: Sendable {
         package func lines(_ style: Style) -> [String] {
             [
                 "name      \(style.show(name, .strong))", "kind      \(kind)", "device    \(device)", "endpoint  \(endpoint)",
+                "words     \(words)",
                 "relay     \(relay)", "relay id  \(relayID)", "home      \(home)",
             ]
         }
@@ -33,6 +36,7 @@ package struct WhoAmI: Sendable {
                 kind: local.membership.kind.rawValue,
                 device: "\(try accounts.systemID)",
                 endpoint: accounts.endpoint(of: local.account)?.description ?? "",
+                words: try accounts.fingerprint(of: local.account)?.description ?? "",
                 relay: local.membership.relay,
                 relayID: "\(local.membership.relayID)",
                 home: context.home.path

@@ -108,12 +108,12 @@ struct RelayChecks: Sendable {
         }
         var isOpen: [Int] = []
         for port in ports {
-            if (try? await probe.knock(.port(port))) != nil { isOpen.append(port) }
+            if (try? await probe.test(.port(port))) != nil { isOpen.append(port) }
         }
         if let port = isOpen.first { return Doctor.Check(.tunnel, .ok, "connections to devices go through TCP port \(port)") }
         let names = ports.map(String.init).joined(separator: ", ")
         do throws(ConnectionError) {
-            try await probe.knock(.webSocket)
+            try await probe.test(.webSocket)
             guard !ports.isEmpty else {
                 return Doctor.Check(.tunnel, .ok, "connections to devices go through the relay's HTTP port; it offers no other")
             }

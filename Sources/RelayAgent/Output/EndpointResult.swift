@@ -13,6 +13,8 @@ package import Foundation
 package struct EndpointResult: Encodable, Sendable {
     package var id: String
     package var device: String
+    /// The fingerprint words.
+    package var words: String
     package var name: String
     package var kind: String
     package var platform: String
@@ -36,6 +38,7 @@ package struct EndpointResult: Encodable, Sendable {
     init(_ endpoint: DeviceDirectory.Endpoint) {
         id = "\(endpoint.id)"
         device = "\(endpoint.systemID)"
+        words = "\(endpoint.fingerprint)"
         name = DisplayText.sanitized(endpoint.record.name)
         kind = DisplayText.sanitized(endpoint.record.kind)
         platform = DisplayText.sanitized(endpoint.record.platform)
@@ -71,7 +74,8 @@ package struct EndpointResult: Encodable, Sendable {
         let trust = new ? "new" : unverified ? "unverified" : "known"
         return [
             "  name      \(DisplayText.quoted(name))", "  kind      \(kind), \(platform)", "  endpoint  \(DisplayText.grouped(id))",
-            "  device    \(DisplayText.grouped(device))", "  apps      \(apps.isEmpty ? "none" : apps.joined(separator: ", "))",
+            "  device    \(DisplayText.grouped(device))", "  words     \(words)",
+            "  apps      \(apps.isEmpty ? "none" : apps.joined(separator: ", "))",
             "  joined    \(joiningText(now: .now))", "  now       \(status) (\(reason)), \(trust)",
         ]
     }

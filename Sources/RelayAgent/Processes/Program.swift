@@ -54,7 +54,7 @@ extension Program {
     }
 
     /// Describes why the program could not start.
-    func trouble(_ error: SubprocessError) -> String {
+    func describe(_ error: SubprocessError) -> String {
         let name = arguments.first ?? ""
         return error.code == .executableNotFound ? "\(name) is not there, or cannot be executed" : "\(name) cannot be started"
     }

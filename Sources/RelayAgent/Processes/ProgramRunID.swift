@@ -28,12 +28,12 @@ struct ProgramRunID: Hashable, Sendable {
         await Task.detached {
             let clock = ContinuousClock()
             let (kind, last) = (clock.now + .seconds(2), clock.now + .seconds(4))
-            var told: Set<pid_t> = []
+            var signalled: Set<pid_t> = []
             while clock.now < last {
                 let left = processes()
                 if left.isEmpty { return }
                 if clock.now < kind {
-                    for process in left where told.insert(process).inserted { kill(process, SIGTERM) }
+                    for process in left where signalled.insert(process).inserted { kill(process, SIGTERM) }
                 } else {
                     for process in left { kill(process, SIGKILL) }
                 }

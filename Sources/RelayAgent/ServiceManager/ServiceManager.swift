@@ -72,7 +72,8 @@ package enum ServiceManager: Sendable {
             ] + environment + [
                 "Restart=on-failure", "RestartSec=5",
                 "# A restart does not repair wrong settings or a device that has to join again.", "RestartPreventExitStatus=2 3",
-                "# What was opened for a person stays open.", "KillMode=process", "", "[Install]", "WantedBy=\(target)", "",
+                "# The programs that the agent opened keep running when it stops.", "KillMode=process", "", "[Install]",
+                "WantedBy=\(target)", "",
             ]).joined(separator: "\n")
     }
 

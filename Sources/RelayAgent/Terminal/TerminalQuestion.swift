@@ -18,32 +18,45 @@ actor TerminalQuestion {
 
     private let console: Console
     private var last: Task<Bool?, Never>?
+    /// The last question that gives way to others.
+    private var yielding: Task<Bool?, Never>?
 
     init(console: Console) { self.console = console }
 
     /// Whether a user can be asked. A background process must not read from its terminal.
     static var isPossible: Bool { isatty(0) == 1 && isatty(2) == 1 && tcgetpgrp(0) == getpgrp() }
 
-    /// Asks whether to open a URI. One time limit covers the wait for earlier questions and for the answer, so it bounds how
-    /// long a later launch waits.
+    /// Asks a question. One time limit covers the wait for earlier questions and for the answer, so it bounds how long a
+    /// later launch waits.
+    /// - Parameters:
+    ///   - yes: The answers that mean yes, in lower case. Any other answer means no.
+    ///   - yields: Whether a later question ends this one without an answer.
     /// - Returns: `nil` if there is no answer in time or the task is cancelled.
-    func ask(_ lines: [String], within patience: Duration) async -> Bool? {
+    func ask(
+        _ lines: [String],
+        _ question: String,
+        yes: Set<String> = ["y", "yes"],
+        within patience: Duration,
+        yields: Bool = false
+    ) async -> Bool? {
+        if !yields { yielding?.cancel() }
         let previous = last
         let console = console
         let end = ContinuousClock.now + patience
         let task = Task { () -> Bool? in
-            // The previous question started earlier, so its time limit ends earlier.
+            // The previous question started earlier, so its time limit ends earlier, or it yields.
             _ = await previous?.value
             let left = ContinuousClock.now.duration(to: end)
             guard left >= Self.shortest, Self.isPossible, !Task.isCancelled else { return nil }
             // Input that was typed before the question is not an answer.
             tcflush(0, TCIFLUSH)
-            console.note((lines + ["Open it? [y/N]"]).joined(separator: "\n"))
+            console.note((lines + [question]).joined(separator: "\n"))
             let answer = await Self.line(until: end)
-            if answer == nil { console.note("(no answer; declined)") }
-            return answer.map { ["y", "yes"].contains($0.lowercased()) }
+            if answer == nil { console.note("(no answer)") }
+            return answer.map { yes.contains($0.lowercased()) }
         }
         last = task
+        if yields { yielding = task }
         return await withTaskCancellationHandler {
             await task.value
         } onCancel: {

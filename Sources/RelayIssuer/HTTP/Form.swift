@@ -30,6 +30,14 @@ struct Form {
         }
     }
 
+    /// Names the client. One that names itself elsewhere too must do it in the same way.
+    mutating func setClient(_ client: String) throws(OAuthError) {
+        if let other = self["client_id"], !other.utf8.elementsEqual(client.utf8) {
+            throw OAuthError(.invalidRequest, "client_id and the Authorization header name different clients")
+        }
+        fields["client_id"] = client
+    }
+
     /// The fields as a query, in one order.
     var encoded: String {
         fields.sorted { $0.key < $1.key }.map { "\(FormCoding.encode($0.key))=\(FormCoding.encode($0.value))" }.joined(separator: "&")

@@ -77,7 +77,7 @@ extension Issuer {
         let now = now()
         guard token.isAuthentic(by: master.refreshTokenKey) else { return Introspection() }
         let family = try await answering { () async throws(IssuerError) in try await store.read { try $0.family(token.family) } }
-        guard let family, family.present(token.number, client: family.client, key: family.key, now: now) == .rotate else {
+        guard let family, family.decision(token.number, client: family.client, key: family.key, now: now) == .rotate else {
             return Introspection()
         }
         return Introspection(
@@ -93,16 +93,11 @@ extension Issuer {
 
     private func checkResourceServer(_ authorization: [String]) async throws(OAuthError) {
         let refused = OAuthError(.invalidClient, "introspection needs the name and secret of a resource server, by HTTP Basic", status: 401)
-        let parts = (authorization.first ?? "").split(separator: " ", maxSplits: 1)
-        guard authorization.count == 1, parts.count == 2, parts[0].lowercased() == "basic", let bytes = Base64.standard.decode(parts[1])
-        else {
-            throw refused
+        guard let asking = BasicCredentials(authorization: authorization) else { throw refused }
+        let known = try await answering { () async throws(IssuerError) in
+            try await store.read { try $0.secret(ofResourceServer: asking.name) }
         }
-        let halves = bytes.split(separator: UInt8(ascii: ":"), maxSplits: 1, omittingEmptySubsequences: false)
-        guard halves.count == 2, let name = String(validating: halves[0], as: UTF8.self) else { throw refused }
-        let secret = Digest256(hashing: Array(halves[1]))
-        let known = try await answering { () async throws(IssuerError) in try await store.read { try $0.secret(ofResourceServer: name) } }
-        guard known == secret else { throw refused }
+        guard known == Digest256(hashing: Array(asking.secret.exposed.utf8)) else { throw refused }
     }
 
     /// The claims of an access token that this issuer signed for its relay; `nil` for any other text. The time is not checked.

@@ -38,7 +38,7 @@ extension Issuer {
         }
         router.post(RouterPath("\(path)/token")) { [self] request, context in
             await answer(clientAddress(request, context)) { () async throws(OAuthError) -> Response in
-                let form = try await Issuer.form(of: request)
+                let form = try await Issuer.clientForm(of: request)
                 let proofs = Issuer.values(of: "dpop", in: request)
                 guard proofs.count <= 1 else { throw OAuthError(.invalidDPoPProof, "there is more than one DPoP header") }
                 let response = try await exchange(TokenRequest(form), proof: proofs.first, at: url(for: request))
@@ -47,7 +47,7 @@ extension Issuer {
         }
         router.post(RouterPath("\(path)/revoke")) { [self] request, context in
             await answer(clientAddress(request, context)) { () async throws(OAuthError) -> Response in
-                let form = try await Issuer.form(of: request)
+                let form = try await Issuer.clientForm(of: request)
                 try await revoke(form.required("token"), client: TokenRequest.client(form))
                 return Response(status: .ok, headers: [.cacheControl: "no-store"])
             }
@@ -61,7 +61,7 @@ extension Issuer {
         router.post(RouterPath("\(path)/device_authorization")) { [self] request, context in
             let address = clientAddress(request, context)
             return await answer(address) { () async throws(OAuthError) -> Response in
-                let form = try await Issuer.form(of: request)
+                let form = try await Issuer.clientForm(of: request)
                 return Issuer.response(try await authorizeDevice(form, from: address, at: url(for: request)))
             }
         }
@@ -98,6 +98,18 @@ extension Issuer {
         try Form(parsing: try await body(of: request, type: "application/x-www-form-urlencoded"))
     }
 
+    /// The form of a client. A public client may name itself by HTTP Basic with an empty password (RFC 6749 §2.3.1).
+    private static func clientForm(of request: Request) async throws(OAuthError) -> Form {
+        var form = try await form(of: request)
+        if let client = BasicCredentials(authorization: values(of: "authorization", in: request)) {
+            guard client.secret.exposed.isEmpty else {
+                throw OAuthError(.invalidClient, "clients of this issuer are public and have no secret", status: 401)
+            }
+            try form.setClient(client.name)
+        }
+        return form
+    }
+
     private static func body(of request: Request, type expected: String) async throws(OAuthError) -> [UInt8] {
         let type = request.headers[.contentType]?.prefix { $0 != ";" && $0 != " " }.lowercased()
         guard type == expected else { throw OAuthError(.invalidRequest, "the request must be \(expected)") }
@@ -124,7 +136,7 @@ extension Issuer {
             if let wait = error.retryAfter { response.headers[.retryAfter] = wait.retryAfterSeconds }
             // RFC 6750 §3 and RFC 9449 §7.1.
             if error.code == .invalidClient, error.status == 401 {
-                response.headers[.wwwAuthenticate] = "Basic realm=\"introspection\", charset=\"UTF-8\""
+                response.headers[.wwwAuthenticate] = "Basic realm=\"issuer\", charset=\"UTF-8\""
             } else if error.status == 401 || error.status == 403 {
                 response.headers[.wwwAuthenticate] = "DPoP error=\"\(error.code.rawValue)\""
             }

@@ -47,7 +47,7 @@ struct TokenRequest: Sendable {
 
     static func scopes(_ form: Form) throws(OAuthError) -> Scopes? {
         guard let text = form["scope"] else { return nil }
-        guard let scopes = Scopes(parsing: text) else { throw OAuthError(.invalidScope, "scope may hold \(Scopes.all)") }
+        guard let scopes = Scopes(requested: text) else { throw OAuthError(.invalidScope, "scope may hold \(Scopes.all)") }
         return scopes
     }
 

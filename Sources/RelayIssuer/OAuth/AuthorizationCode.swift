@@ -30,7 +30,7 @@ struct AuthorizationCode: Hashable, Sendable {
     }
 
     /// - Parameter key: The thumbprint of the key that proved the request.
-    func present(client: String, redirect: String, verifier: Secret<String>, key: String?, now: Milliseconds) -> Decision {
+    func decision(client: String, redirect: String, verifier: Secret<String>, key: String?, now: Milliseconds) -> Decision {
         // Without its verifier a code is useless, and must not end the owner's login either.
         guard client.utf8.elementsEqual(self.client.utf8), redirect.utf8.elementsEqual(self.redirect.utf8),
             Digest256(hashing: Array(verifier.exposed.utf8)) == challenge

@@ -41,7 +41,7 @@ struct AuthorizationRequest: Sendable {
         }
         var scopes = Scopes.all
         if let text = query["scope"] {
-            guard let asked = Scopes(parsing: text) else { return refuse(.invalidScope, "scope may hold \(Scopes.all)") }
+            guard let asked = Scopes(requested: text) else { return refuse(.invalidScope, "scope may hold \(Scopes.all)") }
             scopes = asked
         }
         return .request(AuthorizationRequest(client: client, redirect: redirect, state: state, challenge: challenge, scopes: scopes))

@@ -59,7 +59,7 @@ extension MasterKey {
             bytes = found
         } catch {
             switch error.problem {
-            case .openToOthers: throw .masterKeyExposed(path: path)
+            case .accessibleToOthers: throw .masterKeyExposed(path: path)
             case .damaged: throw .masterKeyDamaged(path: path)
             default: throw .masterKeyUnusable(error)
             }

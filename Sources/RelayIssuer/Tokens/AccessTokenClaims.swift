@@ -20,6 +20,14 @@ struct Scopes: Hashable, Sendable, CustomStringConvertible {
         self.init(names)
     }
 
+    /// Reads the scopes that a client asks for. Unknown ones, such as `openid`, are left out: the answer names the others (RFC 6749 §3.3).
+    /// `nil` if none is known.
+    init?(requested text: String) {
+        let names = text.split(separator: " ").map(String.init).filter(Scopes.all.names.contains)
+        guard !names.isEmpty else { return nil }
+        self.init(names)
+    }
+
     var canRefresh: Bool { names.contains(Scopes.offlineAccess) }
 
     func isSubset(of other: Scopes) -> Bool { Set(names).isSubset(of: other.names) }

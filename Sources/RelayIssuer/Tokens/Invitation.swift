@@ -46,7 +46,7 @@ struct Invitation: Hashable, Sendable {
     }
 
     /// - Parameter key: The thumbprint of the key that proved the request.
-    func present(key: String?, now: Milliseconds) -> Decision {
+    func decision(key: String?, now: Milliseconds) -> Decision {
         guard let redemption else { return now < expires ? .accept : .expired }
         guard let key else { return .usedAgain }
         if key == redemption.key { return .repeated }

@@ -54,7 +54,7 @@ struct RefreshFamily: Hashable, Sendable {
     }
 
     /// - Parameter number: The number of an authentic token.
-    func present(_ number: Int64, client: String, key: String?, now: Milliseconds) -> Decision {
+    func decision(_ number: Int64, client: String, key: String?, now: Milliseconds) -> Decision {
         if revoked != nil { return .refuse(.revoked) }
         // A stolen token without its key is useless, and must not end the owner's login either.
         if client != self.client { return .refuse(.otherClient) }

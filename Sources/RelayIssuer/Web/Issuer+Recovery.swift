@@ -15,7 +15,7 @@ extension Issuer {
             if let wait = bounds.withLock({ $0.recoveries.attempt(pair, now: visit.now) }) { throw Issuer.tooManyAttempts(wait) }
             let digest = form["code"].flatMap(RecoveryCode.init(typed:))?.digest(by: master.recoveryKey)
             let token = SetUpToken()
-            let isRight = try await answering { () async throws(IssuerError) in
+            let isCorrect = try await answering { () async throws(IssuerError) in
                 try await store.write { records in
                     guard let digest, let user = try records.user(named: name), try records.useRecoveryCode(digest, of: user.subject) else {
                         return false
@@ -26,7 +26,7 @@ extension Issuer {
                     return true
                 }
             }
-            guard isRight else {
+            guard isCorrect else {
                 return recoveryPage(visit, note: "The name or the code is wrong, or the code was used.", status: .unauthorized)
             }
             bounds.withLock { $0.recoveries.succeed(pair) }

@@ -86,10 +86,10 @@ extension Issuer {
                 return (user, try user.flatMap { try records.password(of: $0.subject) })
             }
         }
-        let isRight = try await hashing { () async throws(PasswordHasher.Busy) in
+        let isCorrect = try await hashing { () async throws(PasswordHasher.Busy) in
             try await hasher.matches(password, stored, client: visit.address)
         }
-        guard isRight, let user, let stored else {
+        guard isCorrect, let user, let stored else {
             if let user {
                 try await answering { () async throws(IssuerError) in
                     try await store.write { try $0.note(.signInFailed, of: user.subject, visit.agent, now: visit.now) }

@@ -8,7 +8,7 @@ extension DeviceDirectory {
         let publishers = members.filter { !$0.registrations.isEmpty && !(hidesLocalApp && $0.isLocal) }
         let confirmed = members.filter(\.isConfirmed)
         // An unconfirmed endpoint cannot rename a known device or make it look available.
-        guard let voice = (confirmed.isEmpty ? members : confirmed).first,
+        guard let representative = (confirmed.isEmpty ? members : confirmed).first,
             let best = (publishers.contains(where: \.isConfirmed) ? publishers.filter(\.isConfirmed) : publishers).best
         else {
             return nil
@@ -16,16 +16,16 @@ extension DeviceDirectory {
         return RemoteSystem(
             id: id,
             accountID: account,
-            displayName: voice.record.name,
-            kind: RemoteSystemKind(rawValue: voice.record.kind),
-            platform: RemoteSystemPlatform(rawValue: voice.record.platform),
-            manufacturer: voice.record.manufacturer,
-            model: voice.record.model,
+            displayName: representative.record.name,
+            kind: RemoteSystemKind(rawValue: representative.record.kind),
+            platform: RemoteSystemPlatform(rawValue: representative.record.platform),
+            manufacturer: representative.record.manufacturer,
+            model: representative.record.model,
             presence: best.presence,
             apps: publishers.flatMap { $0.apps(in: account) }.sorted { ($0.appID, $0.endpoint) < ($1.appID, $1.endpoint) },
             isNew: confirmed.isEmpty,
             isVerified: confirmed.contains(where: \.isVerified),
-            joining: voice.publicJoining,
+            joining: representative.publicJoining,
             isLocal: members.contains(where: \.isLocal)
         )
     }

@@ -78,6 +78,8 @@ package struct DeviceDirectory: Sendable {
     package private(set) var revision: UInt64 = 0
     /// Whether an enumeration has completed once.
     package private(set) var isEnumerated = false
+    /// Whether the last enumeration that began has completed.
+    private(set) var isComplete = false
     private(set) var error: (value: RemoteSystemWatcherError, revision: UInt64)?
 
     private var maximumEndpoints: Int
@@ -152,6 +154,7 @@ extension DeviceDirectory {
     /// Starts an enumeration. The relay sends one on every new connection.
     package mutating func beginEnumeration() {
         unnamed = Set(endpoints.keys)
+        isComplete = false
         error = nil
     }
 
@@ -162,6 +165,7 @@ extension DeviceDirectory {
         let gone = unnamed.sorted()
         for id in gone { set(nil, for: id) }
         unnamed = []
+        isComplete = true
         if !isEnumerated {
             isEnumerated = true
             revision &+= 1

@@ -6,9 +6,9 @@ extension DeviceDirectory {
     /// each event on demand from the current state, so events neither queue up nor get lost.
     package struct Iteration: Sendable {
         private let filters: RemoteSystemFilterSet
-        private var told: [SystemID: Device] = [:]
-        private var toldError: UInt64 = 0
-        private var hasToldEnumeration = false
+        private var reported: [SystemID: Device] = [:]
+        private var reportedError: UInt64 = 0
+        private var hasReportedEnumeration = false
         /// The revision at which no event was left.
         private var drained: UInt64?
 
@@ -31,12 +31,12 @@ extension DeviceDirectory {
             let devices = directory.devices(hidesLocalApp: filters.hidesLocalApp).filter {
                 filters.matches($0.value.system, account: directory.account)
             }
-            if let gone = told.keys.filter({ devices[$0] == nil }).min(), let device = told.removeValue(forKey: gone) {
+            if let gone = reported.keys.filter({ devices[$0] == nil }).min(), let device = reported.removeValue(forKey: gone) {
                 return .removed(device.system)
             }
-            let changed = devices.values.filter { told[$0.system.id]?.revision != $0.revision }
+            let changed = devices.values.filter { reported[$0.system.id]?.revision != $0.revision }
             for device in changed.sorted(by: { $0.revision < $1.revision }) {
-                let before = told.updateValue(device, forKey: device.system.id)
+                let before = reported.updateValue(device, forKey: device.system.id)
                 // The device may have changed back, or changed only in something that events do not show.
                 if before?.system != device.system { return before == nil ? .added(device.system) : .updated(device.system) }
             }
@@ -44,12 +44,12 @@ extension DeviceDirectory {
         }
 
         private mutating func nextNotice(in directory: DeviceDirectory) -> RemoteSystemEvent? {
-            if let error = directory.error, error.revision > toldError {
-                toldError = error.revision
+            if let error = directory.error, error.revision > reportedError {
+                reportedError = error.revision
                 return .error(error.value)
             }
-            if directory.isEnumerated, !hasToldEnumeration {
-                hasToldEnumeration = true
+            if directory.isEnumerated, !hasReportedEnumeration {
+                hasReportedEnumeration = true
                 return .enumerationCompleted
             }
             return nil

@@ -9,7 +9,7 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// The purpose of a signature, a seal or a MAC. Its text precedes the signed bytes, so that a signature for one purpose
+/// The purpose of a signature, a seal, a MAC or a hash. Its text precedes the signed bytes, so that a signature for one purpose
 /// is not valid for another.
 package enum Purpose: String, CaseIterable, Sendable {
     case endpointRecord = "device-relay/1 endpoint record"
@@ -22,6 +22,7 @@ package enum Purpose: String, CaseIterable, Sendable {
     case receipt = "device-relay/1 receipt"
     case reply = "device-relay/1 reply"
     case invitation = "device-relay/1 invitation"
+    case fingerprint = "device-relay/1 fingerprint"
 
     /// The text as bytes; the `info` of HPKE.
     package var bytes: [UInt8] { Array(rawValue.utf8) }

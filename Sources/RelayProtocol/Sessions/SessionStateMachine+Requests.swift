@@ -143,7 +143,7 @@ extension SessionStateMachine {
         unfinishedCount -= 1
         leaveLine(discard(exchange, isOutgoing: false, into: &actions), at: index, into: &actions)
         if case .receiving(_, let windowBytes, _) = exchange { credit(windowBytes, at: index, into: &actions) }
-        if let word = Self.lastWord(request, exchange) { actions.append(word) }
+        if let word = Self.endAction(request, exchange) { actions.append(word) }
     }
 
     /// Removes a frame from the queue. Later frames may now fit into the window.
@@ -158,7 +158,7 @@ extension SessionStateMachine {
     }
 
     /// The action that reports the end of a peer's request to the app.
-    private static func lastWord(_ request: SessionRequestID, _ exchange: Exchange) -> SessionAction? {
+    private static func endAction(_ request: SessionRequestID, _ exchange: Exchange) -> SessionAction? {
         switch exchange {
         case .awaitingResponse: .requestCancelled(request)
         case .sending: .responseFinished(request, wasSent: false)
@@ -196,7 +196,7 @@ extension SessionStateMachine {
         _ id: SessionConnectionID,
         requests failure: SessionRequestFailure,
         into actions: inout [SessionAction],
-        connection lastWord: (SessionConnection.Phase) -> SessionAction? = { _ in nil }
+        connection endAction: (SessionConnection.Phase) -> SessionAction? = { _ in nil }
     ) {
         guard let connection = connections.removeValue(forKey: id) else { return }
         switch connection.phase {
@@ -212,9 +212,9 @@ extension SessionStateMachine {
         }
         for (number, exchange) in connection.incoming.sorted(by: { $0.key < $1.key }) {
             _ = discard(exchange, isOutgoing: false, into: &actions)
-            if let word = Self.lastWord(SessionRequestID(connection: id, number: number), exchange) { actions.append(word) }
+            if let word = Self.endAction(SessionRequestID(connection: id, number: number), exchange) { actions.append(word) }
         }
-        if let word = lastWord(connection.phase) { actions.append(word) }
+        if let word = endAction(connection.phase) { actions.append(word) }
     }
 
     /// Removes a connection without requests.

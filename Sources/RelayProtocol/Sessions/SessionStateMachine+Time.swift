@@ -34,7 +34,7 @@ extension SessionStateMachine {
         }
     }
 
-    /// The time of the next `timePassed` call; check it after every input. `nil` once the session has ended.
+    /// The time of the next `handleDeadlines` call; check it after every input. `nil` once the session has ended.
     package var nextDeadline: Duration? {
         guard end == nil else { return nil }
         var next = nextPing
@@ -47,7 +47,7 @@ extension SessionStateMachine {
     }
 
     /// Handles all deadlines that have passed.
-    package mutating func timePassed(at now: Duration, into actions: inout [SessionAction]) {
+    package mutating func handleDeadlines(at now: Duration, into actions: inout [SessionAction]) {
         guard end == nil else { return }
         latest = now
         if let idleSince, now >= idleSince + timing.idleInterval {

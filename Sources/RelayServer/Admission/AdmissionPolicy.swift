@@ -56,7 +56,7 @@ struct AdmissionPolicy: Sendable {
     // MARK: Read budget of a control channel
 
     /// The read budget in bytes. After it, the loop serves its other channels. "messages of 500 KiB, of an account".
-    let bytesPerTurn = 128 << 10
+    let readBudget = 128 << 10
     /// The minimum that a message takes from the budget, because of the work that it causes. "requests whose answers are not read, of an
     /// account".
     let minimumPerMessage = 4 << 10
@@ -65,7 +65,7 @@ struct AdmissionPolicy: Sendable {
     let frameOverhead = 512
     /// The minimum pause after the budget is used. The loop polls its sockets only when no task is due. "messages of 500 KiB, of an
     /// account".
-    let turnPause = TimeAmount.microseconds(500)
+    let readBudgetPause = TimeAmount.microseconds(500)
 
     // MARK: Memory
 

@@ -20,12 +20,12 @@ struct FreedMemory: Service {
                 try await Task.sleep(for: .seconds(1))
                 guard ebb.isWorthwhile(connections: connections.current) else { continue }
                 // Not on an event loop: it blocks other threads that allocate from the same arena.
-                try await NIOThreadPool.singleton.runIfActive { Self.giveBack() }
+                try await NIOThreadPool.singleton.runIfActive { Self.trim() }
             }
         }
     }
 
-    private static func giveBack() {
+    private static func trim() {
         #if os(Linux)
         clinux_trim_heap()
         #endif

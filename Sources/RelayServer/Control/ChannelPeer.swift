@@ -42,7 +42,7 @@ final class ChannelPeer: ControlPeer {
                 defer { waiting = [] }
                 return waiting
             }
-            self.handler.value.peerSays(items)
+            self.handler.value.deliver(items)
         }
     }
 }

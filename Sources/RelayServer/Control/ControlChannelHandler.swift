@@ -22,11 +22,11 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     private var isReaderBroken = false
     private var hasPeerClosed = false
     /// The read budget is used, and the next iteration is scheduled; nothing is read until then.
-    private var isWaitingForTurn = false
+    private var isBudgetUsed = false
     /// The core has paused this channel; nothing is read until `resume`.
     private var isHeld = false
     /// The bytes that count in the current read budget.
-    private var bytesInTurn = 0
+    private var bytesRead = 0
     private var isReadWanted = false
     private var isInputClosed = false
     private var isCounted = false
@@ -77,19 +77,19 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let bytes = Self.unwrapInboundIn(data)
         isHoldingFlush = true
-        bytesInTurn += bytes.readableBytes
+        bytesRead += bytes.readableBytes
         if !isReaderBroken, !hasPeerClosed {
             machine.bytesArrived(now)
             reader.append(bytes)
             if !isPaused { readMessages(context: context) }
         }
-        if bytesInTurn >= Self.policy.bytesPerTurn { endTurn(context: context) }
+        if bytesRead >= Self.policy.readBudget { pauseReading(context: context) }
     }
 
     private func readMessages(context: ChannelHandlerContext) {
         do throws(WebSocketReader.Violation) {
             var bytes = 0
-            while bytes < Self.policy.bytesPerTurn {
+            while bytes < Self.policy.readBudget {
                 guard !hasPeerClosed, !isHeld, let event = try reader.next() else { return }
                 received(event)
                 if case .text(let frame) = event {
@@ -102,20 +102,20 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
             isReaderBroken = true
             return run(machine.violated(error))
         }
-        endTurn(context: context)
+        pauseReading(context: context)
     }
 
-    private func endTurn(context: ChannelHandlerContext) {
-        guard !isWaitingForTurn else { return }
-        isWaitingForTurn = true
-        context.eventLoop.assumeIsolated().scheduleTask(in: Self.policy.turnPause) { self.takeTurn() }
+    private func pauseReading(context: ChannelHandlerContext) {
+        guard !isBudgetUsed else { return }
+        isBudgetUsed = true
+        context.eventLoop.assumeIsolated().scheduleTask(in: Self.policy.readBudgetPause) { self.renewBudget() }
     }
 
-    private var isPaused: Bool { isWaitingForTurn || isHeld }
+    private var isPaused: Bool { isBudgetUsed || isHeld }
 
-    private func takeTurn() {
-        isWaitingForTurn = false
-        bytesInTurn = 0
+    private func renewBudget() {
+        isBudgetUsed = false
+        bytesRead = 0
         readOn()
     }
 
@@ -123,7 +123,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     func resume() {
         isHeld = false
         // Scheduled like all other reads, not ahead of the messages of other channels.
-        if let context { endTurn(context: context) }
+        if let context { pauseReading(context: context) }
     }
 
     private func readOn() {
@@ -172,7 +172,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     }
 
     /// Sends the messages of the core, in order.
-    func peerSays(_ items: [ChannelPeer.Item]) {
+    func deliver(_ items: [ChannelPeer.Item]) {
         isHoldingFlush = true
         defer {
             isHoldingFlush = false
@@ -293,7 +293,7 @@ extension ControlChannelHandler {
         let wait = TimeAmount.milliseconds((deadline - now.uptime).count)
         timer = context.eventLoop.assumeIsolated().scheduleTask(in: wait) {
             self.timer = nil
-            self.run(self.machine.timePassed(self.now, hasUnread: context.channel.hasUnreadBytes))
+            self.run(self.machine.handleDeadlines(self.now, hasUnread: context.channel.hasUnreadBytes))
         }
         timerDeadline = deadline
     }

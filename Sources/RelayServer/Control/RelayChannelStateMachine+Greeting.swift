@@ -72,7 +72,7 @@ extension RelayChannelStateMachine {
                 )
             )
             pinged = now.uptime
-            return say(settings.welcome, now) + [.welcomed] + early.map { .send($0) } + timePassed(now)
+            return say(settings.welcome, now) + [.welcomed] + early.map { .send($0) } + handleDeadlines(now)
         case (.connecting, .failure(let rejected)):
             let actions = reject(rejected, now)
             state = .closed(awaitsCore: false)

@@ -83,7 +83,7 @@ extension RelayChannelStateMachine {
         case .failure(let refusal):
             answer = .failure(RelayMessage.Failure(ref: ref, code: refusal.code, message: refusal.message))
         }
-        return say(answer, now) + following + timePassed(now)
+        return say(answer, now) + following + handleDeadlines(now)
     }
 
     /// The issuer was asked again. While it does not answer, the channel lives on, at most until its token's end.
@@ -97,10 +97,10 @@ extension RelayChannelStateMachine {
             let isWarned = self.token.isWarned && self.token.expires == token.expires
             let actions = adopt(token, text, now)
             self.token.isWarned = isWarned
-            return actions + timePassed(now)
+            return actions + handleDeadlines(now)
         case .failure(let refusal) where refusal.code == .issuerUnavailable:
             token.recheck?.due = now.uptime + Self.recheckPause
-            return timePassed(now)
+            return handleDeadlines(now)
         case .success: return invalidate(.wrongAccount, "the token is of somebody else now", now)
         case .failure(let refusal): return invalidate(refusal.code, refusal.message, now)
         }

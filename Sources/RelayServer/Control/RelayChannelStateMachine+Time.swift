@@ -4,7 +4,7 @@
 package import RelayProtocol
 
 extension RelayChannelStateMachine {
-    /// When to call `timePassed` next.
+    /// When to call `handleDeadlines` next.
     package var deadline: Milliseconds? {
         switch state {
         case .new, .closed: nil
@@ -16,7 +16,7 @@ extension RelayChannelStateMachine {
     /// Does what is due.
     /// - Parameter hasUnread: whether the socket has unread bytes. Then the relay is late, because of many connections at once or a
     ///   suspended machine; the endpoint is not silent.
-    package mutating func timePassed(_ now: Moment, hasUnread: Bool = false) -> [Action] {
+    package mutating func handleDeadlines(_ now: Moment, hasUnread: Bool = false) -> [Action] {
         switch state {
         case .new, .closed: return []
         case .greeting:

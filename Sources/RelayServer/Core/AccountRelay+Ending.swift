@@ -12,7 +12,7 @@ extension AccountRelay {
         let account = id
         transact { store, now in
             try commands.compactMap { command in
-                try store.change(StoredCommandKey(account: account, command: command)) { $0.timePassed(now: now) }
+                try store.change(StoredCommandKey(account: account, command: command)) { $0.handleDeadlines(now: now) }
             }
         } then: { relay, result in
             for change in (try? result.get()) ?? [] { relay.perform(change) }

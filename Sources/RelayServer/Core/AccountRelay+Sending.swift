@@ -117,11 +117,11 @@ extension AccountRelay {
     ) throws -> MailboxUse {
         guard let target else { return MailboxUse() }
         let shares = try store.mailboxShares(of: target.id, account: sender.account)
-        guard sender.isNewcomer(to: target) else { return shares[sender.id] ?? MailboxUse() }
+        guard sender.isNew(to: target) else { return shares[sender.id] ?? MailboxUse() }
         var sum = MailboxUse()
         for (id, share) in shares {
             // Commands of a revoked sender count too.
-            if let row = try store.endpoint(id, of: sender.account), !row.isNewcomer(to: target) { continue }
+            if let row = try store.endpoint(id, of: sender.account), !row.isNew(to: target) { continue }
             sum.commands += share.commands
             sum.bytes += share.bytes
         }

@@ -12,12 +12,12 @@ extension AccountRelay {
         transact(on: channel) { store, _ in
             let row = try store.member(channel.endpoint, of: channel.account)
             let target = try store.member(request.target, of: channel.account)
-            return (try store.introduction(of: row), row.isNewcomer(to: target))
+            return (try store.introduction(of: row), row.isNew(to: target))
         } then: { (relay, result: Result<(Introduction, Bool), any Error>) in
             guard relay.channels[channel.id] != nil else { return }
             switch result {
-            case .success((let introduction, let isNewcomer)):
-                relay.openTunnel(request, on: channel, introduction, isNewcomer: isNewcomer)
+            case .success((let introduction, let isNew)):
+                relay.openTunnel(request, on: channel, introduction, isNew: isNew)
             case .failure(let error): relay.fail(request.ref, error, on: channel.id)
             }
         }
@@ -27,7 +27,7 @@ extension AccountRelay {
         _ request: EndpointMessage.TunnelOpen,
         on channel: AccountChannel,
         _ introduction: Introduction,
-        isNewcomer: Bool
+        isNew: Bool
     ) {
         var random = SystemRandomNumberGenerator()
         let tunnel = TunnelID(using: &random)
@@ -37,7 +37,7 @@ extension AccountRelay {
                 opener: channel.endpoint,
                 openerChannel: channel.id,
                 target: request.target,
-                isNewcomer: isNewcomer,
+                isNew: isNew,
                 timeout: request.timeout
             )
             try tunnels.open(tunnel, opening, tokens: .init(opener: token(), target: token()), now: now)
@@ -116,7 +116,7 @@ extension AccountRelay {
         let message =
             switch code {
             case .unreachable: "the target is not connected"
-            case .timedOut: "not both sides came in time"
+            case .timedOut: "one endpoint did not join the tunnel in time"
             case .declined: "the target declined the tunnel"
             case .cancelled: "the opener cancelled the tunnel"
             default: "the target is no longer in the account"

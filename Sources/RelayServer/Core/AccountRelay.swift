@@ -112,10 +112,10 @@ struct AccountRelay: Sendable {
         perform(tunnels.stop())
     }
 
-    /// Whether `timePassed` may have something to do.
+    /// Whether `handleDeadlines` may have something to do.
     var isDue: Bool { !tunnels.pending.isEmpty || awaitsPresence }
 
-    mutating func timePassed() {
+    mutating func handleDeadlines() {
         perform(tunnels.expire(now: now))
         endStarting()
     }

@@ -87,14 +87,14 @@ package final class RelayCore: RelayCoreProtocol {
     }
 
     /// Called about once a second.
-    package func timePassed() {
+    package func handleDeadlines() {
         guard node.withLock({ $0.isStarted }) else { return }
         endCommands()
         endLoginsIfDue()
         probeStore()
         for shard in shards.all {
             let due = shard.state.withLock { state in state.accounts.values.filter(\.isDue).map(\.id) }
-            for account in due { change(account) { $0.timePassed() } }
+            for account in due { change(account) { $0.handleDeadlines() } }
         }
     }
 

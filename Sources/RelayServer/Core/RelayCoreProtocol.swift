@@ -20,7 +20,7 @@ package protocol RelayCoreProtocol: TunnelGate {
     /// The channel was closed or timed out. Called once for every connected channel.
     func disconnected(_ channel: ChannelID, isSilent: Bool)
     /// Called about once a second.
-    func timePassed()
+    func handleDeadlines()
     /// Called before the first connection.
     /// - Parameter tunnelPorts: the ports for plain tunnel connections.
     func start(tunnelPorts: [Int]) async throws

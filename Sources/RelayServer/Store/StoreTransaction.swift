@@ -70,7 +70,7 @@ package struct EndpointRow: Hashable, Sendable {
 
 extension EndpointRow {
     /// Whether the limits for new endpoints apply to it at a target: it is not established, and belongs to another device.
-    func isNewcomer(to target: EndpointRow) -> Bool { !isEstablished && system != target.system }
+    func isNew(to target: EndpointRow) -> Bool { !isEstablished && system != target.system }
 }
 
 /// The stored state of a revoked endpoint.

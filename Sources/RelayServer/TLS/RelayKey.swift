@@ -29,7 +29,7 @@ package struct RelayKey: Sendable {
         } catch {
             let problem: RelayKeyError.Problem =
                 switch error.problem {
-                case .openToOthers: .readableByOthers
+                case .accessibleToOthers: .readableByOthers
                 case .notReadable: .notReadable
                 case .damaged: .notAKey
                 default: .directoryNotWritable

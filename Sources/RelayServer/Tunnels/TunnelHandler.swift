@@ -50,7 +50,7 @@ package final class TunnelHandler: ChannelDuplexHandler {
     private var isHeld = true
     private var isReadWanted = false
     private var isInputEnded = false
-    private var isEndTold = false
+    private var isEndForwarded = false
     private var isOutputDone = false
     /// The socket has left the event loop.
     private var hasLeft = false
@@ -189,7 +189,7 @@ package final class TunnelHandler: ChannelDuplexHandler {
 
     /// Hands over all bytes of one read burst at once.
     private func forward() {
-        guard var pairing, !isEndTold, burstBytes > 0 || isInputEnded else { return }
+        guard var pairing, !isEndForwarded, burstBytes > 0 || isInputEnded else { return }
         if !pairing.isUsed {
             guard gate.use(tunnel, generation: pairing.generation) else { return isHeld = true }
             pairing.isUsed = true
@@ -201,10 +201,10 @@ package final class TunnelHandler: ChannelDuplexHandler {
         reportBytes(atLeast: Self.reportedBytes)
         let mayGoOn = pairing.outgoing.push(&burst, bytes: burstBytes, isEnd: isInputEnded)
         burstBytes = 0
-        isEndTold = isInputEnded
+        isEndForwarded = isInputEnded
         isHeld = !mayGoOn
         pairing.outgoing.deliver()
-        if isEndTold, isOutputDone { context?.close(promise: nil) }
+        if isEndForwarded, isOutputDone { context?.close(promise: nil) }
     }
 
     func resume() {
@@ -237,13 +237,13 @@ package final class TunnelHandler: ChannelDuplexHandler {
         guard pipe.wrote(bytes), !isOutputDone else { return }
         isOutputDone = true
         context?.close(mode: .output, promise: nil)
-        if isEndTold { context?.close(promise: nil) }
+        if isEndForwarded { context?.close(promise: nil) }
     }
 
     // MARK: The end
 
     package func channelInactive(context: ChannelHandlerContext) {
-        if !(isEndTold && isOutputDone), !hasLeft { breakOff() }
+        if !(isEndForwarded && isOutputDone), !hasLeft { breakOff() }
         reportBytes(atLeast: 1)
         context.fireChannelInactive()
     }

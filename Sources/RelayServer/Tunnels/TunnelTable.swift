@@ -29,7 +29,7 @@ struct TunnelTable: Sendable {
         var openerChannel: ChannelID
         var target: EndpointID
         /// Whether the opener is a new endpoint, which has lower limits.
-        var isNewcomer = false
+        var isNew = false
         /// How long to wait for the target's host channel.
         var timeout: Milliseconds
     }
@@ -87,10 +87,10 @@ struct TunnelTable: Sendable {
         for id in tunnels(of: opening.target) {
             guard let other = tunnels[id]?.opening, other.target == opening.target else { continue }
             if other.opener == opening.opener { ofOpener += 1 }
-            if other.isNewcomer { ofNewcomers += 1 }
+            if other.isNew { ofNewcomers += 1 }
         }
         try limits.check(.tunnelsPerPair, ofOpener + 1)
-        guard opening.isNewcomer else { return }
+        guard opening.isNew else { return }
         try limits.check(.tunnelsPerNewcomer, ofOpener + 1)
         try limits.check(.tunnelsOfNewcomers, ofNewcomers + 1)
     }

@@ -22,7 +22,7 @@ final class TunnelWebSocketHandler: ChannelDuplexHandler {
     private var isClosing = false
     /// Read buffers, used in rotation: when one is used again, its content has mostly been written and its memory is free.
     private var payloads = Array(repeating: ByteBuffer(), count: 4)
-    private var turn = 0
+    private var payloadIndex = 0
     /// One frame for everything written before a flush.
     private var frame: [ByteBuffer] = []
     private var frameBytes = 0
@@ -32,10 +32,10 @@ final class TunnelWebSocketHandler: ChannelDuplexHandler {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard !isInputDone else { return }
         var bytes = Self.unwrapInboundIn(data)
-        turn = (turn + 1) % payloads.count
-        payloads[turn].clear(minimumCapacity: bytes.readableBytes)
+        payloadIndex = (payloadIndex + 1) % payloads.count
+        payloads[payloadIndex].clear(minimumCapacity: bytes.readableBytes)
         do throws(WebSocketReader.Violation) {
-            while let event = try reader.next(&bytes, payload: &payloads[turn]) {
+            while let event = try reader.next(&bytes, payload: &payloads[payloadIndex]) {
                 switch event {
                 case .ping(let content): pong(pongs.received(content), context: context)
                 case .close: isInputDone = true
@@ -46,7 +46,7 @@ final class TunnelWebSocketHandler: ChannelDuplexHandler {
             isInputDone = true
             return fail(error, context: context)
         }
-        if payloads[turn].readableBytes > 0 { context.fireChannelRead(Self.wrapInboundOut(payloads[turn])) }
+        if payloads[payloadIndex].readableBytes > 0 { context.fireChannelRead(Self.wrapInboundOut(payloads[payloadIndex])) }
         if isInputDone {
             context.fireChannelReadComplete()
             context.fireUserInboundEventTriggered(ChannelEvent.inputClosed)

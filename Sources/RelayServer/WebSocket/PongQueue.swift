@@ -6,24 +6,24 @@ import NIOCore
 /// Decides which pings are answered: at most one pong is in transit, and of the pings that arrive meanwhile only the last is answered
 /// (RFC 6455 §5.5.3). So a client that sends pings without reading makes the relay hold at most two payloads.
 struct PongQueue {
-    private var isOnItsWay = false
+    private var isInFlight = false
     private var waiting: ByteBuffer?
 
     /// - Parameter ping: the payload of a received ping.
     /// - Returns: the pong to send now.
     mutating func received(_ ping: ByteBuffer) -> ByteBuffer? {
-        guard !isOnItsWay else {
+        guard !isInFlight else {
             waiting = ping
             return nil
         }
-        isOnItsWay = true
+        isInFlight = true
         return ping
     }
 
     /// The pong was written.
     /// - Returns: the next pong to send.
     mutating func sent() -> ByteBuffer? {
-        isOnItsWay = false
+        isInFlight = false
         return waiting.take().flatMap { received($0) }
     }
 }

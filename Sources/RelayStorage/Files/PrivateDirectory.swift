@@ -36,7 +36,7 @@ package enum PrivateDirectory {
     package static func check(_ path: String) throws(StorageError) {
         var facts = stat()
         guard stat(path, &facts) == 0 else { throw StorageError(.notReadable, path: path) }
-        guard facts.st_mode & 0o022 == 0 else { throw StorageError(.openToOthers, path: path) }
+        guard facts.st_mode & 0o022 == 0 else { throw StorageError(.accessibleToOthers, path: path) }
         guard access(path, W_OK | X_OK) == 0 else { throw StorageError(.notWritable, path: path) }
     }
 

@@ -27,7 +27,7 @@ package enum PrivateFile {
         defer { close(descriptor) }
         var facts = stat()
         guard fstat(descriptor, &facts) == 0 else { throw StorageError(.notReadable, path: path) }
-        guard facts.st_mode & 0o077 == 0 else { throw StorageError(.openToOthers, path: path) }
+        guard facts.st_mode & 0o077 == 0 else { throw StorageError(.accessibleToOthers, path: path) }
         guard facts.st_mode & S_IFMT == S_IFREG else { throw StorageError(.damaged, path: path) }
         var bytes: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: 16 << 10)

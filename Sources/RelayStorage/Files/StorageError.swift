@@ -16,7 +16,7 @@ package struct StorageError: Error, Hashable, Sendable, CustomStringConvertible 
         case notWritable
         case notReadable
         /// Other users can read or change it.
-        case openToOthers
+        case accessibleToOthers
         /// Another process holds the endpoint's lock; the text identifies it.
         case endpointInUse(by: String)
         /// Another process has held a lock for too long.
@@ -54,7 +54,7 @@ package struct StorageError: Error, Hashable, Sendable, CustomStringConvertible 
         case .notADirectory: "\(path) is not a directory; choose another storage directory"
         case .notWritable: "\(path) cannot be written; choose another storage directory, or change its owner"
         case .notReadable: "\(path) cannot be read; it must belong to the user that runs this"
-        case .openToOthers: "\(path) is open to other users; run: chmod go-rwx '\(path)'"
+        case .accessibleToOthers: "\(path) is open to other users; run: chmod go-rwx '\(path)'"
         case .endpointInUse(let holder): "\(path) is in use by \(holder); stop it, or choose another storage directory"
         case .keyStorage(let error): "the storage of keys failed: \(error)"
         case .locked: "\(path) is locked by another process that does not finish; stop it and try again"

@@ -67,11 +67,11 @@ package struct GroupCommit {
             let failure = run(index)
             // A full or failing disk rolls back the whole transaction. Later statements would run outside it.
             guard database.isInsideTransaction else { throw failure ?? DatabaseError(resultCode: .SQLITE_IOERR) }
-            let isSpoilt = failure != nil && database.totalChangesCount != before
-            if isSpoilt, !inSavepoints { throw HalfWritten() }
-            if failure == nil { cache?.workSucceeded() } else if isSpoilt { cache?.workUndone() } else { cache?.workFailed() }
+            let isPartial = failure != nil && database.totalChangesCount != before
+            if isPartial, !inSavepoints { throw HalfWritten() }
+            if failure == nil { cache?.workSucceeded() } else if isPartial { cache?.workUndone() } else { cache?.workFailed() }
             guard inSavepoints else { continue }
-            if isSpoilt { try database.execute(sql: "ROLLBACK TO work") }
+            if isPartial { try database.execute(sql: "ROLLBACK TO work") }
             try database.cachedStatement(sql: "RELEASE work").execute()
         }
     }

@@ -50,8 +50,8 @@ final class DemoProcess: Sendable {
     }
 
     /// Skips lines up to the next one that fulfils a condition, and returns that line.
-    func line(where isMeant: (String) -> Bool = { _ in true }) async throws -> String {
-        for await line in lines where isMeant(line) { return line }
+    func line(where matches: (String) -> Bool = { _ in true }) async throws -> String {
+        for await line in lines where matches(line) { return line }
         throw DemoFailure("\(process.executableURL?.lastPathComponent ?? "a process") ended too early: \(await errorText())")
     }
 

@@ -194,8 +194,8 @@ import Testing
         let again = try await Self.join(Answers(tokens: [refusal, refusal, Answers.json(Answers.good)]))
         #expect(again.error?.code == .accessTokenRequestFailed)
         #expect(again.requests.count == 4)
-        let timeless = Answers.json(#"{"error": "invalid_dpop_proof"}"#, status: 400)
-        #expect(try await Self.join(Answers(tokens: [timeless, Answers.json(Answers.good)])).requests.count == 3)
+        let withoutDate = Answers.json(#"{"error": "invalid_dpop_proof"}"#, status: 400)
+        #expect(try await Self.join(Answers(tokens: [withoutDate, Answers.json(Answers.good)])).requests.count == 3)
     }
 
     @Test func cancelledJoinStoresNothingAndClosesConnections() async throws {
@@ -208,7 +208,7 @@ import Testing
         for await _ in arrived { break }
         task.cancel()
         #expect(await task.value == .cancelled)
-        await bench.server.allHaveHungUp()
+        await bench.server.allConnectionsClosed()
         #expect(try bench.endpoint.tokens.read() == nil)
         // The lock is free.
         try await bench.endpoint.tokens.withExclusiveAccess { _ in }

@@ -124,9 +124,10 @@ import Testing
         let bench = try await JoiningBench()
         let link = try await bench.link()
         let endpoint = try bench.endpoint(relay: link.relay)
-        let homeless = endpoint.with(tokens: FileTokenStorage(directory: "\(bench.relayd.directory.path)/nowhere"))
+        let withoutFolder = endpoint.with(tokens: FileTokenStorage(directory: "\(bench.relayd.directory.path)/nowhere"))
         #expect(
-            await accountError { () async throws(AccountError) in try await redeem(link, clientID: JoiningBench.clientID, as: homeless) }
+            await accountError { () async throws(AccountError) in try await redeem(link, clientID: JoiningBench.clientID, as: withoutFolder)
+            }
                 == .storageFailed
         )
         try await redeem(link, clientID: JoiningBench.clientID, as: endpoint)

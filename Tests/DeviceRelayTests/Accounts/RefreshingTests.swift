@@ -53,7 +53,7 @@ import Testing
         _ = try await Self.provider().accessToken(for: try endpoint.request())
         #expect(try endpoint.stored().refreshToken == lost.stored().refreshToken)
         #expect(try endpoint.stored().refreshToken != stored.refreshToken)
-        // And the login goes on.
+        // The login stays valid.
         try await endpoint.expire()
         #expect(try await tokenError(Self.provider(), endpoint) == nil)
     }

@@ -169,7 +169,7 @@ import Testing
         let open = "\(directory.path)/open"
         try FileManager.default.createDirectory(atPath: open, withIntermediateDirectories: true)
         try FileManager.default.setAttributes([.posixPermissions: 0o777], ofItemAtPath: open)
-        #expect(throws: StorageError(.openToOthers, path: open)) { _ = try directory.storage("open") }
+        #expect(throws: StorageError(.accessibleToOthers, path: open)) { _ = try directory.storage("open") }
     }
 
     @Test(arguments: ["identity", "agreement-1", "account.cbor"]) func damagedFilesAreReportedAndKept(_ name: String) throws {
@@ -186,7 +186,7 @@ import Testing
         }
         #expect(FileManager.default.contents(atPath: path) == Data("rubbish".utf8))
         try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: path)
-        #expect(throws: StorageError(.openToOthers, path: path)) {
+        #expect(throws: StorageError(.accessibleToOthers, path: path)) {
             let account = try directory.storage().open(.sample(), now: 0)
             _ = try account.identityKey()
             _ = try account.agreementKeys()

@@ -10,12 +10,12 @@ import Testing
 @Suite struct HostileRelayAttackTests {
     private let own: Member
     private let inviter: Member
-    private let ghost: Member
+    private let fake: Member
 
     init() throws {
         own = try Member("Own")
         inviter = try Member("Inviter")
-        ghost = try Member("Ghost")
+        fake = try Member("Fake")
     }
 
     private func joined(by inviter: Member) -> PeerBook { PeerBook(of: own, inviter: inviter) }
@@ -24,22 +24,22 @@ import Testing
 
     @Test func forgedEndpointListedDuringAJoinByLinkIsNotKnown() throws {
         var book = joined(by: inviter)
-        for member in [own, ghost, inviter] { _ = book.added(member.added()) }
+        for member in [own, fake, inviter] { _ = book.added(member.added()) }
         #expect(!book.enumerated().contains(.storeEnumeration))
         #expect(book.isKnown(inviter))
         #expect(book.isVerified(inviter))
-        #expect(!book.isKnown(ghost))
+        #expect(!book.isKnown(fake))
         // Nor when the relay lists it again, or introduces it.
         book.beginEnumeration()
-        for member in [own, ghost, inviter] { _ = book.added(member.added()) }
+        for member in [own, fake, inviter] { _ = book.added(member.added()) }
         _ = book.enumerated()
-        #expect(!book.isKnown(ghost))
-        #expect(try book.introduced(ghost.introduction(), as: ghost.id).isNew)
+        #expect(!book.isKnown(fake))
+        #expect(try book.introduced(fake.introduction(), as: fake.id).isNew)
     }
 
     @Test func onlyTheInviterIsPinnedAndVouchedForOnce() throws {
         var book = joined(by: inviter)
-        #expect(book.added(ghost.added()).isEmpty)
+        #expect(book.added(fake.added()).isEmpty)
         let actions = book.added(inviter.added())
         #expect(
             actions == [
@@ -55,10 +55,10 @@ import Testing
         var book = before.emptied(for: "account", isOther: true)
         #expect(book.directory.revision >= before.directory.revision)
         #expect(book.pinnedRecords.isEmpty)
-        _ = book.added(ghost.added())
+        _ = book.added(fake.added())
         let actions = book.enumerated()
         #expect(actions.isEmpty)
-        #expect(!book.isKnown(ghost))
+        #expect(!book.isKnown(fake))
         #expect(book.errorCodes == [.accountChanged])
     }
 
@@ -70,9 +70,9 @@ import Testing
         #expect(actions == [.pin(first.id, record: first.record.encoded, .firstSeen), .storeEnumeration])
         #expect(book.isKnown(first))
         #expect(!book.isVerified(first))
-        _ = book.added(ghost.added())
+        _ = book.added(fake.added())
         #expect(book.enumerated().isEmpty)
-        #expect(!book.isKnown(ghost))
+        #expect(!book.isKnown(fake))
         // An endpoint that it vouches for gets no higher level than its own.
         let other = try Member("Other")
         _ = book.added(other.added([try first.voucher(for: other)]))
@@ -90,7 +90,7 @@ import Testing
         _ = book.added(inviter.added())
         // The relay copies the device's system key and its signature into a record that it signs.
         let key = P256SigningKey()
-        let foreign = try Member("Ghost", key: key)
+        let foreign = try Member("Fake", key: key)
         let signature = inviter.record.payload.systemSignature
         let copied = try foreign.record.encoded(
             replacing: [
@@ -134,11 +134,11 @@ import Testing
         // A verified voucher raises the rest of the chain too.
         _ = book.updated(.init(endpoint: second.id, introduction: second.introduction([try first.voucher(for: second)])))
         #expect(book.isVerified(third))
-        // A ring of ghosts that vouch for each other leads nowhere.
-        let other = try Member("Other ghost")
-        _ = book.added(ghost.added([try other.voucher(for: ghost)]))
-        _ = book.added(other.added([try ghost.voucher(for: other)]))
-        #expect(!book.isKnown(ghost) && !book.isKnown(other))
+        // A ring of fakes that vouch for each other leads nowhere.
+        let other = try Member("Other fake")
+        _ = book.added(fake.added([try other.voucher(for: fake)]))
+        _ = book.added(other.added([try fake.voucher(for: other)]))
+        #expect(!book.isKnown(fake) && !book.isKnown(other))
     }
 
     @Test func voucherChainEndsAtARevokedEndpoint() throws {
@@ -152,12 +152,12 @@ import Testing
         let revocation = try inviter.revocation(of: first.id)
         #expect(
             book.revoked(first, revocation) == [
-                .shutOut(first.id), .forgetSender(first.id), .storeRevocation(revocation, isUntold: false),
+                .shutOut(first.id), .forgetSender(first.id), .storeRevocation(revocation, isUnsent: false),
             ]
         )
         #expect(!book.isKnown(second))
         #expect(book.directory[second.id]?.publicJoining?.isInviterRevoked == true)
-        // For ever, on every path.
+        // Permanently, on every path.
         #expect(book.added(first.added([try inviter.voucher(for: first)])).isEmpty)
         #expect(book.directory[first.id] == nil)
         #expect(book.confirm(first.id) == nil)
@@ -182,11 +182,11 @@ import Testing
     // MARK: Revocations
 
     /// None of these is signed by a known endpoint.
-    @Test(arguments: ["by a ghost", "forged", "of another account", "of another endpoint", "without"])
+    @Test(arguments: ["by a fake", "forged", "of another account", "of another endpoint", "without"])
     func revocationNotSignedByAKnownEndpointIsNotPermanent(_ kind: String) throws {
         let victim = try Member("Victim")
         var book = PeerBook(of: own, pins: [(inviter, .verified), (victim, .verified)])
-        for member in [own, inviter, victim, ghost] { _ = book.added(member.added()) }
+        for member in [own, inviter, victim, fake] { _ = book.added(member.added()) }
         // Known by the victim's word.
         let friend = try Member("Friend")
         let introduced = friend.added([try victim.voucher(for: friend)])
@@ -195,11 +195,11 @@ import Testing
         #expect(book.isKnown(friend))
         let revocation: Signed<Revocation>? =
             switch kind {
-            case "by a ghost": try ghost.revocation(of: victim.id)
-            // Signed by the ghost in the inviter's name.
-            case "forged": try Signed(Revocation(of: victim.id, by: inviter.id, account: "account", time: 1), key: ghost.key)
+            case "by a fake": try fake.revocation(of: victim.id)
+            // Signed by the fake in the inviter's name.
+            case "forged": try Signed(Revocation(of: victim.id, by: inviter.id, account: "account", time: 1), key: fake.key)
             case "of another account": try inviter.revocation(of: victim.id, account: "other")
-            case "of another endpoint": try inviter.revocation(of: ghost.id)
+            case "of another endpoint": try inviter.revocation(of: fake.id)
             default: nil
             }
         // No pin is removed, and no lane, which distinguishes old commands from new ones.
@@ -232,26 +232,26 @@ import Testing
         #expect(book.revoked(victim, revocation) == [.shutOut(victim.id)])
         let voucher = try own.voucher(for: inviter)
         for member in [own, inviter] { _ = book.added(member.added(member.id == inviter.id ? [voucher] : [])) }
-        #expect(book.enumerated().contains(.storeRevocation(revocation, isUntold: false)))
+        #expect(book.enumerated().contains(.storeRevocation(revocation, isUnsent: false)))
         // Watchers get no error for a doubt that the enumeration has resolved.
         #expect(book.errorCodes.isEmpty)
         #expect(book.added(victim.added()).isEmpty)
     }
 
     @Test func endpointMayRevokeItselfAndEndpointsOfItsDevice() throws {
-        let second = try Member("Second", systemKey: ghost.systemKey)
-        for signer in [ghost, second] {
+        let second = try Member("Second", systemKey: fake.systemKey)
+        for signer in [fake, second] {
             // Neither is known: their revocations of others are not stored, nor those of each other.
             var book = PeerBook(of: own, pins: [(inviter, .verified)])
-            for member in [inviter, ghost, second] { _ = book.added(member.added()) }
+            for member in [inviter, fake, second] { _ = book.added(member.added()) }
             #expect(book.revoked(inviter, try signer.revocation(of: inviter.id)) == [.shutOut(inviter.id)])
-            let revocation = try signer.revocation(of: ghost.id)
-            #expect(book.revoked(ghost, revocation) == [.shutOut(ghost.id)])
-            #expect(book.isRefused(ghost.id))
+            let revocation = try signer.revocation(of: fake.id)
+            #expect(book.revoked(fake, revocation) == [.shutOut(fake.id)])
+            #expect(book.isRefused(fake.id))
             // The revocation of a known device is permanent.
-            var other = PeerBook(of: own, pins: [(ghost, .verified)])
-            for member in [ghost, second] { _ = other.added(member.added()) }
-            #expect(other.revoked(ghost, revocation).contains(.storeRevocation(revocation, isUntold: false)))
+            var other = PeerBook(of: own, pins: [(fake, .verified)])
+            for member in [fake, second] { _ = other.added(member.added()) }
+            #expect(other.revoked(fake, revocation).contains(.storeRevocation(revocation, isUnsent: false)))
         }
     }
 
@@ -275,7 +275,7 @@ import Testing
         let revocation = try own.revocation(of: inviter.id)
         #expect(
             book.revoke(revocation) == [
-                .shutOut(inviter.id), .forgetSender(inviter.id), .storeRevocation(revocation, isUntold: true),
+                .shutOut(inviter.id), .forgetSender(inviter.id), .storeRevocation(revocation, isUnsent: true),
             ]
         )
         #expect(book.directory[inviter.id] == nil)
@@ -310,7 +310,7 @@ import Testing
         _ = book.added(inviter.added())
         _ = book.added(first.added([try own.voucher(for: first)]))
         _ = book.added(second.added([try first.voucher(for: second)]))
-        _ = book.added(ghost.added())
+        _ = book.added(fake.added())
         // It has vouched for the first already.
         #expect(Set(book.unvouched.map(\.payload.endpointID)) == [inviter.id, second.id])
         #expect(book.knowledge(of: inviter.id) == .firstSeen)

@@ -15,16 +15,16 @@ import Testing
         let inviter = try Member("Inviter")
         let second = try Member("Second", systemKey: inviter.systemKey)
         let (friend, retired) = (try Member("Friend"), try Member("Retired"))
-        let ghosts = try (0..<3).map { try Member("Ghost \($0)") }
+        let fakes = try (0..<3).map { try Member("Fake \($0)") }
         let honest = [own, inviter, second, friend, retired]
-        let all = honest + ghosts
-        // Honest endpoints vouch for honest ones, ghosts for everybody.
+        let all = honest + fakes
+        // Honest endpoints vouch for honest ones, fakes for all.
         var vouchers: [EndpointID: [Blob<BlobKinds.Voucher>]] = [:]
         for target in all {
-            let givers = ghosts + (honest.contains { $0.id == target.id } ? [inviter, friend] : [])
+            let givers = fakes + (honest.contains { $0.id == target.id } ? [inviter, friend] : [])
             vouchers[target.id] = try givers.filter { $0.id != target.id }.map { try $0.voucher(for: target) }
         }
-        var revocations = try ghosts.flatMap { ghost in try honest.map { try ghost.revocation(of: $0.id) } }
+        var revocations = try fakes.flatMap { fake in try honest.map { try fake.revocation(of: $0.id) } }
         let retiring = try inviter.revocation(of: retired.id)
         revocations += [retiring, try inviter.revocation(of: friend.id, account: "other")]
 
@@ -52,16 +52,16 @@ import Testing
                     #expect(endpoint == inviter.id && knowledge == .verified, "step \(step)")
                     isInviterPinned = true
                 case .vouch(let record, _): #expect(record.payload.endpointID == inviter.id, "step \(step)")
-                case .storeRevocation(let revocation, let isUntold):
-                    // A ghost may revoke only itself, and none of these revocations does.
-                    #expect(revocation == retiring && !isUntold, "step \(step)")
+                case .storeRevocation(let revocation, let isUnsent):
+                    // A fake may revoke only itself, and none of these revocations does.
+                    #expect(revocation == retiring && !isUnsent, "step \(step)")
                     isRetired = true
                 case .forgetSender(let sender): #expect(sender == retired.id, "step \(step)")
                 case .storeEnumeration: Issue.record("a join by a link pins nothing, step \(step)")
                 case .forgetInviter, .shutOut: break
                 }
             }
-            for ghost in ghosts { #expect(!book.isConfirmed(ghost.id), "step \(step)") }
+            for fake in fakes { #expect(!book.isConfirmed(fake.id), "step \(step)") }
             #expect(!isRetired || book.directory[retired.id] == nil && book.isRefused(retired.id), "step \(step)")
             // Its pin stays; so it is known again as soon as it is listed.
             if isInviterPinned {

@@ -94,8 +94,8 @@ import Testing
         }
 
         /// Waits until there were this many events of a kind.
-        nonisolated func has(_ count: Int, _ isMeant: @escaping @Sendable (Event) -> Bool) async {
-            _ = await events.first { $0.count(where: isMeant) >= count }
+        nonisolated func has(_ count: Int, _ matches: @escaping @Sendable (Event) -> Bool) async {
+            _ = await events.first { $0.count(where: matches) >= count }
         }
 
         nonisolated func connected(_ count: Int = 1) async { await has(count) { $0 == .connected } }

@@ -11,13 +11,13 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct ScriptedRelayAttackTests {
     @Test func changedAccountMakesNoForgedEndpointKnown() async throws {
         let device = try await ScriptedDevice()
-        let (friend, ghost) = (try Member("Friend", account: "first"), try Member("Ghost", account: "second"))
+        let (friend, fake) = (try Member("Friend", account: "first"), try Member("Fake", account: "second"))
         device.relay.script.withLock { $0 = .init(account: "first", enumeration: [.endpointAdded(friend.added())]) }
         try await device.platform.accounts.add(device.account)
         try await device.enumerated()
         #expect(device.listed()[friend.id] == .pinned)
         // The person signs in again, and the relay uses that to name another account.
-        device.relay.script.withLock { $0 = .init(account: "second", enumeration: [.endpointAdded(ghost.added())]) }
+        device.relay.script.withLock { $0 = .init(account: "second", enumeration: [.endpointAdded(fake.added())]) }
         let link = try JoinLink(origin: device.relay.url, relay: device.relay.id, invite: Secret("code"), plainHTTP: .allowed)
         var events = device.platform.remoteSystems().makeAsyncIterator()
         #expect(await events.next() == .enumerationCompleted)
@@ -26,11 +26,11 @@ import Testing
             guard case .error(let error) = event, error.code == .accountChanged else { continue }
             break
         }
-        #expect(device.listed() == [ghost.id: .new])
+        #expect(device.listed() == [fake.id: .new])
         // Also in the next process, and at each later enumeration.
         for _ in 0..<2 {
             try await device.restart()
-            #expect(device.listed() == [ghost.id: .new])
+            #expect(device.listed() == [fake.id: .new])
         }
         #expect(try device.endpoint().journal.read { try $0.pins() }.isEmpty)
         await device.end()
@@ -87,14 +87,14 @@ import Testing
 
     @Test func forgedRevocationIsNotPermanent() async throws {
         let device = try await ScriptedDevice()
-        let (victim, ghost) = (try Member("Victim"), try Member("Ghost"))
+        let (victim, fake) = (try Member("Victim"), try Member("Fake"))
         device.relay.script.withLock { $0.enumeration = [.endpointAdded(victim.added())] }
         try await device.platform.accounts.add(device.account)
         try await device.enumerated()
-        device.relay.send(.endpointAdded(ghost.added()))
-        let forged = Blob<BlobKinds.Revocation>(try ghost.revocation(of: victim.id).encoded)
+        device.relay.send(.endpointAdded(fake.added()))
+        let forged = Blob<BlobKinds.Revocation>(try fake.revocation(of: victim.id).encoded)
         device.relay.send(.endpointRemoved(.init(endpoint: victim.id, isRevoked: true, revocation: forged)))
-        let withdrawn = await device.platform.directories.first { $0["me"]?[victim.id] == nil && $0["me"]?[ghost.id] != nil }
+        let withdrawn = await device.platform.directories.first { $0["me"]?[victim.id] == nil && $0["me"]?[fake.id] != nil }
         #expect(withdrawn != nil)
         device.relay.send(.endpointAdded(victim.added()))
         let again = await device.platform.directories.first { $0["me"]?[victim.id] != nil }

@@ -175,7 +175,7 @@ import Testing
         #expect(throws: JournalError.notWritable(path)) { _ = try Journal(path: path, endpoint: endpoint) }
     }
 
-    /// The constraints hold whatever the code does.
+    /// The database enforces the constraints, independently of the code.
     @Test(arguments: [
         "INSERT INTO sent_blobs VALUES (zeroblob(16), X'01', X'01')",
         "INSERT INTO results VALUES (zeroblob(32), zeroblob(16), X'01', NULL)",

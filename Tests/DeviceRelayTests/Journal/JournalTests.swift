@@ -73,7 +73,7 @@ import Testing
         }
         #expect(Set(waiting) == [one, two])
         let left = try await journal.write { transaction in
-            try transaction.storeRevocation(of: one, [7], isUntold: true)
+            try transaction.storeRevocation(of: one, [7], isUnsent: true)
             return try transaction.vouchers()
         }
         #expect(left == [two])
@@ -307,9 +307,9 @@ import Testing
             let journal = try journal()
             try await journal.write { transaction in
                 try transaction.store(.init(endpoint: peer, record: [1], pinned: 5))
-                try transaction.storeRevocation(of: peer, [7], isUntold: true)
+                try transaction.storeRevocation(of: peer, [7], isUnsent: true)
                 // The first one stands.
-                try transaction.storeRevocation(of: peer, [8], isUntold: false)
+                try transaction.storeRevocation(of: peer, [8], isUnsent: false)
                 try transaction.store(.init(endpoint: peer, record: [2], pinned: 6))
                 try transaction.forgetPeers()
             }
@@ -317,9 +317,9 @@ import Testing
         let again = try journal()
         #expect(try again.read { try $0.pins() }.isEmpty)
         #expect(try again.read { try $0.revoked() } == [peer])
-        #expect(try again.read { try $0.untoldRevocations() }.map(\.revocation) == [[7]])
-        try await again.write { try $0.setTold(peer) }
-        #expect(try again.read { try $0.untoldRevocations() }.isEmpty)
+        #expect(try again.read { try $0.unsentRevocations() }.map(\.revocation) == [[7]])
+        try await again.write { try $0.setRevocationSent(peer) }
+        #expect(try again.read { try $0.unsentRevocations() }.isEmpty)
         #expect(try again.read { try $0.revoked() } == [peer])
     }
 
@@ -328,7 +328,7 @@ import Testing
         try await journal.write { transaction in
             for number in 0..<JournalTransaction.maximumRevocations + 5 {
                 let endpoint = EndpointID(digest: Digest256(hashing: Array("\(number)".utf8)))
-                try transaction.storeRevocation(of: endpoint, [7], isUntold: false)
+                try transaction.storeRevocation(of: endpoint, [7], isUnsent: false)
             }
         }
         #expect(try journal.read { try $0.revoked() }.count == JournalTransaction.maximumRevocations)

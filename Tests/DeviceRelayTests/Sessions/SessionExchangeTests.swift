@@ -36,7 +36,7 @@ import Testing
             }
             let tooLarge = try Self.message(encodedBytes: (16 << 20) + 1)
             #expect(await code { () async throws(AppServiceError) in try await connection.send(tooLarge) } == .messageTooLarge)
-            // And the connection goes on.
+            // The connection stays open.
             #expect(try await connection.send(["Text": "still here"]) == ["Text": "still here"])
             await world.opener.hasFree(128 << 20)
             await world.target.hasFree(128 << 20)

@@ -187,7 +187,7 @@ import Testing
         }
     }
 
-    /// Each ends one request, and the connection goes on.
+    /// Each ends one request, and the connection stays open.
     @Test func invalidMessageEndsItsRequestOnly() async throws {
         let relay = try await TestTunnelRelay()
         let target = try SessionSide(services: [.echo()])

@@ -11,7 +11,7 @@ import Synchronization
 import Testing
 
 /// Peers with a proper key that send what is almost right: frames of a good conversation, changed by chance. Each seed is one session over
-/// real TLS. None of it traps, holds more memory than the budget, or touches other sessions; and everybody who waits gets an answer.
+/// real TLS. None of it traps, holds more memory than the budget, or affects other sessions, and each waiting task gets an answer.
 @Suite(.timeLimit(.minutes(10))) struct SessionFuzzTests {
     static let seeds = 150
 

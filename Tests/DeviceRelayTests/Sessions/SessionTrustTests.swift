@@ -8,7 +8,7 @@ import NIOSSL
 import RelayProtocol
 import Testing
 
-/// Who is let into a session.
+/// Which peers a session accepts.
 @Suite(.timeLimit(.minutes(10))) struct SessionTrustTests {
     /// The error codes of both sides of a session. One side may be a different endpoint or a plain TLS client.
     static func outcome(

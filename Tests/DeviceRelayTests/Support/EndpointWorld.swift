@@ -83,7 +83,7 @@ actor EndpointWorld {
         inbox.offered(.init(command: blob, sender: Introduction(record: Blob(sender.encoded))))
     }
 
-    func receiveStatus(_ status: RelayMessage.CommandStatus) { outbox.told(status) }
+    func receiveStatus(_ status: RelayMessage.CommandStatus) { outbox.receive(status) }
 
     func launch(_ uri: String, on target: EndpointID, appID: String) async throws -> (SentCommand, Outbox.State) {
         let body = CommandBody.launch(.init(uri: try LaunchURI(uri)))

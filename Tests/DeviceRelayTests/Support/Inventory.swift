@@ -5,7 +5,7 @@ import DeviceRelay
 
 /// The objects that a session holds.
 enum Inventory {
-    /// Returns when nothing but what stays has been there for a turn; whoever waits for what does not go runs into the test's time limit.
+    /// Returns when only the expected objects remain. If others never end, the time limit of the test ends the wait.
     static func settled(_ session: PeerSession) async -> [String: Int] {
         var inventory = await session.inventory()
         while inventory["services", default: 0] > 0 {

@@ -399,7 +399,7 @@ import Testing
         _ = bench.machine.dialFailed(attempt: bench.machine.attempt, .timedOut, now: 100_000, random: &bench.random)
         let next = bench.machine.attempt + 1
         #expect(bench.machine.networkChanged(now: 100_001, random: &bench.random) == [.requestToken(attempt: next)])
-        // An attempt that has just begun goes on; an old one begins anew.
+        // A new attempt continues; an old one is started again.
         _ = bench.machine.tokenReady(attempt: next, MachineBench.token, now: 100_002)
         #expect(bench.machine.networkChanged(now: 100_003, random: &bench.random) == [])
         #expect(

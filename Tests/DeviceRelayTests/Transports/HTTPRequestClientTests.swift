@@ -129,7 +129,7 @@ import X509
         for await _ in arrived { break }
         task.cancel()
         #expect(await task.value == .cancelled)
-        await server.allHaveHungUp()
+        await server.allConnectionsClosed()
         await server.stop()
     }
 

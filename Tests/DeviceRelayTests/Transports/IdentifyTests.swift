@@ -33,7 +33,7 @@ import Testing
         } catch {
             result = .failure(error)
         }
-        await server.allHaveHungUp()
+        await server.allConnectionsClosed()
         await server.stop()
         return result
     }

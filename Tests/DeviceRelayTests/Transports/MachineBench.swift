@@ -44,7 +44,7 @@ struct MachineBench {
         machine.received(attempt: machine.attempt, ByteBuffer(string: text), now: now, random: &random)
     }
 
-    mutating func pass(_ now: Int64) -> [EndpointChannelStateMachine.Action] { machine.timePassed(now: now, random: &random) }
+    mutating func pass(_ now: Int64) -> [EndpointChannelStateMachine.Action] { machine.handleDeadlines(now: now, random: &random) }
 
     /// From `authorizing` on.
     mutating func completeHello(now: Int64, welcome: RelayMessage.Welcome = .sample) throws {

@@ -73,7 +73,7 @@ final class TestRelayServer: Sendable {
     }
 
     /// Waits until every client has hung up.
-    func allHaveHungUp() async {
+    func allConnectionsClosed() async {
         for child in children.value { try? await child.closeFuture.get() }
     }
 

@@ -13,25 +13,25 @@ import Testing
     /// A race of two ways whose first was dialled.
     static func begun() -> Machine {
         var machine = Machine(ways: 2)
-        #expect(machine.start() == [.wait(.connecting, turn: 1), .dial(way: 0, as: 1)])
+        #expect(machine.start() == [.wait(.connecting, step: 1), .dial(way: 0, as: 1)])
         return machine
     }
 
     @Test func connectedCandidateWaitsForThePeer() {
         var machine = Self.begun()
-        #expect(machine.connected(1) == [.wait(.answering, turn: 2)])
+        #expect(machine.connected(1) == [.wait(.answering, step: 2)])
         // The time to connect does not count any more.
-        #expect(machine.patienceEnded(turn: 1).isEmpty)
+        #expect(machine.waitEnded(step: 1).isEmpty)
         #expect(machine.won(1) == [])
         #expect(machine.isOver)
-        #expect(machine.patienceEnded(turn: 2).isEmpty)
+        #expect(machine.waitEnded(step: 2).isEmpty)
     }
 
     @Test func slowCandidateStartsTheNext() {
         var machine = Self.begun()
-        #expect(machine.patienceEnded(turn: 1) == [.dial(way: 1, as: 2)])
+        #expect(machine.waitEnded(step: 1) == [.dial(way: 1, as: 2)])
         // The first to be connected is the only one that shows the token.
-        #expect(machine.connected(2) == [.close(1), .wait(.answering, turn: 3)])
+        #expect(machine.connected(2) == [.close(1), .wait(.answering, step: 3)])
         #expect(machine.connected(1).isEmpty)
         #expect(!machine.isRunning(1))
         #expect(machine.failed(1, .closed).isEmpty)
@@ -44,8 +44,8 @@ import Testing
 
     @Test func lateConnectionDoesNotReplaceTheFirst() {
         var machine = Self.begun()
-        _ = machine.patienceEnded(turn: 1)
-        #expect(machine.connected(1) == [.close(2), .wait(.answering, turn: 3)])
+        _ = machine.waitEnded(step: 1)
+        #expect(machine.connected(1) == [.close(2), .wait(.answering, step: 3)])
         #expect(!machine.isRunning(2))
         #expect(machine.connected(2).isEmpty)
         #expect(machine.won(2) == nil)
@@ -56,7 +56,7 @@ import Testing
     @Test func silentCandidateIsReplacedByTheNext() {
         var machine = Self.begun()
         _ = machine.connected(1)
-        #expect(machine.patienceEnded(turn: 2) == [.dial(way: 1, as: 2)])
+        #expect(machine.waitEnded(step: 2) == [.dial(way: 1, as: 2)])
         // It may still be served, as long as the next is not connected.
         #expect(machine.isRunning(1))
         #expect(machine.connected(2) == [.close(1)])
@@ -104,7 +104,7 @@ import Testing
 
     @Test func endClosesAllCandidates() {
         var machine = Self.begun()
-        _ = machine.patienceEnded(turn: 1)
+        _ = machine.waitEnded(step: 1)
         #expect(machine.end() == [.close(1), .close(2)])
         #expect(machine.end().isEmpty)
         #expect(machine.connected(1).isEmpty)

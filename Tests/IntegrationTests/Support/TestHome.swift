@@ -112,9 +112,10 @@ final class TestDevice {
 
     init(
         _ name: String,
-        at link: JoinLink,
+        relay: URL,
+        relayID: RelayID? = nil,
         in home: TestHome,
-        accessTokens: any AccessTokenProvider = JoinLinkAccessTokenProvider(clientID: "org.example.test"),
+        accessTokens: any AccessTokenProvider,
         change: (inout ConnectedDevicesPlatformSettings) -> Void = { _ in }
     ) throws {
         self.name = name
@@ -122,8 +123,8 @@ final class TestDevice {
         self.accessTokens = accessTokens
         let directory = home.directory.appending(path: name)
         var settings = ConnectedDevicesPlatformSettings(
-            relay: try #require(URL(string: link.origin)),
-            relayID: link.relay,
+            relay: relay,
+            relayID: relayID,
             storageDirectory: directory.appending(path: "storage"),
             device: DeviceDescription(name: name, kind: .desktop, platform: .linux)
         )
@@ -131,6 +132,16 @@ final class TestDevice {
         change(&settings)
         self.settings = settings
         platform = ConnectedDevicesPlatform(settings: settings, accessTokens: accessTokens)
+    }
+
+    convenience init(
+        _ name: String,
+        at link: JoinLink,
+        in home: TestHome,
+        accessTokens: any AccessTokenProvider = JoinLinkAccessTokenProvider(clientID: "org.example.test"),
+        change: (inout ConnectedDevicesPlatformSettings) -> Void = { _ in }
+    ) throws {
+        try self.init(name, relay: url(link.origin), relayID: link.relay, in: home, accessTokens: accessTokens, change: change)
     }
 
     /// The database of its journal, after it has joined.

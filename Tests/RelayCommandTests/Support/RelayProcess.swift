@@ -81,14 +81,14 @@ final class RelayProcess {
     }
 
     /// Skips lines of standard output up to the next one that fulfils a condition, and returns that line.
-    func line(where isMeant: (String) -> Bool = { _ in true }) async throws -> String {
-        for await line in lines where isMeant(line) { return line }
+    func line(where matches: (String) -> Bool = { _ in true }) async throws -> String {
+        for await line in lines where matches(line) { return line }
         throw Ended()
     }
 
     /// The next line of standard error that fulfils a condition.
-    func errorLine(where isMeant: (String) -> Bool) async throws -> String {
-        for await line in errors where isMeant(line) { return line }
+    func errorLine(where matches: (String) -> Bool) async throws -> String {
+        for await line in errors where matches(line) { return line }
         throw Ended()
     }
 

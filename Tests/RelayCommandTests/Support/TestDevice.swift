@@ -9,6 +9,8 @@ import RelayTesting
 final class TestDevice {
     let directory = FileManager.default.temporaryDirectory.appending(path: "relay-\(UUID().uuidString)")
     var home: String { directory.path + "/home" }
+    /// Variables of its commands, in addition to or instead of the usual ones.
+    var variables: [String: String] = [:]
 
     init() throws { try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true) }
 
@@ -16,6 +18,7 @@ final class TestDevice {
 
     var environment: [String: String] {
         ["HOME": directory.path, "XDG_CONFIG_HOME": directory.path + "/config", "PATH": "/usr/bin:/bin", "TZ": "UTC"]
+            .merging(variables) { _, new in new }
     }
 
     func start(_ arguments: String...) throws -> RelayProcess { try start(arguments) }

@@ -86,7 +86,7 @@ struct CommandWorld: Hashable {
         var machine: InboxMachine
         /// Given to the journal.
         var commit: InboxMachine.Commit?
-        /// It is made, and that is not told yet.
+        /// It is done, and the endpoint does not know it yet.
         var isCommitted = false
         var handlers: [CommandDescriptor] = []
         var isRevoked = false
@@ -204,7 +204,7 @@ struct CommandWorld: Hashable {
         case .crashRelay(let losingDatabase): crashRelay(losingDatabase)
         case .pass(let time): now += time
         case .tick:
-            for key in relay.rows.keys.sorted(by: CommandWorld.inOrder) { changeMailbox(key) { $0.timePassed(now: $1) } }
+            for key in relay.rows.keys.sorted(by: CommandWorld.inOrder) { changeMailbox(key) { $0.handleDeadlines(now: $1) } }
         case .answer(let target, let key, let outcome): answer(target, key, outcome)
         case .timeOut(let target, let key): timeOut(target, key)
         case .revoke(let target): revoke(target)
@@ -216,7 +216,7 @@ struct CommandWorld: Hashable {
 
     private mutating func lingered(_ node: Int) {
         now += WriteBehindBuffer<CommandKey, CommandKey>.delay
-        if node < senders.count { senders[node].machine.timePassed() } else { targets[node - senders.count].machine.timePassed() }
+        if node < senders.count { senders[node].machine.storeDeferred() } else { targets[node - senders.count].machine.storeDeferred() }
     }
 
     /// What an endpoint can do by itself.

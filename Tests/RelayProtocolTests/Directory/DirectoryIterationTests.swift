@@ -53,12 +53,12 @@ import Testing
 
     @Test func frequentChangesOfADeviceDoNotHideOthers() throws {
         var directory = DeviceDirectory(try DirectorySamples.endpoint(1, on: 1), try DirectorySamples.endpoint(2, on: 2))
-        let restless = try DirectorySamples.record(1, on: 1).endpointID
+        let changing = try DirectorySamples.record(1, on: 1).endpointID
         var listener = Listener()
         try listener.drain(directory)
         directory.update(try DirectorySamples.record(2, on: 2).endpointID) { $0.presence = .off }
         for round in 0..<2 {
-            directory.update(restless) { $0.presence = Presence(.unknown, .lost, since: Milliseconds(clamping: round)) }
+            directory.update(changing) { $0.presence = Presence(.unknown, .lost, since: Milliseconds(clamping: round)) }
             #expect(try listener.step(directory))
         }
         #expect(listener.systems[try DirectorySamples.system(2)]?.presence == .off)

@@ -100,7 +100,7 @@ import Testing
         }
     }
 
-    /// Damaged at random: what is taken, Foundation takes too, and alike. It does not look into what nobody reads, nor minds a comma too
+    /// Damaged at random: JSON that is accepted, Foundation accepts too, with equal values. Unread values are not checked, nor a comma too
     /// many. Equal keys are left out: which counts is not defined.
     @Test(arguments: 1...5 as ClosedRange<UInt64>) func acceptedJSONIsAcceptedByFoundation(seed: UInt64) throws {
         var generator = SeededGenerator(seed: seed)

@@ -13,7 +13,7 @@ import Testing
 
         var random: SeededGenerator
         /// One in this number of frames deliberately violates the rules.
-        let tameness: Int
+        let validShare: Int
         var nextConnection: UInt32 = 1
         var open: [UInt32] = []
         var lastNumber: [UInt32: UInt32] = [:]
@@ -25,7 +25,7 @@ import Testing
 
         init(seed: UInt64) {
             random = SeededGenerator(seed: seed)
-            tameness = [3, 20, 100, 1_000_000][Int(seed % 4)]
+            validShare = [3, 20, 100, 1_000_000][Int(seed % 4)]
         }
 
         mutating func below(_ count: Int) -> Int { Int.random(in: 0..<count, using: &random) }
@@ -47,10 +47,10 @@ import Testing
             }
         }
 
-        mutating func frame() -> Frame { below(tameness) == 0 ? wild() : tame() }
+        mutating func frame() -> Frame { below(validShare) == 0 ? arbitrary() : valid() }
 
         /// A frame that fits the state, mostly.
-        private mutating func tame() -> Frame {
+        private mutating func valid() -> Frame {
             guard let connection = open.randomElement(using: &random), below(25) > 0 else {
                 nextConnection += 2
                 return (.open(SessionOpening(serviceName: "s")), nextConnection - 2, 0)
@@ -96,7 +96,7 @@ import Testing
         }
 
         /// Any frame that decodes.
-        private mutating func wild() -> Frame {
+        private mutating func arbitrary() -> Frame {
             let connection = open.randomElement(using: &random) ?? UInt32(1 + below(9))
             var number = 1 + UInt32(below(Int(lastNumber[connection] ?? 0) + 3))
             if below(10) == 0 { number = UInt32.random(in: 1...UInt32.max, using: &random) }
@@ -135,7 +135,7 @@ import Testing
         var accepted: [SessionConnectionID] = []
         let budget = limits[.assemblyBytesPerSession]
         // An independent count of the inline messages that the app holds, by connection.
-        var untaken: [SessionConnectionID: Int] = [:]
+        var unconsumed: [SessionConnectionID: Int] = [:]
 
         func perform(_ actions: [SessionAction]) {
             peer.observe(actions)
@@ -144,8 +144,8 @@ import Testing
                 case .reserve(let bytes, let kind): reservations[kind, default: 0] += bytes
                 case .release(let bytes, let kind): setAside[kind, default: 0] -= bytes
                 case .requestReceived(let id, let message, timeLeft: _, let receipt), .responseReceived(let id, let message, let receipt):
-                    if receipt.assemblyBytes == 0 { untaken[id.connection, default: 0] += message.readableBytes }
-                case .connectionClosed(let id, _): untaken[id] = nil
+                    if receipt.assemblyBytes == 0 { unconsumed[id.connection, default: 0] += message.readableBytes }
+                case .connectionClosed(let id, _): unconsumed[id] = nil
                 default: break
                 }
             }
@@ -168,7 +168,7 @@ import Testing
             }
             for case .requestReceived(let id, let message, timeLeft: _, let receipt) in actions where peer.below(2) == 0 {
                 if peer.below(2) == 0 {
-                    if receipt.assemblyBytes == 0 { untaken[id.connection]? -= message.readableBytes }
+                    if receipt.assemblyBytes == 0 { unconsumed[id.connection]? -= message.readableBytes }
                     perform(side.run { $0.consumed(receipt, into: &$1) })
                 }
                 perform(side.run { _ = try? $0.respond(to: id, sessionBytes([0, 32_768, 33_000][peer.below(3)]), at: .zero, into: &$1) })
@@ -180,12 +180,12 @@ import Testing
             if peer.below(3) == 0 { perform(side.run { $0.nextData(at: .zero, into: &$1) }) }
             if peer.below(40) == 0, let id = accepted.randomElement(using: &peer.random) {
                 perform(side.run { $0.closeConnection(id, at: .zero, into: &$1) })
-                untaken[id] = nil
+                unconsumed[id] = nil
             }
 
             let machine = side.machine
             #expect(machine.heldBytes <= 2 * budget + machine.connectionCount * SessionWire.windowBytes, "seed \(seed) step \(step)")
-            #expect(untaken.values.allSatisfy { $0 <= SessionWire.windowBytes }, "seed \(seed) step \(step)")
+            #expect(unconsumed.values.allSatisfy { $0 <= SessionWire.windowBytes }, "seed \(seed) step \(step)")
             for kind: SessionFrame.MessageKind in [.request, .response] {
                 let bytes = machine[assembly: kind].bytes
                 #expect(bytes <= budget, "seed \(seed) step \(step)")

@@ -58,7 +58,7 @@ struct SessionSide {
     mutating func time(_ seconds: Int64) -> [SessionAction] {
         now = .seconds(seconds)
         let now = now
-        return run { $0.timePassed(at: now, into: &$1) }
+        return run { $0.handleDeadlines(at: now, into: &$1) }
     }
 }
 

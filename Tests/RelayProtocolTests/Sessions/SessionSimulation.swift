@@ -24,7 +24,7 @@ struct SessionSimulation {
         var awaited: [SessionRequestID: ByteBuffer] = [:]
         var unanswered: [SessionRequestID: ByteBuffer] = [:]
         var answering: Set<SessionRequestID> = []
-        var untaken: [MessageCredit] = []
+        var unconsumed: [MessageCredit] = []
         var reservations: [SessionFrame.MessageKind: Int] = [:]
         /// Bytes of the endpoint's budgets that are reserved for this side.
         var setAside: [SessionFrame.MessageKind: Int] = [:]
@@ -110,7 +110,7 @@ struct SessionSimulation {
         case .requestReceived(let id, let message, timeLeft: _, let receipt):
             #expect(message == messages.removeValue(forKey: Sent(side: 1 - side, request: id, kind: .request)), note)
             #expect(sides[side].unanswered.updateValue(message, forKey: id) == nil, note)
-            sides[side].untaken.append(receipt)
+            sides[side].unconsumed.append(receipt)
         case .requestCancelled(let id):
             #expect(sides[side].unanswered.removeValue(forKey: id) != nil, note)
         case .responseFinished(let id, wasSent: _):
@@ -118,7 +118,7 @@ struct SessionSimulation {
         case .responseReceived(let id, let message, let receipt):
             #expect(sides[side].awaited.removeValue(forKey: id) != nil, note)
             #expect(message == messages.removeValue(forKey: Sent(side: 1 - side, request: id, kind: .response)), note)
-            sides[side].untaken.append(receipt)
+            sides[side].unconsumed.append(receipt)
             results.responses += 1
             if message.readableBytes > SessionWire.inlineBytes { results.large += 1 }
         case .requestFailed(let id, _):
@@ -261,8 +261,8 @@ struct SessionSimulation {
     }
 
     private mutating func take(_ side: Int) {
-        guard !sides[side].untaken.isEmpty else { return }
-        let receipt = sides[side].untaken.remove(at: Int.random(in: 0..<sides[side].untaken.count, using: &random))
+        guard !sides[side].unconsumed.isEmpty else { return }
+        let receipt = sides[side].unconsumed.remove(at: Int.random(in: 0..<sides[side].unconsumed.count, using: &random))
         run(side) { $0.consumed(receipt, into: &$1) }
     }
 
@@ -324,7 +324,7 @@ struct SessionSimulation {
                     answer(side, request)
                     isBusy = true
                 }
-                while !sides[side].untaken.isEmpty {
+                while !sides[side].unconsumed.isEmpty {
                     take(side)
                     isBusy = true
                 }

@@ -79,6 +79,14 @@ import Testing
             ]
         ),
         Rule(
+            page: "protocol.md",
+            words: "the fingerprint words of the endpoint with the smaller id, a space, and the fingerprint words of the other one",
+            tests: [
+                ("RelayProtocolTests/Vectors/VectorTests", "fingerprintsAndCodesHaveTheseWords"),
+                ("RelayProtocolTests/Identity/FingerprintAttackTests", "codesOfAManInTheMiddleDiffer"),
+            ]
+        ),
+        Rule(
             page: "issuer.md",
             words: "Fields: `token`, a refresh token; `client_id`",
             tests: [("RelayIssuerTests/IssuerRouteTests", "anEndpointRefreshesAndRevokes")]

@@ -101,6 +101,27 @@ struct IdentityVectors: Codable {
     func encoded(_ name: String) -> [UInt8] { hex(valid.first { $0.name == name }?.encoded ?? "") }
 }
 
+struct FingerprintVectors: Codable {
+    var fingerprints: [Fingerprint]
+    var codes: [Code]
+
+    struct Fingerprint: Codable {
+        var name: String
+        var endpoint: String
+        var system: String
+        /// The input of the hash.
+        var statement: String
+        var words: String
+    }
+
+    struct Code: Codable {
+        /// The names of the fingerprints of the two endpoints, in the order of their roles.
+        var own: String
+        var other: String
+        var code: String
+    }
+}
+
 struct InvitationVectors: Codable {
     var invitations: [Invitation]
     var refusedProofs: [RefusedProof]

@@ -179,7 +179,12 @@ extension VectorMaker {
             ("a lost target", .commandStatus(.init(id: header.id, status: .attestedByRelay(.indeterminate(.targetLost))))),
             ("a tunnel's offer", .tunnelOffer(.init(entrance: entrance, opener: introduction))),
             ("a tunnel's entrance", .tunnelReady(.init(entrance: entrance))),
-            ("no tunnel", .tunnelFailed(.init(tunnel: tunnel, code: .timedOut, message: "not both sides came in time", retryAfter: 1_000))),
+            (
+                "no tunnel",
+                .tunnelFailed(
+                    .init(tunnel: tunnel, code: .timedOut, message: "one endpoint did not join the tunnel in time", retryAfter: 1_000)
+                )
+            ),
             ("a token that ends", .authExpiring(.init(expires: now))),
             ("a token that was revoked", .authInvalidated(.init(code: .tokenRevoked, message: "the login was revoked"))),
             ("replaced", .replaced(.init())),

@@ -226,6 +226,33 @@ extension VectorMaker {
         return bytes.indices.first { bytes[$0...].starts(with: text) } ?? bytes.count - 1
     }
 
+    // MARK: Fingerprints
+
+    func fingerprints() throws -> FingerprintVectors {
+        func ids(_ identity: String, _ system: String) throws -> (endpoint: EndpointID, system: SystemID) {
+            (try keys.endpoint(identity), SystemID(try keys.signing(system).publicKey))
+        }
+        let all = [
+            ("of the phone", try ids("phone.identity", "phone.system")), ("of the PC", try ids("pc.identity", "pc.system")),
+            ("of the phone's key on the PC's device", try ids("phone.identity", "pc.system")),
+        ]
+        func code(_ own: Int, _ other: Int) -> FingerprintVectors.Code {
+            .init(own: all[own].0, other: all[other].0, code: VerificationCode(all[own].1, all[other].1).description)
+        }
+        return FingerprintVectors(
+            fingerprints: all.map { name, ids in
+                .init(
+                    name: name,
+                    endpoint: ids.endpoint.description,
+                    system: ids.system.description,
+                    statement: hex(Purpose.fingerprint.statement(ids.endpoint.digest.bytes + ids.system.digest.bytes)),
+                    words: FingerprintWords(endpoint: ids.endpoint, system: ids.system).description
+                )
+            },
+            codes: [code(0, 1), code(1, 0), code(2, 1)]
+        )
+    }
+
     // MARK: Invitations and hello
 
     func invitations() throws -> InvitationVectors {

@@ -20,6 +20,7 @@ import Testing
         try VectorFolder.write(maker.keys, "keys")
         try VectorFolder.write(try maker.values(), "values")
         try VectorFolder.write(identities, "identity")
+        try VectorFolder.write(try maker.fingerprints(), "fingerprints")
         try VectorFolder.write(try maker.invitations(), "invitations")
         try VectorFolder.write(hellos, "hello")
         try VectorFolder.write(try maker.proofs(), "dpop")
@@ -110,6 +111,10 @@ import Testing
         if invitations.allSatisfy({ hex($0.statement).starts(with: Purpose.invitation.bytes + [0]) }) {
             purposes.insert(Purpose.invitation.rawValue)
         }
+        let fingerprints = try VectorFolder.read(FingerprintVectors.self, "fingerprints").fingerprints
+        if fingerprints.allSatisfy({ hex($0.statement).starts(with: Purpose.fingerprint.bytes + [0]) }) {
+            purposes.insert(Purpose.fingerprint.rawValue)
+        }
         #expect(purposes == Set(Purpose.allCases.map(\.rawValue)))
         #expect(Set(identities.valid.map(\.kind)) == Set(IdentityVectors.Kind.allCases))
     }
@@ -165,6 +170,22 @@ import Testing
             for (index, step) in sequence.steps.enumerated() {
                 #expect(vectorError { try book.add(endpointRecord: hex(step.encoded)) } == step.error, "\(sequence.name), step \(index)")
             }
+        }
+    }
+
+    @Test func fingerprintsAndCodesHaveTheseWords() throws {
+        let file = try VectorFolder.read(FingerprintVectors.self, "fingerprints")
+        #expect(file.fingerprints.count == 3 && file.codes.count == 3)
+        var ids: [String: (EndpointID, SystemID)] = [:]
+        for vector in file.fingerprints {
+            let (endpoint, system) = (try EndpointID(parsing: vector.endpoint), try SystemID(parsing: vector.system))
+            ids[vector.name] = (endpoint, system)
+            #expect(hex(Purpose.fingerprint.statement(endpoint.digest.bytes + system.digest.bytes)) == vector.statement, "\(vector.name)")
+            #expect(FingerprintWords(endpoint: endpoint, system: system).description == vector.words, "\(vector.name)")
+        }
+        for vector in file.codes {
+            let (own, other) = (try #require(ids[vector.own]), try #require(ids[vector.other]))
+            #expect(VerificationCode(own, other).description == vector.code, "\(vector.own), \(vector.other)")
         }
     }
 

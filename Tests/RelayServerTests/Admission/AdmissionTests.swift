@@ -194,7 +194,7 @@ private let policy = AdmissionPolicy.standard
         #expect(listener.setUp == listener.accepted)
     }
 
-    /// A listening socket that accepts by turns on a loop of its own, and how many connections it has set up.
+    /// A listening socket with an accept throttle on a loop of its own, and the number of connections that it has set up.
     private static func accepting(
         _ body: (any EventLoop, SocketAddress, @escaping @Sendable () -> Int) async throws -> Void
     ) async throws {

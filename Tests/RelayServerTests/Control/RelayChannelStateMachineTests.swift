@@ -145,15 +145,15 @@ import Testing
     @Test func unreadBytesPostponeTheTimeout() throws {
         var greeting = Self.machine()
         _ = greeting.opened(Self.at(0))
-        #expect(greeting.timePassed(Self.at(10_000), hasUnread: true) == [])
+        #expect(greeting.handleDeadlines(Self.at(10_000), hasUnread: true) == [])
         #expect(greeting.deadline == 20_000)
-        // Once only: who sends without end is not put up with for ever.
-        #expect(greeting.timePassed(Self.at(20_000), hasUnread: true) == [.close(code: 1008, reason: "no hello within 10 s")])
+        // Only once: a client that never stops sending is closed.
+        #expect(greeting.handleDeadlines(Self.at(20_000), hasUnread: true) == [.close(code: 1008, reason: "no hello within 10 s")])
 
         var open = try Self.open()
-        #expect(open.timePassed(Self.at(200_000), hasUnread: true) == [.ping])
-        #expect(open.timePassed(Self.at(230_000)) == [.ping])
-        let end = open.timePassed(Self.at(275_000))
+        #expect(open.handleDeadlines(Self.at(200_000), hasUnread: true) == [.ping])
+        #expect(open.handleDeadlines(Self.at(230_000)) == [.ping])
+        let end = open.handleDeadlines(Self.at(275_000))
         #expect(end.last == .close(code: 1001, reason: "silent for too long"))
     }
 
@@ -164,7 +164,7 @@ import Testing
         #expect(machine.disconnected() == [])
         #expect(machine.relayStops() == [])
         #expect(machine.receivedClose(code: 1000) == [])
-        #expect(machine.timePassed(Self.at(1_000_000)) == [])
+        #expect(machine.handleDeadlines(Self.at(1_000_000)) == [])
         #expect(machine.peerSends(.replaced(RelayMessage.Replaced()), Self.at(1)) == [])
         #expect(machine.received(try Self.helloFrame(), Self.at(1)) == [])
         #expect(machine.deadline == nil)
@@ -173,13 +173,13 @@ import Testing
     @Test func silentChannelIsPingedAfter30SecondsAndClosedAfter75() throws {
         var machine = try Self.open()
         #expect(machine.deadline == 30_000)
-        #expect(machine.timePassed(Self.at(29_999)) == [])
-        #expect(machine.timePassed(Self.at(30_000)) == [.ping])
-        #expect(machine.timePassed(Self.at(30_001)) == [])
-        #expect(machine.timePassed(Self.at(60_000)) == [.ping])
+        #expect(machine.handleDeadlines(Self.at(29_999)) == [])
+        #expect(machine.handleDeadlines(Self.at(30_000)) == [.ping])
+        #expect(machine.handleDeadlines(Self.at(30_001)) == [])
+        #expect(machine.handleDeadlines(Self.at(60_000)) == [.ping])
         #expect(machine.deadline == 75_000)
         #expect(
-            machine.timePassed(Self.at(75_000)) == [
+            machine.handleDeadlines(Self.at(75_000)) == [
                 .disconnected(ChannelID(7), isSilent: true), .close(code: 1001, reason: "silent for too long"),
             ]
         )
@@ -189,7 +189,7 @@ import Testing
         var machine = try Self.open()
         for second in stride(from: Int64(1_000), through: 200_000, by: 1_000) {
             machine.bytesArrived(Self.at(second))
-            #expect(!machine.timePassed(Self.at(second)).contains { if case .close = $0 { true } else { false } })
+            #expect(!machine.handleDeadlines(Self.at(second)).contains { if case .close = $0 { true } else { false } })
         }
         #expect(machine.isWelcome)
     }
@@ -199,7 +199,7 @@ import Testing
         var pings: [Int64] = []
         for second in stride(from: Int64(1_000), through: 100_000, by: 1_000) {
             machine.bytesArrived(Self.at(second))
-            if machine.timePassed(Self.at(second)) == [.ping] { pings.append(second) }
+            if machine.handleDeadlines(Self.at(second)) == [.ping] { pings.append(second) }
         }
         #expect(pings == [30_000, 60_000, 90_000])
     }
@@ -212,10 +212,10 @@ import Testing
     @Test func tokenExpiryIsAnnouncedOneMinuteAhead() throws {
         var machine = try Self.open(tokenLife: 61_000)
         #expect(machine.deadline == 1_000)
-        #expect(machine.timePassed(Self.at(1_000)) == [.send(.authExpiring(RelayMessage.AuthExpiring(expires: 1_061_000)))])
-        #expect(machine.timePassed(Self.at(1_001)) == [])
+        #expect(machine.handleDeadlines(Self.at(1_000)) == [.send(.authExpiring(RelayMessage.AuthExpiring(expires: 1_061_000)))])
+        #expect(machine.handleDeadlines(Self.at(1_001)) == [])
         machine.bytesArrived(Self.at(60_000))
-        let end = machine.timePassed(Self.at(61_000))
+        let end = machine.handleDeadlines(Self.at(61_000))
         #expect(end.contains(.close(code: 1008, reason: "tokenExpired")))
         #expect(end.contains(.disconnected(ChannelID(7), isSilent: false)))
     }
@@ -239,7 +239,7 @@ import Testing
         )
         #expect(machine.tokenChecked(.success(Self.token(200_000)), Self.at(600)) == [.send(.ok(RelayMessage.OK(ref: try Self.ref(1))))])
         machine.bytesArrived(Self.at(60_000))
-        #expect(machine.timePassed(Self.at(61_000)) == [.ping])
+        #expect(machine.handleDeadlines(Self.at(61_000)) == [.ping])
         #expect(machine.isWelcome)
     }
 
@@ -332,7 +332,7 @@ import Testing
                 case 9: actions = Bool.random(using: &generator) ? machine.disconnected() : machine.receivedClose(code: nil)
                 case 10: actions = machine.received(ByteBuffer(string: "{"), now)
                 case 11: actions = machine.loginRevoked(FixedTokens.login, now)
-                default: actions = machine.timePassed(now)
+                default: actions = machine.handleDeadlines(now)
                 }
                 for action in actions {
                     switch action {

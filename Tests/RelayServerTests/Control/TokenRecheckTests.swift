@@ -36,7 +36,7 @@ import Testing
 
     private func alive(_ machine: inout RelayChannelStateMachine, _ time: Int64) -> [RelayChannelStateMachine.Action] {
         machine.bytesArrived(Base.at(time))
-        return machine.timePassed(Base.at(time))
+        return machine.handleDeadlines(Base.at(time))
     }
 
     @Test func tokenIsCheckedAgainWhenDue() throws {

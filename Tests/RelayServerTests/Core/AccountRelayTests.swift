@@ -30,7 +30,7 @@ import Testing
         }
         #expect(world.channels[channel]?.endpoint == sender.id)
         world.settle()
-        // Who comes back as it was is not verified again.
+        // An unchanged endpoint is not verified again when it reconnects.
         world.disconnect(channel)
         world.settle()
         let next = try world.connect(sender)

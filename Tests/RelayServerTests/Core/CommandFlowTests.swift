@@ -143,13 +143,13 @@ import Testing
         try await near.send(waiting)
         _ = near.peer.take()
         world.clock.pass(59_999)
-        world.core.timePassed()
+        world.core.handleDeadlines()
         #expect(try await near.receive().isEmpty)
         world.clock.pass(1)
-        world.core.timePassed()
+        world.core.handleDeadlines()
         #expect(try await near.receive().map(\.status) == [.attestedByRelay(.expired)])
         world.clock.pass(CommandPeriod.retention)
-        world.core.timePassed()
+        world.core.handleDeadlines()
         try await world.settle()
         #expect(try await world.row(waiting) == nil)
 
@@ -159,10 +159,10 @@ import Testing
         #expect(try await far.receive().count == 1)
         _ = near.peer.take()
         world.clock.pass(60_000 + CommandPeriod.grace - 1)
-        world.core.timePassed()
+        world.core.handleDeadlines()
         #expect(try await near.receive().isEmpty)
         world.clock.pass(1)
-        world.core.timePassed()
+        world.core.handleDeadlines()
         #expect(try await near.receive().map(\.status) == [.attestedByRelay(.indeterminate(.targetLost))])
         // Too late: it is settled, and nothing changes.
         guard case .commandSettled? = try await far.send(try result(offered, world)).first else { throw TestError("not settled") }
@@ -179,7 +179,7 @@ import Testing
         }
         _ = near.peer.take()
         world.clock.pass(1_000)
-        world.core.timePassed()
+        world.core.handleDeadlines()
         #expect(try await near.receive().count { $0.status == .attestedByRelay(.expired) } == 150)
     }
 
@@ -240,8 +240,8 @@ import Testing
         // Signed by another, for another account, for another relay.
         let forged = try await world.command(from: TestDevice(subject: "me"), to: target)
         #expect(try await refusal(forged)?.code == .signatureInvalid)
-        let strange = try await world.command(from: sender, to: target, account: "elsewhere")
-        #expect(try await refusal(strange)?.code == .signatureInvalid)
+        let foreign = try await world.command(from: sender, to: target, account: "elsewhere")
+        #expect(try await refusal(foreign)?.code == .signatureInvalid)
         let elsewhere = try await CoreWorld().command(from: sender, to: target, account: first.header.account)
         #expect(try await refusal(elsewhere)?.code == .signatureInvalid)
         let garbage = try await near.send(.commandSend(.init(ref: testRef(), command: Blob([1, 2]), again: true)))
@@ -439,7 +439,7 @@ import Testing
         let rejected = try await near.send(try await world.command(from: sender, to: TestDevice(subject: "me")), again: true)
         #expect(rejected.first?.failure?.mayHaveRun == true)
         world.clock.pass(60_000)
-        world.core.timePassed()
+        world.core.handleDeadlines()
         #expect(try await near.receive().allSatisfy { $0.status == nil })
 
         // A result for what is not known is not settled by a young database.

@@ -196,7 +196,7 @@ import Testing
                     try await simulation.reconnectTarget()
                 case 35..<38:
                     world.store.fail(after: Int.random(in: 0..<6, using: &random), random.next() % 2 == 0 ? .before : .after)
-                default: world.core.timePassed()
+                default: world.core.handleDeadlines()
                 }
             }
             try await simulation.listen()

@@ -6,7 +6,7 @@ import Testing
 
 @testable import RelayServer
 
-/// Who gets in.
+/// Which endpoints are accepted.
 @Suite struct ConnectingTests {
     @Test func accountIsCreatedOnlyWithPermission() async throws {
         let world = try await CoreWorld()
@@ -26,7 +26,7 @@ import Testing
         let world = try await CoreWorld()
         let device = TestDevice(subject: "second")
         let account = AccountID(of: Identity(issuer: "https://issuer.example", subject: "first"))
-        try await world.store.beneath.transact { try $0.addAccount(account, identity: device.identity, time: 1) }
+        try await world.store.base.transact { try $0.addAccount(account, identity: device.identity, time: 1) }
         #expect(try await world.account(of: device) == account.rawValue)
         let session = try await world.open(device)
         #expect(try await session.send(.watch(.init(ref: testRef()))).first?.isOK == true)
@@ -52,11 +52,11 @@ import Testing
         bytes[bytes.count - place] ^= 1
         hello.record = try Unverified(decoding: bytes)
         for _ in 0..<2 { #expect(try await world.connect(hello).rejection?.code == .recordInvalid) }
-        #expect(try await world.store.beneath.transact { try $0.endpoint(device.id) } == nil)
+        #expect(try await world.store.base.transact { try $0.endpoint(device.id) } == nil)
         // Nor in place of one that is.
         _ = try await world.open(device)
         #expect(try await world.connect(hello).rejection?.code == .recordInvalid)
-        let stored = try await world.store.beneath.transact { try $0.endpoint(device.id)?.record }
+        let stored = try await world.store.base.transact { try $0.endpoint(device.id)?.record }
         #expect(stored == (try device.record(account).encoded))
     }
 
@@ -74,7 +74,7 @@ import Testing
             try await session.send(.publish(.init(ref: testRef(), registration: Blob(registration)))).map(\.isOK)
         }
         #expect(try await publish(session) == [false])
-        try await world.store.beneath.transact { store in
+        try await world.store.base.transact { store in
             guard var row = try store.endpoint(device.id) else { throw TestError("no row") }
             row.record = record
             try store.put(row)
@@ -133,7 +133,7 @@ import Testing
         let rejection = try await world.connect(devices[2].hello(account)).rejection
         #expect(rejection?.code == .limitExceeded)
         #expect(rejection?.limit?.error == LimitExceeded(limit: .endpointsPerAccount, allowed: 2, requested: 3))
-        // Those that are there come back; a revoked one makes room.
+        // Existing endpoints can reconnect; a revoked one makes room.
         _ = try await world.open(devices[1])
         try await first.send(devices[0].revocation(of: devices[1].id, account: account))
         #expect(try await world.connect(devices[2].hello(account)).rejection == nil)

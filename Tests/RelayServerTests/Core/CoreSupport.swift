@@ -24,10 +24,10 @@ final class TestStore: RelayStore {
     }
 
     /// For the test itself: neither counted nor failed.
-    let beneath: any RelayStore
+    let base: any RelayStore
     private let state = Mutex(State())
 
-    init(_ store: any RelayStore) { self.beneath = store }
+    init(_ store: any RelayStore) { self.base = store }
 
     var submitted: Int { state.withLock { $0.submitted } }
     /// How many were submitted and not done, at the worst moment.
@@ -41,7 +41,7 @@ final class TestStore: RelayStore {
     func failAlways(_ fails: Bool) { state.withLock { $0.failsAlways = fails } }
 
     func hasRoom(for channel: ChannelID, of account: AccountID, waiter: any ControlPeer) -> Bool {
-        beneath.hasRoom(for: channel, of: account, waiter: waiter)
+        base.hasRoom(for: channel, of: account, waiter: waiter)
     }
 
     func submit(_ work: StoreWork) {
@@ -57,7 +57,7 @@ final class TestStore: RelayStore {
             return state.failsAlways ? .before : state.faults.removeValue(forKey: state.submitted)
         }
         func submit(_ run: @escaping @Sendable (any StoreTransaction) -> (any Error)?, failing: StoreError?) {
-            beneath.submit(
+            base.submit(
                 StoreWork(account: work.account, channel: work.channel, cost: work.cost, run: run) { report(work, failing ?? $0) }
             )
         }
@@ -70,7 +70,7 @@ final class TestStore: RelayStore {
 }
 
 extension StoreTransaction {
-    /// Whatever account it is of.
+    /// For any account.
     func endpoint(_ id: EndpointID) throws -> EndpointRow? { try account(ofEndpoint: id).flatMap { try endpoint(id, of: $0) } }
 }
 

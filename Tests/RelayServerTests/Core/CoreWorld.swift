@@ -77,7 +77,7 @@ final class CoreWorld: Sendable {
     func settle() async throws {
         while true {
             let isDone = store.isDone
-            try await store.beneath.transact { _ in }
+            try await store.base.transact { _ in }
             if isDone, store.isDone { return }
         }
     }
@@ -144,7 +144,7 @@ final class CoreWorld: Sendable {
     /// What is stored of a command.
     func row(_ command: SealedCommand) async throws -> MailboxCommand? {
         let key = StoredCommandKey(account: AccountID(command.header.account), command: command.descriptor.key)
-        return try await store.beneath.transact { try $0.command(key) }
+        return try await store.base.transact { try $0.command(key) }
     }
 }
 

@@ -7,7 +7,7 @@ import Testing
 
 @testable import RelayServer
 
-/// Endpoints come, go and change at random. What a watcher has made of the changes is always what one sees who comes anew.
+/// Endpoints come, go and change at random. The state that a watcher has built from the changes always equals the state that a new watcher gets.
 @Suite struct DiscoverySimulationTests {
     /// A watcher as the SDK has it: records checked, devices grouped.
     private struct Watcher {

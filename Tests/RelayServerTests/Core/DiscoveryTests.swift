@@ -183,12 +183,12 @@ import Foundation
         }
         #expect(unknown == [Presence(.unknown, .relayStarting, since: started)])
         world.clock.pass(74_999)
-        world.core.timePassed()
+        world.core.handleDeadlines()
         #expect(try await told(later) == nil)
         world.clock.pass(1)
-        world.core.timePassed()
+        world.core.handleDeadlines()
         #expect(try await told(later) == lost)
-        world.core.timePassed()
+        world.core.handleDeadlines()
         #expect(try await told(later) == nil)
     }
 
@@ -205,7 +205,7 @@ import Foundation
             code = try await session.send(giver.approval(of: device, account: account)).last?.failure?.code
         }
         #expect(code == .limitExceeded)
-        let bytes = try await world.store.beneath.transact { try $0.vouchers(for: device.id).reduce(0) { $0 + $1.count } }
+        let bytes = try await world.store.base.transact { try $0.vouchers(for: device.id).reduce(0) { $0 + $1.count } }
         #expect(((63 << 10)...(64 << 10)).contains(bytes))
     }
 }

@@ -18,7 +18,7 @@ import Testing
     }
 
     private func stored(_ world: CoreWorld, _ account: String) async throws -> Int {
-        try await world.store.beneath.transact { try $0.storedBytes(of: AccountID(account)) }
+        try await world.store.base.transact { try $0.storedBytes(of: AccountID(account)) }
     }
 
     @Test func mailboxesOfAnAccountStayWithinItsByteLimit() async throws {

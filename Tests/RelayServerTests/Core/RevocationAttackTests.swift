@@ -26,7 +26,7 @@ import Testing
         }
 
         func isThere(_ device: TestDevice) async throws -> Bool {
-            try await world.store.beneath.transact { store in
+            try await world.store.base.transact { store in
                 let (isThere, isRevoked) = (try store.endpoint(device.id) != nil, try store.revocation(of: device.id) != nil)
                 #expect(isThere != isRevoked)
                 return isThere
@@ -48,7 +48,7 @@ import Testing
         }
         #expect(home.phoneHost.peer.closeCode == nil)
         #expect(home.pcHost.peer.closeCode == nil)
-        // Who is known can, also who was approved.
+        // A known endpoint can, and so can an approved one.
         #expect(try await home.revoke(home.newcomer, by: home.pc, on: home.pcHost) == nil)
         #expect(home.newcomerHost.peer.closeCode == 1008)
         #expect(try await home.isThere(home.newcomer) == false)
@@ -101,7 +101,7 @@ import Testing
             let code = try #require(try await host.send(message).first?.failure?.code)
             #expect([.signatureInvalid, .recordOutdated, .malformed].contains(code), "\(code)")
         }
-        #expect(try await home.world.store.beneath.transact { try $0.vouchers(for: newcomer.id) }.isEmpty)
+        #expect(try await home.world.store.base.transact { try $0.vouchers(for: newcomer.id) }.isEmpty)
         #expect(try await home.revoke(home.pc, by: newcomer, on: home.newcomerHost) == .notEstablished)
     }
 
@@ -228,7 +228,7 @@ import Testing
         #expect(try await home.isThere(invited) == false)
     }
 
-    /// A thief redeems invitations of a stolen device, and comes with them after the device was revoked.
+    /// A thief redeems invitations of a stolen device, and connects with the tokens after the device was revoked.
     @Test func invitationOfARevokedDeviceIsRejected() async throws {
         let home = try await Home()
         var early = TestDevice(subject: "me")
@@ -241,7 +241,7 @@ import Testing
             return
         }
         #expect(rejected.code == .endpointRevoked)
-        // What had joined before is for a person to judge, who is shown the inviter.
+        // A person decides about endpoints that joined before, and sees the inviter.
         _ = try await home.world.open(early)
     }
 
@@ -255,13 +255,13 @@ import Testing
             #expect(answer.first?.isOK == true)
         }
         let account = AccountID(home.account)
-        let left = try await home.world.store.beneath.transact { store in
+        let left = try await home.world.store.base.transact { store in
             (try store.endpoints(of: account).count, try store.revocationCount(of: account))
         }
         #expect(left == (3, 0))
     }
 
-    /// Also what is revoked by others and kept for ever is bounded.
+    /// The number of permanently stored revocations is bounded.
     @Test func totalEndpointsPerAccountAreLimited() async throws {
         var limits = Limits()
         limits[.endpointsEverPerAccount] = 5
@@ -275,7 +275,7 @@ import Testing
         let rejection = try await home.world.connect(late.hello(home.account)).rejection
         #expect(rejection?.code == .limitExceeded)
         #expect(rejection?.limit?.error == LimitExceeded(limit: .endpointsEverPerAccount, allowed: 5, requested: 6))
-        // Those that are there come back.
+        // Existing endpoints can reconnect.
         #expect(try await home.world.connect(home.newcomer.hello(home.account)).rejection == nil)
     }
 }

@@ -33,7 +33,7 @@ import Testing
         #expect(watcher.peer.closeCode == 1008)
         #expect(try await world.core.revoke(tv.id)?.revoked.isEmpty == true)
         #expect(try await world.core.revoke(TestDevice(subject: "me").id) == nil)
-        // For ever, also after a restart.
+        // Permanently, also after a restart.
         try await world.restart()
         let received = try await world.open(phone).send(.watch(.init(ref: testRef())))
         #expect(
@@ -105,7 +105,7 @@ import Testing
         logins.fail(true)
         try await host.send(phone.revocation(of: device.id, account: host.account))
         func openRows() async throws -> Int {
-            try await world.store.beneath.transact { try $0.revocationsWithLogins(limit: 9).count }
+            try await world.store.base.transact { try $0.revocationsWithLogins(limit: 9).count }
         }
         #expect(try await openRows() == 1)
         #expect(logins.ended.isEmpty)
@@ -129,7 +129,7 @@ import Testing
         #expect(try await eventually { world.core.node.withLock { $0.loginsPass == .idle } })
         logins.fail(false)
         world.clock.pass(60_000)
-        world.core.timePassed()
+        world.core.handleDeadlines()
         #expect(try await eventually { logins.ended.count == 1 })
     }
 
@@ -147,7 +147,7 @@ import Testing
         #expect(try await eventually { world.core.node.withLock { $0.loginsPass == .idle } })
         logins.fail(false)
         world.clock.pass(60_000)
-        world.core.timePassed()
+        world.core.handleDeadlines()
         #expect(try await eventually { logins.ended.count == 1 })
         var rejection: RelayMessage.Rejected?
         for _ in 0..<1_000 {
@@ -182,7 +182,7 @@ import Testing
         #expect(try await mayInvite(pc) == false)
     }
 
-    /// Who left all by themselves begin anew.
+    /// Endpoints that left by themselves can join again.
     @Test func firstEndpointOfAnEmptiedAccountIsEstablished() async throws {
         let world = try await CoreWorld()
         let host = try await world.open(phone)

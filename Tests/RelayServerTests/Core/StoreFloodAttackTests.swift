@@ -13,7 +13,7 @@ import Testing
     private func stop(_ world: CoreWorld) async -> DispatchSemaphore {
         let gate = DispatchSemaphore(value: 0)
         await withCheckedContinuation { stopped in
-            world.store.beneath.submit(for: nil) { _ in
+            world.store.base.submit(for: nil) { _ in
                 stopped.resume()
                 gate.wait()
             } completion: { _ in
@@ -73,7 +73,7 @@ import Testing
         }
         world.clock.pass(2_000)
         for _ in 0..<5 {
-            world.core.timePassed()
+            world.core.handleDeadlines()
             try await world.settle()
         }
         let account = near.account

@@ -40,19 +40,19 @@ struct Attack: Sendable {
     // The bombs are made before the first attack: that takes a while.
     static let all: [Attack] = [
         Attack(name: "requests byte by byte") { field, isEnough in
-            dribble(field.port, field.crowd, Array("GET /healthz HTTP/1.1\r\nX-Header: ".utf8) + repeated("a", 1_000), isEnough)
+            sendSlowly(field.port, field.crowd, Array("GET /healthz HTTP/1.1\r\nX-Header: ".utf8) + repeated("a", 1_000), isEnough)
         },
         Attack(name: "WebSocket upgrades byte by byte") { field, isEnough in
-            dribble(field.port, field.crowd, Array(TestWebSocket.request(host: "127.0.0.1:\(field.port)").utf8), isEnough)
+            sendSlowly(field.port, field.crowd, Array(TestWebSocket.request(host: "127.0.0.1:\(field.port)").utf8), isEnough)
         },
         Attack(name: "frames byte by byte, before hello") { field, isEnough in
             let request = Array(TestWebSocket.request(host: "127.0.0.1:\(field.port)").utf8)
-            return dribble(field.port, field.crowd, opening: request, TestWebSocket.frame(opcode: 1, repeated(" ", 30_000)), isEnough)
+            return sendSlowly(field.port, field.crowd, opening: request, TestWebSocket.frame(opcode: 1, repeated(" ", 30_000)), isEnough)
         },
         Attack(name: "tunnel prefaces byte by byte") { field, isEnough in
-            dribble(field.tunnelPort, field.crowd, TunnelPreface.magic + repeated("a", 47), isEnough)
+            sendSlowly(field.tunnelPort, field.crowd, TunnelPreface.magic + repeated("a", 47), isEnough)
         },
-        Attack(name: "TLS hellos byte by byte") { field, isEnough in dribble(field.securePort, field.crowd, tlsHello, isEnough) },
+        Attack(name: "TLS hellos byte by byte") { field, isEnough in sendSlowly(field.securePort, field.crowd, tlsHello, isEnough) },
         Attack(name: "connections that say nothing") { field, isEnough in
             var sockets: [RawSocket] = []
             while !isEnough() {
@@ -203,7 +203,7 @@ struct Attack: Sendable {
     }
 
     /// Many connections, each of which sends a byte now and then; one that is closed comes again.
-    private static func dribble(
+    private static func sendSlowly(
         _ port: Int,
         _ crowd: Int,
         opening: [UInt8] = [],

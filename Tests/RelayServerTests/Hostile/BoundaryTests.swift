@@ -131,7 +131,7 @@ import Testing
     /// `nil` if the relay closes without an answer, as it may while it is still being sent to.
     private static func status(of request: String, port: Int) -> Int? {
         guard let socket = RawSocket(port: port) else { return nil }
-        // As much as goes: who has been answered is not read any more.
+        // As much as possible: the relay reads no more after its answer.
         var rest = Array(request.utf8)
         while !rest.isEmpty, let sent = socket.offer(rest), sent > 0 { rest.removeFirst(sent) }
         var text: [UInt8] = []

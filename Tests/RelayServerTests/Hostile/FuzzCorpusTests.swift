@@ -43,7 +43,7 @@ import Testing
         #expect(events > 0)
     }
 
-    /// Writes the seeds anew: `DEVICE_RELAY_WRITE_CORPUS=1 swift test --filter RelayServerTests.FuzzCorpusTests`. One of each outcome in
+    /// Writes the seeds again: `DEVICE_RELAY_WRITE_CORPUS=1 swift test --filter RelayServerTests.FuzzCorpusTests`. One of each outcome in
     /// each section of RFC 6455; the first byte is the cut.
     @Test(.enabled(if: ProcessInfo.processInfo.environment["DEVICE_RELAY_WRITE_CORPUS"] != nil, "only when the seeds are wanted anew"))
     func writeSeeds() throws {

@@ -75,7 +75,7 @@ final class RawSocket {
         return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : nil
     }
 
-    /// What is there, or comes first; `nil` at the end or when patience is over.
+    /// The next bytes; `nil` at the end, or after the timeout.
     func receive(upTo limit: Int = 65_536) -> [UInt8]? {
         let bytes = [UInt8](unsafeUninitializedCapacity: limit) { buffer, count in
             count = max(0, recv(descriptor, buffer.baseAddress, limit, 0))
@@ -83,7 +83,7 @@ final class RawSocket {
         return bytes.isEmpty ? nil : bytes
     }
 
-    /// Takes what is there, and does not look at it.
+    /// Reads and drops the available bytes.
     func discard() {
         withUnsafeTemporaryAllocation(byteCount: 65_536, alignment: 1) { buffer in
             while recv(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_DONTWAIT)) > 0 {}
@@ -100,14 +100,14 @@ final class RawSocket {
     }
 }
 
-/// When the system runs a thread of one who would be on another machine.
+/// The scheduling of a client thread, which would run on another machine in reality.
 enum Urgency {
     case usual
     /// Only while no other thread would run (`SCHED_IDLE`): an attacker elsewhere takes nothing of the relay's processor but what his packets
     /// cost. A thread that has just run may find itself behind such a one until the clock ticks, 4 ms later (Linux's EEVDF has it wait for
     /// its share), so these offer the processor again and again (`sched_yield`).
     case least
-    /// At once (`SCHED_FIFO`), if this user may: who is elsewhere does not wait for the relay's processor.
+    /// At once (`SCHED_FIFO`), if the user may: a client on another machine does not wait for the relay's processor.
     case most
 
     /// Of the calling thread.

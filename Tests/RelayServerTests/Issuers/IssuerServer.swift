@@ -103,7 +103,7 @@ final class IssuerServer: Sendable {
         }
     }
 
-    /// A token with claims that are good, but for those that are told.
+    /// A token with valid claims, except for the given ones.
     /// - Parameters:
     ///   - changes: JSON texts by name; an empty one leaves the claim out.
     ///   - name: Whose token it says it is; its own, if `nil`.

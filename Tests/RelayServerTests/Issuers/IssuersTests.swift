@@ -76,7 +76,7 @@ import Testing
             #expect(answer.contains("\"\(one.url)\",\"\(two.url)\"]"))
             #expect(answer.contains("\"\(relayd.origin)/auth\"") == isEmbedded)
             #expect(answer.contains(#""scopes_supported":["relay.device.read","#))
-            // So does the answer to whoever has no token.
+            // So does the answer to a client without a token.
             if isEmbedded {
                 let challenged = try await TestSocket(port: relayd.port)
                 try await challenged.send(

@@ -97,7 +97,7 @@ import Testing
         let rejected = try #require(try await refusal(phone))
         #expect(rejected.code == .accountDisabled)
         #expect(!rejected.retry)
-        // It stays so after a restart, and for new devices; an endpoint of it invites nobody.
+        // It stays so after a restart, and for new devices; its endpoints cannot invite.
         #expect(try await relayd.stop() == 0)
         _ = try await relayd.start()
         #expect(try await refusal(phone)?.code == .accountDisabled)

@@ -77,7 +77,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    /// Each byte comes in good time; all together they do not.
+    /// Each byte arrives in time, but all of them together do not.
     @Test func slowWriterDoesNotDisturbOthers() async throws {
         let (relayd, pair) = try await relay("--limit", "helloSeconds=2")
         let slow = try await TestSocket(port: relayd.port)

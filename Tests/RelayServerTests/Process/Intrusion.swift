@@ -6,7 +6,7 @@ import RelayProtocol
 
 /// Everything that an endpoint of one account can say, aimed at what is another account's.
 struct Intrusion {
-    /// A kind of message. A new message does not compile until it has one, and a kind not until somebody has tried to intrude by it.
+    /// A kind of message. A new message does not compile until it has a kind, and a new kind not until it has an attack.
     enum Kind: String, CaseIterable {
         case hello, publish, unpublish, endpointUpdate, endpointApprove, endpointRevoke, leaving, notificationsRegister, watch, unwatch
         case commandSend, commandCancel, commandReceived, commandResult, commandAcknowledge, tunnelOpen, tunnelDecline, authRefresh

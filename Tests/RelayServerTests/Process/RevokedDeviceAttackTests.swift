@@ -6,7 +6,7 @@ import RelayProtocol
 import RelayTesting
 import Testing
 
-/// At the real service: who is not known wants to shut others out, and who was revoked wants to come back.
+/// At the real service: a new endpoint tries to revoke others, and a revoked one tries to return.
 @Suite(.timeLimit(.minutes(10))) struct RevokedDeviceAttackTests {
     /// A relay with an approved phone and PC, in this order.
     private func home() async throws -> (RelaydProcess, phone: WireEndpoint, pc: WireEndpoint) {

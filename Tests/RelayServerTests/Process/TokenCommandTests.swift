@@ -92,7 +92,7 @@ import Testing
         try await phone.join(try await relayd.run("invite", "Anna"))
         try await phone.connect()
         let tablet = WireEndpoint("Tablet", at: relayd)
-        // The same subject and e-mail address as Anna's make nobody Anna.
+        // The same subject and e-mail address as Anna's do not give access to her account.
         tablet.token = try issuer.token(["email": #""anna@example.org""#])
         #expect(try await refusal(tablet) == .accountUnknown)
         _ = try await relayd.run("account", "link", "Anna", "--issuer", issuer.url, "--subject", "anna")

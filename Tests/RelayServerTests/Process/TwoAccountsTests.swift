@@ -6,7 +6,7 @@ import RelayProtocol
 import RelayTesting
 import Testing
 
-/// Two people at one relay never see, change or disturb what is each other's, whatever they say.
+/// Two people at one relay never see, change or disturb each other's data, with any message.
 @Suite(.timeLimit(.minutes(10))) struct TwoAccountsTests {
     @Test func noMessageReachesAnotherAccount() async throws {
         let relayd = try await RelaydProcess(arguments: [
@@ -42,7 +42,7 @@ import Testing
             }
         }
 
-        // And all of it goes on.
+        // Everything still works.
         for endpoint in [phone, pc] { try await endpoint.connect() }
         for number in 2...3 { #expect(try await pc.handleNext() == .launch(.init(uri: try LaunchURI("film:\(number)")))) }
         for command in commands { #expect(try await phone.outcome(of: command, target: try pc.record().payload) == .succeeded) }
@@ -74,7 +74,7 @@ import Testing
 }
 
 extension WireEndpoint {
-    /// Says something, and looks at all that comes back: the answer, and nothing of anybody else.
+    /// Sends a message, and checks all messages that arrive: only the answer, and nothing of the other account.
     fileprivate func check(_ message: EndpointMessage, _ expected: Intrusion.Answer) async throws {
         let kind = Intrusion.Kind(message)
         switch expected {

@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    /// Whatever one account has waiting, the others have their places in the group.
+    /// The backlog of one account does not take the places of others in the group.
     @Test func backlogLeavesRoomForOtherAccounts() {
         let queues = AccountQueues()
         for _ in 0..<1_000 { _ = queues.append(work(0)) }

@@ -44,7 +44,7 @@ import Foundation
         for index in 0..<40 {
             try await store.transact { try $0.put(.sample(index, account)) }
             guard index % 8 == 0 else { continue }
-            // The files as they are in the moment at which the process is killed; the shared memory dies with it.
+            // The files at the moment of the kill. The shared memory ends with the process.
             let copy = try temporaryDirectory()
             try FileManager.default.createDirectory(atPath: copy, withIntermediateDirectories: true)
             for file in ["relay.sqlite", "relay.sqlite-wal"] {
@@ -159,7 +159,7 @@ import Foundation
         #expect(stored.count > 5)
         #expect(Set(try await store.transact { try $0.endpoints(of: account) }.map(\.id)) == stored)
 
-        // Room again: it goes on.
+        // There is room again, so the store continues.
         try await store.database.write { try $0.execute(sql: "PRAGMA max_page_count = 100000") }
         try await store.transact { try $0.put(.sample(99, account)) }
     }

@@ -8,7 +8,7 @@ import Testing
 
 @testable import RelayServer
 
-/// What the store remembers is what the database says, whatever was done and undone.
+/// The cache equals the database, also after changes that were undone.
 @Suite struct StoreCacheTests {
     private static let account = AccountID(of: Identity(issuer: "a", subject: "b"))
     private static let endpoints = (0..<3).map { EndpointRow.sample($0, account) }

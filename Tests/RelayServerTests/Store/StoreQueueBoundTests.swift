@@ -63,7 +63,7 @@ import Testing
         #expect(mayRead(&queue, 6, of: one))
     }
 
-    /// A channel with few requests is not held up for ever by siblings that keep the account busy, but within its bounds.
+    /// A channel with few requests is not blocked permanently by other channels that keep the account within its bounds busy.
     @Test func channelResumesWhileItsAccountIsHalfFull() {
         var queue = Queue()
         for channel in 1...7 { #expect(fill(&queue, UInt64(channel), 60)) }

@@ -72,7 +72,7 @@ final class MemoryRows: StoreTransaction {
         var revokedTokens: [String: Int64] = [:]
         var endpoints: [EndpointID: EndpointRow] = [:]
         var registrations: [EndpointID: [RegistrationRow]] = [:]
-        /// By who is vouched for, and then by who vouches.
+        /// By the endpoint of the voucher, then by its giver.
         var vouchers: [EndpointID: [EndpointID: [UInt8]]] = [:]
         var revocations: [EndpointID: RevocationRow] = [:]
         var commands: [StoredCommandKey: Command] = [:]

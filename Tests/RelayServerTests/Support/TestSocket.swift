@@ -81,7 +81,7 @@ final class TestSocket: Sendable {
     }
 }
 
-/// Bytes that have arrived, and who waits for them.
+/// The bytes that have arrived, and the tasks that wait for them.
 final class Incoming: Sendable {
     private struct State {
         var bytes: [UInt8] = []

@@ -116,7 +116,7 @@ struct TestWebSocket {
         }
     }
 
-    /// The code the relay closes with, whatever it says before.
+    /// The code the relay closes with, after any other messages.
     func closeCode() async -> UInt16? {
         while true {
             switch await frame() {

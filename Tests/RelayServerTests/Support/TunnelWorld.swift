@@ -152,6 +152,6 @@ struct TunnelWorld: Sendable {
 
     func pass(_ milliseconds: Int64) {
         clock.pass(milliseconds)
-        core.timePassed()
+        core.handleDeadlines()
     }
 }

@@ -8,7 +8,7 @@ import Testing
 
 @testable import RelayServer
 
-/// Tokens about which their issuer is asked, with an issuer that answers when it is told to.
+/// Tokens that the relay introspects, with an issuer whose answers the test controls.
 @Suite struct IntrospectionTests {
     /// Answers, or holds its answers back.
     private final class Source: Sendable {
@@ -115,7 +115,7 @@ import Testing
         #expect(source.asked == ["good"])
     }
 
-    /// Endpoints that nobody knows yet can make the relay ask.
+    /// New endpoints can cause introspection requests.
     @Test func questionsAreBounded() async throws {
         let verifier = verifier()
         source.hold()

@@ -7,7 +7,7 @@ import Testing
 
 @testable import RelayServer
 
-/// Who gets into a tunnel, and who does not.
+/// Which connections may join a tunnel.
 @Suite(.timeLimit(.minutes(10))) struct TunnelEntryTests {
     typealias Transport = TunnelClient.Transport
     /// What a token that does not fit is answered with.
@@ -172,7 +172,7 @@ import Testing
             let two = try await TunnelClient(.webSocket, entrances.target, at: world.relay)
             #expect(await two.status() == 101)
             #expect(await one.status() == 0)
-            // Who is paired is none.
+            // A paired connection does not count.
             #expect(world.relay.unauthenticated.total == 0)
             let unauthenticated = [try await TestSocket(port: port), try await TestSocket(port: port)]
             #expect(try await eventually { world.relay.unauthenticated.total == 2 })

@@ -91,7 +91,7 @@ import Testing
             let bound = (opener, target) == (.tcp, .tcp) ? 1 : TunnelPipe.highWater
             for _ in 0..<12_000 where try await world.bytesInFlight() < bound { try await Task.sleep(for: .milliseconds(5)) }
             #expect(try await world.bytesInFlight() >= bound)
-            // Meanwhile another pair of the same endpoints goes on.
+            // Meanwhile another pair of the same endpoints continues.
             let (one, two) = try await world.pair(phone, pc, target, opener)
             let sent = try await one.pump(16 << 20, seed: 6)
             #expect(await two.received(16 << 20).digest == sent)

@@ -126,7 +126,7 @@ import Testing
         )
         expectEmpty(table)
         #expect(table.enter(id, token: Self.tokens.target, as: EntrantID(2)) == nil)
-        // No wait is longer than five minutes, whatever is asked for.
+        // No wait is longer than five minutes, even if the opener asks for more.
         (table, id) = try opened(timeout: 9_000_000_000_000_000)
         #expect(table.expire(now: 300_000).count == 1)
     }
@@ -213,7 +213,7 @@ import Testing
         expectEmpty(table)
     }
 
-    /// Whatever happens in whatever order: an entrant is told at most once that it is over, a pairing is of two that are in, and in
+    /// For any order of events: an entrant is dismissed at most once, a pair consists of two entrants, and in
     /// the end nothing is left.
     @Test(arguments: 0..<50 as Range<UInt64>)
     func randomEventsKeepTheInvariants(seed: UInt64) throws {

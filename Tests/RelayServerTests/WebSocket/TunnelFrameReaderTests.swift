@@ -76,7 +76,7 @@ import Testing
             #expect(try reader.next(&bytes, payload: &payload) == nil)
             #expect(payload.readableBytes == 100_001)
         }
-        // The mask goes on where it was: 300,003 bytes are three more than a multiple of four.
+        // The mask continues at its position: 300,003 bytes are three more than a multiple of four.
         var last = ByteBuffer(bytes: [0, 0])
         payload.clear()
         _ = try reader.next(&last, payload: &payload)

@@ -28,7 +28,7 @@ package struct CommandDelivery: Hashable, Sendable {
     /// Sorted by number. The mailbox's limits bound the size.
     private var waiting: [CommandLane: [Candidate]] = [:]
     /// The lanes with waiting commands, in round-robin order.
-    private var turns: [CommandLane] = []
+    private var readyLanes: [CommandLane] = []
     private var unanswered: [CommandKey: Int] = [:]
     private var unansweredBytes = 0
 
@@ -47,7 +47,7 @@ package struct CommandDelivery: Hashable, Sendable {
     /// it is stored, and it counts as unanswered from now on.
     package mutating func begin(_ command: CommandDescriptor) -> Bool {
         let candidate = Candidate(command)
-        guard turns.isEmpty, unanswered[candidate.key] == nil, hasRoom(for: candidate) else { return false }
+        guard readyLanes.isEmpty, unanswered[candidate.key] == nil, hasRoom(for: candidate) else { return false }
         unanswered[candidate.key] = candidate.size
         unansweredBytes += candidate.size
         return true
@@ -66,12 +66,12 @@ package struct CommandDelivery: Hashable, Sendable {
     /// The next command to offer, if there is room. It returns one at a time, because an offer may cause another call of `next`, and no
     /// command may overtake another.
     package mutating func next() -> CommandKey? {
-        guard let lane = turns.first, var candidates = waiting[lane], let candidate = candidates.first, hasRoom(for: candidate) else {
+        guard let lane = readyLanes.first, var candidates = waiting[lane], let candidate = candidates.first, hasRoom(for: candidate) else {
             return nil
         }
-        turns.removeFirst()
+        readyLanes.removeFirst()
         candidates.removeFirst()
-        if !candidates.isEmpty { turns.append(lane) }
+        if !candidates.isEmpty { readyLanes.append(lane) }
         waiting[lane] = candidates.isEmpty ? nil : candidates
         unanswered[candidate.key] = candidate.size
         unansweredBytes += candidate.size
@@ -90,12 +90,12 @@ package struct CommandDelivery: Hashable, Sendable {
         // A new command nearly always goes to the end.
         let index = candidates.lastIndex { $0.number <= candidate.number }.map { $0 + 1 } ?? 0
         candidates.insert(candidate, at: index)
-        if candidates.count == 1 { turns.append(candidate.lane) }
+        if candidates.count == 1 { readyLanes.append(candidate.lane) }
         waiting[candidate.lane] = candidates
     }
 
     private mutating func set(_ candidates: [Candidate], in lane: CommandLane) {
         waiting[lane] = candidates.isEmpty ? nil : candidates
-        if candidates.isEmpty { turns.removeAll { $0 == lane } }
+        if candidates.isEmpty { readyLanes.removeAll { $0 == lane } }
     }
 }

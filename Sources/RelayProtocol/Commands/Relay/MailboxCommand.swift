@@ -158,7 +158,7 @@ package struct MailboxCommand: Hashable, Sendable {
 
     // MARK: Time
 
-    /// When `timePassed` has something to do, unless the state changes before that.
+    /// When `handleDeadlines` has something to do, unless the state changes before that.
     package var nextDeadline: Int64 {
         switch state {
         case .stored: command.expires
@@ -168,7 +168,7 @@ package struct MailboxCommand: Hashable, Sendable {
     }
 
     /// Called at `nextDeadline` or later.
-    package mutating func timePassed(now: Int64) -> [Action] {
+    package mutating func handleDeadlines(now: Int64) -> [Action] {
         guard now >= nextDeadline else { return [] }
         switch state {
         case .stored: return end(CommandFinal(attestedByRelay: .expired), now: now)

@@ -62,7 +62,7 @@ package struct OutboxMachine: Hashable, Sendable {
     /// Whether an added command is sent on the current connection.
     package var isConnected: Bool { commands.isConnected }
 
-    /// Whether the owner must call `timePassed` after the buffer's delay.
+    /// Whether the owner must call `storeDeferred` after the buffer's delay.
     package var hasNoted: Bool { !noted.isEmpty }
 
     /// Whether `next` can make progress.
@@ -174,7 +174,7 @@ package struct OutboxMachine: Hashable, Sendable {
     }
 
     /// The delay of the write-behind buffer is over.
-    package mutating func timePassed() { if hasNoted { append(.storeNoted) } }
+    package mutating func storeDeferred() { if hasNoted { append(.storeNoted) } }
 
     /// Takes the unwritten rows when the owner stops.
     package mutating func takeNoted() -> [SentCommand] { noted.takeAll() }

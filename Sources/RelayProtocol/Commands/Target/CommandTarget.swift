@@ -113,7 +113,7 @@ package struct CommandTarget: Hashable, Sendable {
     private var rows: [CommandKey: Row] = [:]
     private var lanes: [CommandLane: Lane] = [:]
     /// Lanes with waiting commands and none in handling, in round-robin order.
-    private var turns: [CommandLane] = []
+    private var readyLanes: [CommandLane] = []
     private var lanesAtWork = 0
     private var extended: Set<CommandKey> = []
     private var held = MailboxUse()
@@ -199,13 +199,13 @@ package struct CommandTarget: Hashable, Sendable {
         lanes[command.lane, default: Lane()].highest = command.number
         lanes[command.lane, default: Lane()].waiting.append(command.key)
         queue(command.lane)
-        let turn = work(clock)
-        guard case .persist(let taken, nil, let reply) = turn.first, taken.command == command else {
-            return [.persist(row, highest: command.number, reply: nil), .sendReceived(command.key)] + turn
+        let started = work(clock)
+        guard case .persist(let taken, nil, let reply) = started.first, taken.command == command else {
+            return [.persist(row, highest: command.number, reply: nil), .sendReceived(command.key)] + started
         }
         // One write covers both states. An expired command needs no `received`, because its result follows.
         let stored: Action = .persist(taken, highest: command.number, reply: reply)
-        return (taken.state == .handling ? [stored, .sendReceived(command.key)] : [stored]) + turn.dropFirst()
+        return (taken.state == .handling ? [stored, .sendReceived(command.key)] : [stored]) + started.dropFirst()
     }
 
     /// Answers a command without handling it. The answer is stored and the number counts, because the next check may have another result.
@@ -304,13 +304,13 @@ package struct CommandTarget: Hashable, Sendable {
     /// Starts as many lanes as the bound allows.
     private mutating func work(_ clock: TargetClock) -> [Action] {
         var actions: [Action] = []
-        while lanesAtWork < Self.maximumLanesAtOnce, !turns.isEmpty {
-            actions += takeTurn(turns.removeFirst(), clock)
+        while lanesAtWork < Self.maximumLanesAtOnce, !readyLanes.isEmpty {
+            actions += startNext(readyLanes.removeFirst(), clock)
         }
         return actions
     }
 
-    private mutating func takeTurn(_ lane: CommandLane, _ clock: TargetClock) -> [Action] {
+    private mutating func startNext(_ lane: CommandLane, _ clock: TargetClock) -> [Action] {
         var actions: [Action] = []
         while let key = lanes[lane]?.waiting.first, let command = rows[key]?.command {
             lanes[lane]?.waiting.removeFirst()
@@ -328,8 +328,8 @@ package struct CommandTarget: Hashable, Sendable {
     }
 
     private mutating func queue(_ lane: CommandLane) {
-        guard let state = lanes[lane], state.handling == nil, !state.waiting.isEmpty, !turns.contains(lane) else { return }
-        turns.append(lane)
+        guard let state = lanes[lane], state.handling == nil, !state.waiting.isEmpty, !readyLanes.contains(lane) else { return }
+        readyLanes.append(lane)
     }
 
     private mutating func answer(_ key: CommandKey, _ outcome: CommandOutcome) -> [Action] {

@@ -90,7 +90,7 @@ package struct InboxMachine: Hashable, Sendable {
         self.target = target
     }
 
-    /// Whether the owner must call `timePassed` after the buffer's delay.
+    /// Whether the owner must call `storeDeferred` after the buffer's delay.
     package var hasUnwritten: Bool { !noted.isEmpty || !settled.isEmpty }
 
     /// Whether `next` can make progress.
@@ -110,7 +110,7 @@ package struct InboxMachine: Hashable, Sendable {
     /// Without a connection, the unwritten results are stored at once.
     package mutating func disconnected() {
         (connection, isUp) = (connection + 1, false)
-        timePassed()
+        storeDeferred()
     }
 
     // MARK: The relay
@@ -166,7 +166,7 @@ package struct InboxMachine: Hashable, Sendable {
     }
 
     /// The delay of the write-behind buffer is over.
-    package mutating func timePassed() { if hasUnwritten { append(.storeNoted) } }
+    package mutating func storeDeferred() { if hasUnwritten { append(.storeNoted) } }
 
     /// Takes everything unwritten when the owner stops.
     package mutating func takeUnwritten() -> Commit {

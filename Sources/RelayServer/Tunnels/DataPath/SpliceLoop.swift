@@ -136,7 +136,7 @@ final class SpliceLoop: Sendable {
 
         private mutating func proceed(_ progress: SplicedPair.Progress, of pair: SplicedPair, _ id: PairID) {
             switch progress {
-            case .goesOn: break
+            case .continues: break
             case .waitsAnew: for side in 0...1 where !wait(for: pair, id, side, EPOLL_CTL_MOD) { return end(id) }
             case .isOver: end(id)
             }
@@ -164,11 +164,11 @@ final class SpliceLoop: Sendable {
             events.deallocate()
         }
         var pairs = Pairs(epoll: epoll)
-        var goesOn = true
-        while goesOn {
+        var continues = true
+        while continues {
             let count = epoll_wait(epoll, events.baseAddress, CInt(events.count), -1)
             for event in events.prefix(max(0, Int(count))) {
-                if event.data.u64 == 0 { goesOn = performWork(&pairs) } else { pairs.happened(event, block: block) }
+                if event.data.u64 == 0 { continues = performWork(&pairs) } else { pairs.happened(event, block: block) }
             }
         }
         return nil

@@ -16,7 +16,7 @@ final class SplicedPair {
     /// The next step after an event.
     enum Progress {
         /// The awaited events stay the same.
-        case goesOn
+        case continues
         /// The loop must wait for other events.
         case waitsAnew
         case isOver
@@ -61,12 +61,12 @@ final class SplicedPair {
 
     /// Handles events of a side's socket.
     func happened(_ events: UInt32, at side: Int, block: UnsafeMutableRawBufferPointer) -> Progress {
-        var progress = Progress.goesOn
+        var progress = Progress.continues
         if events & EPOLLOUT.rawValue != 0, sides[1 - side].direction.isWriting { progress = advance(1 - side) }
         guard progress != .isOver, events & ~EPOLLOUT.rawValue != 0 else { return progress }
         if sides[side].direction.isReading {
             let read = pass(from: side, block: block)
-            return read == .goesOn ? progress : read
+            return read == .continues ? progress : read
         }
         // `epoll` reports a broken socket even if no event is requested.
         return events & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0 ? .isOver : progress
@@ -75,7 +75,7 @@ final class SplicedPair {
     /// One read, and one write of the bytes.
     private func pass(from side: Int, block: UnsafeMutableRawBufferPointer) -> Progress {
         let count = recv(socket(side), block.baseAddress, block.count, CInt(MSG_DONTWAIT))
-        guard count >= 0 else { return Self.isTemporary(errno) ? .goesOn : .isOver }
+        guard count >= 0 else { return Self.isTemporary(errno) ? .continues : .isOver }
         guard count > 0 else {
             sides[side].direction.end()
             return advance(side)
@@ -83,7 +83,7 @@ final class SplicedPair {
         sides[side].received += count
         guard let sent = offer(UnsafeRawBufferPointer(rebasing: block[..<count]), to: 1 - side) else { return .isOver }
         if sides[side].received >= Self.reportedBytes { report() }
-        guard sent < count else { return .goesOn }
+        guard sent < count else { return .continues }
         sides[side].direction.keep(UnsafeRawBufferPointer(rebasing: block[sent..<count]))
         return .waitsAnew
     }

@@ -69,12 +69,12 @@ import Testing
 
     @Test func onlyUnofferedCommandsExpireAtTheRelay() {
         var never = stored()
-        #expect(never.timePassed(now: late - 1) == [])
-        _ = never.timePassed(now: late)
+        #expect(never.handleDeadlines(now: late - 1) == [])
+        _ = never.handleDeadlines(now: late)
         #expect(never.state == final(.expired))
         var row = offered()
-        #expect(row.timePassed(now: late + CommandPeriod.grace - 1) == [])
-        _ = row.timePassed(now: late + CommandPeriod.grace)
+        #expect(row.handleDeadlines(now: late + CommandPeriod.grace - 1) == [])
+        _ = row.handleDeadlines(now: late + CommandPeriod.grace)
         #expect(row.state == .final(CommandFinal(attestedByRelay: .indeterminate(.targetLost)), since: late + CommandPeriod.grace))
     }
 
@@ -85,7 +85,7 @@ import Testing
 
     @Test func commandInDoubtIsDecidedByTheTarget() {
         var row = stored(inDoubt: true)
-        #expect(row.timePassed(now: late) == [])
+        #expect(row.handleDeadlines(now: late) == [])
         #expect(row.cancel(now: late) == [.persist(row), .requestCancel])
         #expect(row.offer(now: late) == [.offer, .requestCancel])
     }
@@ -116,15 +116,15 @@ import Testing
         #expect(row.acknowledged() == [])
         _ = row.ended(done, digest: command.digest, now: late)
         #expect(row.acknowledged() == [.remove])
-        #expect(row.timePassed(now: late + CommandPeriod.retention - 1) == [])
-        #expect(row.timePassed(now: late + CommandPeriod.retention) == [.remove])
+        #expect(row.handleDeadlines(now: late + CommandPeriod.retention - 1) == [])
+        #expect(row.handleDeadlines(now: late + CommandPeriod.retention) == [.remove])
     }
 
     @Test func extremeTimesDoNotTrap() {
         let (row, _) = MailboxCommand.store(.test(number: 1, created: .max, expires: .max), inDoubt: true)
         #expect(row.nextDeadline == .max)
         var ended = MailboxCommand(restoring: command, state: .final(done, since: .max))
-        #expect(ended.timePassed(now: 0) == [])
+        #expect(ended.handleDeadlines(now: 0) == [])
     }
 }
 

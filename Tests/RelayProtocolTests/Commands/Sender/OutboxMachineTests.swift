@@ -68,9 +68,9 @@ import Testing
         let performed = actions(&machine)
         #expect(performed.contains { if case .commit = $0 { true } else { false } } == false)
         #expect(machine.hasNoted)
-        machine.timePassed()
+        machine.storeDeferred()
         #expect(actions(&machine, now: 1).isEmpty, "not before its time")
-        machine.timePassed()
+        machine.storeDeferred()
         guard case .commit(let rows) = machine.next(now: WriteBehindBuffer<CommandID, SentCommand>.delay) else {
             return #expect(Bool(false))
         }

@@ -64,7 +64,7 @@ import Testing
         #expect(actions(&machine) == [.sendResult(command.key, unwritten: write)])
         machine.settled(command.key)
         #expect(actions(&machine).isEmpty)
-        machine.timePassed()
+        machine.storeDeferred()
         // Only the row that says "handling" has to go.
         #expect(try commit(&machine) == InboxMachine.Commit(removals: [command.key]))
         #expect(!machine.hasUnwritten)
@@ -75,9 +75,9 @@ import Testing
         var machine = try handling(command)
         machine.handlerEnded(command.key, .succeeded, reply: nil, clock)
         _ = actions(&machine)
-        machine.timePassed()
+        machine.storeDeferred()
         #expect(actions(&machine, now: delay - 1).isEmpty)
-        machine.timePassed()
+        machine.storeDeferred()
         #expect(try commit(&machine, now: delay).writes.map(\.row.state) == [.answered(.succeeded)])
     }
 

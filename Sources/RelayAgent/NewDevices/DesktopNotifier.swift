@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Subprocess
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// Shows desktop notifications with `notify-send`, if there is one in `PATH` and the user has a session bus.
+struct DesktopNotifier: Sendable {
+    enum Action: String, CaseIterable {
+        case approve, refuse
+    }
+
+    enum Answer: Hashable {
+        case action(Action)
+        /// The notification was closed, or its time is over.
+        case none
+        /// No notification could be shown.
+        case unavailable
+    }
+
+    /// How long a notification waits for an answer.
+    static let patience = Duration.seconds(3_600)
+
+    let environment: ProgramEnvironment
+
+    private static let program = "notify-send"
+
+    /// Shows a notification, and waits until the person answers or closes it. If the task is cancelled, the notification is closed.
+    /// - Parameters:
+    ///   - title: Plain text.
+    ///   - body: Plain text.
+    func show(_ title: String, _ body: String, actions: [Action]) async -> Answer {
+        guard Program(arguments: [Self.program]).isThere, hasSessionBus else { return .unavailable }
+        let buttons = actions.map { "--action=\($0.rawValue)=\($0.rawValue.capitalized)" }
+        // A text that begins with a hyphen is not an option.
+        let arguments = [Self.program, "--app-name=Device Relay"] + buttons + ["--", title, NewDeviceText.escaped(body)]
+        var configuration = Program(arguments: arguments).configuration(environment.variables(forDesktop: true))
+        // With SIGINT it also closes the notification.
+        configuration.platformOptions.teardownSequence = [
+            .send(signal: .interrupt, toProcessGroup: true, allowedDurationToNextStep: .seconds(2))
+        ]
+        let run = { @Sendable [configuration] () async throws -> Answer? in
+            let result = try await Subprocess.run(configuration, input: .none, output: .string(limit: 256), error: .discarded)
+            guard result.terminationStatus.isSuccess else { return .unavailable }
+            let word = result.standardOutput.prefix { !$0.isWhitespace }
+            return Action(rawValue: String(word)).map { .action($0) } ?? Answer.none
+        }
+        do {
+            return try await within(Self.patience, run) ?? .none
+        } catch {
+            return Task.isCancelled ? .none : .unavailable
+        }
+    }
+
+    /// Whether programs of this user can reach a session bus.
+    private var hasSessionBus: Bool {
+        let own = environment.own
+        if !(own["DBUS_SESSION_BUS_ADDRESS"] ?? "").isEmpty { return true }
+        guard let directory = own["XDG_RUNTIME_DIR"], !directory.isEmpty else { return false }
+        return FileManager.default.fileExists(atPath: directory + "/bus")
+    }
+}

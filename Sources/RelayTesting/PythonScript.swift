@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+
+/// A script of `scripts/` that runs beside a test, with the packages that `scripts/test` installs. It ends when its standard input does.
+/// For tests only.
+package final class PythonScript: Sendable {
+    private static let python = ProcessInfo.processInfo.environment["DEVICE_RELAY_PYTHON"]
+    package static var isAvailable: Bool { python != nil }
+
+    /// Whether a command of a Debian package is installed.
+    package static func has(_ command: String) -> Bool { FileManager.default.isExecutableFile(atPath: "/usr/bin/\(command)") }
+
+    private let process: Process
+    private let input: FileHandle
+    private let output: FileHandle
+
+    package init(_ name: String, _ arguments: [String]) throws {
+        process = Process()
+        process.executableURL = URL(filePath: "/usr/bin/env")
+        let script = URL(filePath: #filePath).appending(path: "../../../scripts/\(name)").standardizedFileURL
+        process.arguments = [Self.python ?? "python3", script.path] + arguments
+        let pipe = ProcessStart.alone { Pipe() }
+        process.standardInput = pipe
+        input = pipe.fileHandleForWriting
+        output = try ProcessStart.reading(process)
+    }
+
+    deinit { try? input.close() }
+
+    /// The next line that it prints, as JSON.
+    nonisolated(nonsending) package func answer<Answer: Decodable>(_: Answer.Type = Answer.self) async throws -> Answer {
+        let line = try await RelaydProcess.lines(of: output, 1).first ?? ""
+        return try JSONDecoder().decode(Answer.self, from: Data(line.utf8))
+    }
+
+    /// Writes a line, and waits for the line that answers it.
+    nonisolated(nonsending) package func ask(_ line: String) async throws {
+        try input.write(contentsOf: Data((line + "\n").utf8))
+        _ = try await RelaydProcess.lines(of: output, 1)
+    }
+
+    /// Waits for its end. It says on standard error what failed.
+    /// - Returns: The exit status.
+    nonisolated(nonsending) package func end() async -> Int32 {
+        await withCheckedContinuation { continuation in
+            Thread.detachNewThread { [process, output] in
+                _ = try? output.readToEnd()
+                process.waitUntilExit()
+                continuation.resume(returning: process.terminationStatus)
+            }
+        }
+    }
+}
+
+extension RelaydProcess {
+    /// Adds an account to the running relay.
+    /// - Returns: The link with which the account's owner chooses a password.
+    nonisolated(nonsending) package func add(account name: String) async throws -> String {
+        _ = try await run("account", "add", name)
+        return try await run("account", "set-up", name)
+    }
+}

@@ -129,6 +129,29 @@ import Testing
         #expect(try FileManager.default.contentsOfDirectory(atPath: desk.home + "/accounts").isEmpty)
     }
 
+    @Test func interruptedLoginLeavesNothing() async throws {
+        let (account, browser) = try await Self.bench()
+        let desk = try TestDevice()
+        for method in ["--device", "--browser"] {
+            let process = try desk.start("login", account.relay.origin, method, "--json")
+            _ = try await process.line()
+            process.send(SIGINT)
+            let output = await process.finish()
+            #expect(output.status == 130)
+            #expect(try (output.json["error"] as? [String: Any])?["code"] as? String == "cancelled")
+            #expect(!FileManager.default.fileExists(atPath: desk.home + "/relay.json"))
+            #expect(try FileManager.default.contentsOfDirectory(atPath: desk.home + "/accounts").isEmpty)
+        }
+        // A process that was killed may leave the account, which the next login completes.
+        let killed = try desk.start("login", account.relay.origin, "--device", "--json")
+        _ = try await killed.line()
+        killed.send(SIGKILL)
+        _ = await killed.finish()
+        #expect(FileManager.default.fileExists(atPath: desk.home + "/relay.json"))
+        #expect(try await Self.signIn(desk, browser, []).status == 0)
+        #expect(try await desk.relay("devices").status == 0)
+    }
+
     @Test func wrongUsageNamesTheMistake() async throws {
         let account = try await TestAccount()
         let desk = try TestDevice()

@@ -15,7 +15,7 @@ final class LoopbackRedirect: Sendable {
     /// The maximum number of connections at a time. A further one is closed.
     static let maximumConnections = 16
 
-    enum Response: Sendable {
+    enum Response: Hashable, Sendable {
         case code(Secret<String>)
         /// The value of `error`.
         case refused(String)

@@ -101,22 +101,28 @@ package struct Login: Sendable {
         let membership = try await membership(known)
         // Stored before the user signs in, so that a crash leaves no account that no command can find.
         if known == nil { try context.home.store(membership) }
+        let interruption = CancellationSignal()
         do {
             if known != nil { try await checkLoginIsOver(membership, context) }
             return try await context.withPlatform(membership, accessTokens: provider(issuerURL, context)) { local in
-                if local.isJoined {
-                    try await local.waitForDirectory(Self.patience)
-                } else {
-                    try await local.platform.accounts.add(local.account)
-                    try? await local.waitForDirectory()
-                }
+                // Ctrl-C while the user signs in must leave nothing behind.
+                try await interruption.cancelling { try await signIn(local) }
                 try context.home.store(membership)
                 return try await event(local, context)
             }
         } catch {
             if known == nil { try? context.home.removeMembership() }
-            throw error
+            guard interruption.isThere else { throw error }
+            var failure = AgentError(CancellationError())
+            failure.isInterruption = true
+            throw failure
         }
+    }
+
+    private func signIn(_ local: LocalDevice) async throws {
+        if local.isJoined { return try await local.waitForDirectory(Self.patience) }
+        try await local.platform.accounts.add(local.account)
+        try? await local.waitForDirectory()
     }
 
     // MARK: The relay

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import DeviceRelay
 import Foundation
+import NIOCore
+import NIOPosix
 import RelayProtocol
 import RelayTesting
 import Testing
+
+@testable import DeviceRelay
 
 /// A sign-in with a browser at a real relay and its issuer. The browser is scripted.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct BrowserSignInTests {
@@ -79,6 +82,29 @@ import Testing
         _ = try await provider.accessToken(for: try Self.request(endpoint))
         #expect(statuses.value == [400, 400, 400, 404, 404, 405, 200])
         #expect(answers.value == ["HTTP/1.1 400", "HTTP/1.1 400", "HTTP/1.1 431"])
+    }
+
+    /// Silent connections of another program.
+    @Test func connectionsAreBounded() async throws {
+        let check = AuthorizationResponseCheck(path: LoopbackRedirect.path, state: Secret("s"), issuer: "https://x", needsIssuer: false)
+        let redirect = try await LoopbackRedirect.listen(for: check, timeout: 600_000)
+        let port = try Self.parts(redirect.uri + "?x").port
+        func connect() async throws -> any Channel {
+            try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).connect(host: "127.0.0.1", port: port).get()
+        }
+        var silent: [any Channel] = []
+        for _ in 0..<LoopbackRedirect.maximumConnections { silent.append(try await connect()) }
+        // Each further one is closed without an answer.
+        for _ in 0..<3 { try await connect().closeFuture.get() }
+        let open = silent.count { $0.isActive }
+        #expect(open == silent.count)
+        try await silent[0].close()
+        // It makes room for the browser, as soon as the server has noticed.
+        var status: Int?
+        while status == nil { status = try? await SignInBrowser.request("GET", redirect.uri + "?code=c&state=s").status }
+        #expect(status == 200)
+        #expect(try await redirect.response() == .code(Secret("c")))
+        for channel in silent.dropFirst() { try? await channel.close() }
     }
 
     @Test func nothingListensAfterTheSignIn() async throws {

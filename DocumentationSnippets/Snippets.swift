@@ -23,6 +23,21 @@ func open(_ link: JoinLink, relay: URL, directory: URL, player: RemoteSystemAppR
     // end
 }
 
+func signIn(
+    _ account: ConnectedDevicesAccount,
+    settings: ConnectedDevicesPlatformSettings,
+    show: @escaping @Sendable (String, URL) async -> Void
+) async throws {
+    // snippet: sign-in
+    let tokens = DeviceGrantAccessTokenProvider(clientID: "com.example.player") { prompt in
+        await show(prompt.userCode, prompt.verificationURI)
+    }
+    let platform = ConnectedDevicesPlatform(settings: settings, accessTokens: tokens)
+    try await platform.start()
+    try await platform.accounts.add(account)  // waits until the user has decided
+    // end
+}
+
 func discover(_ platform: ConnectedDevicesPlatform, show: ([RemoteSystem]) -> Void) async {
     // snippet: discover
     let watcher = platform.remoteSystems(matching: [.kinds([.desktop, .tablet]), .status(.available)])

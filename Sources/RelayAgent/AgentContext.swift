@@ -3,27 +3,40 @@
 
 import DeviceRelay
 
-/// The environment of a command: its home directory and its console.
+/// The environment of a command: its account and its console.
 package struct AgentContext: Sendable {
-    package let home: Home
+    package let accounts: HomeAccounts
+    /// The name of the account that the command uses.
+    package let account: String
     package let console: Console
 
-    package init(home: Home, console: Console) {
-        self.home = home
+    package init(accounts: HomeAccounts, account: String, console: Console) {
+        self.accounts = accounts
+        self.account = account
         self.console = console
     }
 
+    /// The directory of the account.
+    package var home: Home { accounts.home(of: account) }
+
     /// Starts the platform of the home, runs a closure with it, and shuts it down.
     /// - Parameters:
+    ///   - accessTokens: The source of tokens; `nil` for the stored login.
     ///   - connects: Whether the command needs the relay.
     ///   - prepare: Runs before the platform starts.
     func withPlatform<Result>(
         _ membership: Membership,
+        accessTokens: (any AccessTokenProvider)? = nil,
         connects: Bool = true,
         prepare: (ConnectedDevicesPlatform) throws -> Void = { _ in },
         _ body: (LocalDevice) async throws -> Result
     ) async throws -> Result {
-        let platform = try membership.platform(in: home)
+        let platform =
+            if let accessTokens {
+                try membership.platform(in: home, accessTokens: accessTokens)
+            } else {
+                try membership.platform(in: home)
+            }
         if !connects { await platform.suspend() }
         try prepare(platform)
         do {
@@ -45,7 +58,11 @@ package struct AgentContext: Sendable {
     ) async throws -> Result {
         try await withPlatform(try home.membership(), connects: connects, prepare: prepare) { local in
             guard local.isJoined else {
-                throw AgentError("notSignedIn", "joining was not finished: run `relay join LINK` with a new link", .notSignedIn)
+                throw AgentError(
+                    "notSignedIn",
+                    "joining was not finished: run `relay login`, or `relay join LINK` with a new link",
+                    .notSignedIn
+                )
             }
             return try await body(local)
         }

@@ -68,7 +68,9 @@ extension AgentError {
         // Some messages name a command of this command line instead of the SDK's remedy.
         let message =
             switch problem.code {
-            case .endpointRevoked: "this device was revoked; run `relay leave`, then join again with a new link"
+            case .endpointRevoked: "this device was revoked; run `relay leave`, then log in or join again"
+            case .authenticationError where problem.tokenError?.code == .signInRequired:
+                "the login has ended: run `relay login`, or `relay join LINK` with a new link"
             default: problem.message
             }
         self.init("\(problem.code)", message, .of(problem.code, in: ExitStatus.connections))

@@ -21,7 +21,7 @@ struct AgentCommand: AsyncParsableCommand {
     @OptionGroup var common: CommonOptions
     @OptionGroup var settings: AgentOptions
 
-    func run() async throws { try await Agent(configurationPath: settings.config).run(common.context) }
+    func run() async throws { try await Agent(configurationPath: settings.config).run(try common.context) }
 }
 
 struct AgentOptions: ParsableArguments {
@@ -43,7 +43,7 @@ struct AgentInstallCommand: AsyncParsableCommand {
     @Flag(help: "Print what would be written, and change nothing.") var print = false
 
     func run() async throws {
-        let context = common.context
+        let context = try common.context
         let installation = Installation(.install, configurationPath: settings.config, printsOnly: print)
         let result = try await installation.run(context, environment: ProcessInfo.processInfo.environment)
         try context.console.print(result)
@@ -62,7 +62,7 @@ struct AgentUninstallCommand: AsyncParsableCommand {
     @Flag(help: "Print what would be removed, and change nothing.") var print = false
 
     func run() async throws {
-        let context = common.context
+        let context = try common.context
         let installation = Installation(.uninstall, configurationPath: nil, printsOnly: print)
         try context.console.print(try await installation.run(context, environment: ProcessInfo.processInfo.environment))
     }

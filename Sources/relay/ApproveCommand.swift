@@ -25,7 +25,7 @@ struct ApproveCommand: AsyncParsableCommand {
     var target: String
 
     func run() async throws {
-        let context = common.context
+        let context = try common.context
         try context.console.print(try await Approve(target: target).run(context))
     }
 }

@@ -14,7 +14,7 @@ struct CancelCommand: AsyncParsableCommand {
     @Argument(help: "The id that `relay launch` or `relay commands` printed.") var id: String
 
     func run() async throws {
-        let context = common.context
+        let context = try common.context
         try context.console.print(try await Cancel(id: id).run(context))
     }
 }

@@ -13,7 +13,7 @@ enum CommandName {
             if index == 0, word == "help" { continue }
             let subcommands = command.configuration.subcommands
             guard !subcommands.isEmpty, word.utf8.first != UInt8(ascii: "-") else { return }
-            guard let next = subcommands.first(where: { $0._commandName == word }) else {
+            guard let next = subcommands.first(where: { ([$0._commandName] + $0.configuration.aliases).contains(word) }) else {
                 // The agent has options and no arguments besides its subcommands.
                 let like = closest(to: word, in: subcommands.map { $0._commandName })
                 let hint = like.map { "; did you mean '\($0)'?" } ?? "; see '\(root._commandName) --help'"

@@ -21,19 +21,32 @@ struct CommonOptions: ParsableArguments {
     )
     var home: String?
 
+    @Option(
+        help: "The account in this directory; see `relay accounts`. Default: the one that `relay account use` chose.",
+        completion: .accounts
+    )
+    var account: String?
+
     @Flag(help: "Print one JSON object for each result, errors included.")
     var json = false
 
     func validate() throws {
         if home?.isEmpty ?? false { throw ValidationError("--home must name a directory.") }
+        if let account, (try? HomeAccounts.checked(account)) == nil {
+            throw ValidationError("--account must be 1 to 32 lower-case letters, digits, - and _.")
+        }
     }
 
-    var context: AgentContext { Self.context(home: home, isJSON: json) }
+    var context: AgentContext {
+        get throws { try Self.context(home: home, account: account, isJSON: json) }
+    }
 
-    static func context(home: String?, isJSON: Bool) -> AgentContext {
+    static func context(home: String?, account: String?, isJSON: Bool) throws -> AgentContext {
         let environment = ProcessInfo.processInfo.environment
+        let accounts = HomeAccounts(home.map { Home($0) } ?? Home(environment: environment))
         return AgentContext(
-            home: home.map { Home($0) } ?? Home(environment: environment),
+            accounts: accounts,
+            account: try account ?? accounts.current(),
             console: .standard(isJSON: isJSON, environment: environment)
         )
     }

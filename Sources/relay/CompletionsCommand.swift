@@ -34,7 +34,9 @@ struct CompletionsCommand: AsyncParsableCommand {
             case .zsh: .zsh
             case .fish: .fish
             }
-        try CommonOptions.context(home: nil, isJSON: false).console.print(Script(text: Relay.completionScript(for: shell)))
+        try CommonOptions.context(home: nil, account: HomeAccounts.first, isJSON: false).console.print(
+            Script(text: Relay.completionScript(for: shell))
+        )
     }
 
     private struct Script: AgentResult {
@@ -47,22 +49,37 @@ struct CompletionsCommand: AsyncParsableCommand {
 extension CompletionKind {
     /// Completes names of the account's other devices.
     static var devices: CompletionKind {
-        .custom { words, _, _ in await Completion.devices(context(words)) }
+        .custom { words, _, _ in
+            guard let context = context(words) else { return [] }
+            return await Completion.devices(context)
+        }
     }
 
     /// Completes ids of the account's other devices.
     static var deviceIDs: CompletionKind {
-        .custom { words, _, _ in await Completion.ids(context(words)) }
+        .custom { words, _, _ in
+            guard let context = context(words) else { return [] }
+            return await Completion.ids(context)
+        }
     }
 
     /// Completes ids of endpoints that are not approved.
     static var newEndpointIDs: CompletionKind {
-        .custom { words, _, _ in await Completion.newIDs(context(words)) }
+        .custom { words, _, _ in
+            guard let context = context(words) else { return [] }
+            return await Completion.newIDs(context)
+        }
     }
 
-    private static func context(_ words: [String]) -> AgentContext {
-        let home = words.firstIndex(of: "--home").flatMap { words.dropFirst($0 + 1).first }
+    /// Completes names of the home's accounts.
+    static var accounts: CompletionKind {
+        .custom { words, _, _ in context(words).map(Completion.accounts) ?? [] }
+    }
+
+    private static func context(_ words: [String]) -> AgentContext? {
+        func value(of option: String) -> String? { words.firstIndex(of: option).flatMap { words.dropFirst($0 + 1).first } }
+        let account = value(of: "--account").flatMap { try? HomeAccounts.checked($0) }
         // The shell reads the completions; nothing else may be printed.
-        return CommonOptions.context(home: home, isJSON: true)
+        return try? CommonOptions.context(home: value(of: "--home"), account: account, isJSON: true)
     }
 }

@@ -14,7 +14,7 @@ struct DevicesCommand: AsyncParsableCommand {
     @Flag(help: "Also list this device, and every endpoint, with or without an app.") var all = false
 
     func run() async throws {
-        let context = common.context
+        let context = try common.context
         try context.console.print(try await Devices(showsAll: all).run(context))
     }
 }

@@ -18,7 +18,7 @@ struct DoctorCommand: AsyncParsableCommand {
     var target: String?
 
     func run() async throws {
-        let context = common.context
+        let context = try common.context
         let result = await Doctor(target: target).run(context)
         try context.console.print(result)
         // The result already describes the failure.

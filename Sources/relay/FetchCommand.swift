@@ -42,6 +42,6 @@ struct FetchCommand: AsyncParsableCommand {
 
     func run() async throws {
         let fetch = Fetch(target: target, path: path, output: output, isRecursive: recursive, replaces: force)
-        try await fetch.run(common.context)
+        try await fetch.run(try common.context)
     }
 }

@@ -18,7 +18,7 @@ struct HostCommand: AsyncParsableCommand {
 
     func run() async throws {
         let host = Host(schemes: scheme.isEmpty ? ["http", "https"] : scheme, appID: app, name: name, answer: answer)
-        try await host.run(common.context)
+        try await host.run(try common.context)
     }
 }
 

@@ -13,7 +13,7 @@ struct InviteCommand: AsyncParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() async throws {
-        let context = common.context
+        let context = try common.context
         try context.console.print(try await Invite().run(context))
     }
 }

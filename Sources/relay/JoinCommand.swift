@@ -29,7 +29,7 @@ struct JoinCommand: AsyncParsableCommand {
     var caFile: String?
 
     func run() async throws {
-        let context = common.context
+        let context = try common.context
         try context.console.print(try await Join(link: link, name: name, insecure: insecure, caFile: caFile).run(context))
     }
 }

@@ -51,7 +51,7 @@ struct LaunchCommand: AsyncParsableCommand {
             wait: noWait ? nil : .seconds(wait ?? 30),
             life: ttl.map { .seconds($0) }
         )
-        let context = common.context
+        let context = try common.context
         try context.console.print(try await launch.run(context))
     }
 }

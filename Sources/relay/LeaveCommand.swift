@@ -7,13 +7,14 @@ import RelayAgent
 struct LeaveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "leave",
-        abstract: "Take this device out of its account, and destroy its keys."
+        abstract: "Take this device out of its account, end its login, and destroy its keys.",
+        aliases: ["logout"]
     )
 
     @OptionGroup var common: CommonOptions
 
     func run() async throws {
-        let context = common.context
+        let context = try common.context
         try context.console.print(try await Leave().run(context))
     }
 }

@@ -34,6 +34,6 @@ struct PingCommand: AsyncParsableCommand {
 
     func run() async throws {
         let ping = Ping(target: target, count: count, interval: .seconds(interval), timeout: .seconds(timeout))
-        try await ping.run(common.context)
+        try await ping.run(try common.context)
     }
 }

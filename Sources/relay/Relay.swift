@@ -25,13 +25,14 @@ struct Relay: AsyncParsableCommand {
         commandName: "relay",
         abstract: "Find your other devices, open links on them, and let them open links here.",
         discussion: """
-            Begin with `relay join LINK`; the link comes from `relayd invite` or, on another device, from `relay invite`.
+            Begin with `relay login URL`, or with `relay join LINK`; the link comes from `relayd invite` or, on another device, from `relay invite`.
             Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not signed in, 4 not found, 5 unreachable, 6 declined, 7 expired, 8 no answer in time.
             `relay completions bash` (zsh, fish) prints completions for a shell.
             """,
         version: "relay \(BuildVersion.text)",
         subcommands: [
-            JoinCommand.self, LeaveCommand.self, InviteCommand.self, WhoAmICommand.self, DevicesCommand.self, WatchCommand.self,
+            LoginCommand.self, JoinCommand.self, LeaveCommand.self, AccountsCommand.self, AccountCommand.self, SessionsCommand.self,
+            InviteCommand.self, WhoAmICommand.self, DevicesCommand.self, WatchCommand.self,
             LaunchCommand.self, CommandsCommand.self, CancelCommand.self, CallCommand.self, PingCommand.self, FetchCommand.self,
             ApproveCommand.self, VerifyCommand.self, RevokeCommand.self, HostCommand.self, AgentCommand.self, DoctorCommand.self,
             CompletionsCommand.self,

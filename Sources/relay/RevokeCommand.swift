@@ -23,7 +23,7 @@ struct RevokeCommand: AsyncParsableCommand {
     var target: String
 
     func run() async throws {
-        let context = common.context
+        let context = try common.context
         try context.console.print(try await Revoke(target: target).run(context))
     }
 }

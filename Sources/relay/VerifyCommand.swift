@@ -22,7 +22,7 @@ struct VerifyCommand: AsyncParsableCommand {
     var target: String
 
     func run() async throws {
-        let context = common.context
+        let context = try common.context
         try context.console.print(try await Verify(target: target).run(context))
     }
 }

@@ -12,5 +12,5 @@ struct WatchCommand: AsyncParsableCommand {
 
     @OptionGroup var common: CommonOptions
 
-    func run() async throws { try await Watch().run(common.context) }
+    func run() async throws { try await Watch().run(try common.context) }
 }

@@ -13,7 +13,7 @@ struct WhoAmICommand: AsyncParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() async throws {
-        let context = common.context
+        let context = try common.context
         try context.console.print(try await WhoAmI().run(context))
     }
 }

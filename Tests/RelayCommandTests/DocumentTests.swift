@@ -5,6 +5,7 @@ import ArgumentParser
 import DeviceRelay
 import Foundation
 import RelayAgent
+import RelayTesting
 import Testing
 
 @testable import relay
@@ -99,7 +100,7 @@ import Testing
         "`launch`": ["attested": "*attestation*"], "*command*": ["attested": "*attestation*"], "*failure*": ["attested": "*attestation*"],
         "`host`": ["from": "*caller*"], "`agent`": ["from": "*caller*"],
         "`fetch`": ["entries": "*entry*"], "`doctor`": ["checks": "*check*"], "error": ["error": "*failure*"],
-        "*device*": ["apps": "*app*"],
+        "*device*": ["apps": "*app*"], "`accounts`": ["accounts": "*account*"],
     ]
 
     @Test func everyCommandPrintsTheDocumentedJSON() async throws {
@@ -114,6 +115,18 @@ import Testing
         try expect("join", try await desk.relay("join", try await account.link(), "--name", "Desk", "--json"))
         try expect("whoami", try await desk.relay("whoami", "--json"))
         try expect("invite", try await desk.relay("invite", "--json"))
+        try expect("accounts", try await desk.relay("accounts", "--json"))
+        try expect("sessions", try await desk.relay("sessions", "--json"))
+        try check(try await desk.relay("account", "use", "default", "--json").json, "`account use`")
+        let browser = SignInBrowser(origin: account.relay.origin)
+        try await browser.setUp(try await account.relay.run("account", "set-up", "Anna"))
+        let radio = try TestDevice()
+        let login = try radio.start("login", account.relay.origin, "--device", "--name", "Radio", "--json")
+        let code = try JSON.object(try await login.line())
+        try check(code, "`login`")
+        let page = try #require((code["url"] as? String).flatMap { URL(string: $0) })
+        try await browser.decide(device: page, code: try #require(code["userCode"] as? String))
+        try expect("login", await login.finish())
         _ = try await desk.relay("devices", "--json")
         _ = try await tv.relay("join", try await account.link(), "--name", "TV")
         let watch = try desk.start("watch", "--json")
@@ -159,8 +172,8 @@ import Testing
         try expect("revoke", try await desk.relay("revoke", endpoint, "--json"))
         try expect("leave", try await desk.relay("leave", "--json"))
         // All commands except the one that prints a script.
-        #expect(seen == Set(document.commands).subtracting(["completions"]))
-        for name in seen.subtracting(["join"]) {
+        #expect(seen == Set(document.commands).subtracting(["completions", "account"]))
+        for name in seen.subtracting(["join", "login", "accounts"]) {
             let arguments =
                 [
                     "launch": ["TV", "https://x"], "call": ["TV/x", "x"], "ping": ["TV"], "fetch": ["TV"], "cancel": [id],
@@ -184,6 +197,8 @@ import Testing
             ["call", "TV/x"], ["call", "TV/x", "x", "{}", "--stream"], ["call", "TV/x", "x", "--timeout", "0"],
             ["call", "TV/x", "x", "no JSON"],
             ["agent", "--config", "/no/such"], ["agent", "reinstall"], ["fetch"], ["fetch", "TV", "x", "--output="], ["doctor", "a", "b"],
+            ["login"], ["login", "--device", "--browser", "https://relay.example"], ["login", "ftp://relay.example"],
+            ["whoami", "--account", "No"], ["account", "use"], ["account", "misuse"],
             ["ping"], ["ping", "TV", "--count", "0"], ["ping", "TV", "--interval=-1"], ["ping", "TV", "--timeout", "0"],
         ]
     )

@@ -28,6 +28,8 @@ public struct AccessTokenRequest: Hashable, Sendable {
     public let scopes: Set<AccessTokenScope>
     /// The endpoint that the token is for. The platform sets it.
     package var endpoint: EndpointCredentials?
+    /// How the user knows this device. The platform sets it.
+    package var device: DeviceDescription?
 
     /// Creates a request for a token.
     public init(accountID: String, relay: URL, scopes: Set<AccessTokenScope> = AccessTokenScope.all) {

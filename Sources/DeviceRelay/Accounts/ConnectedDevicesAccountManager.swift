@@ -6,6 +6,12 @@ public import RelayProtocol
 import RelayStorage
 import Synchronization
 
+#if canImport(FoundationEssentials)
+package import FoundationEssentials
+#else
+package import Foundation
+#endif
+
 /// The accounts of a platform. They are stored and survive a restart of the app.
 public struct ConnectedDevicesAccountManager: Sendable {
     let platform: ConnectedDevicesPlatform
@@ -15,15 +21,17 @@ public struct ConnectedDevicesAccountManager: Sendable {
         platform.state.withLock { Array($0.endpoints.values) }.map(\.account).sorted { $0.id < $1.id }
     }
 
-    /// Adds an account: registers this installation as an endpoint of it, and connects. For an account that was added before,
-    /// a link only signs it in again, and a call without a link has no effect.
+    /// Adds an account: signs its user in, registers this installation as an endpoint of it, and connects. It waits as long as the
+    /// user needs to sign in. An account that was added before is signed in again by a link, or without one if its login has ended;
+    /// otherwise the call has no effect.
     /// - Parameters:
     ///   - account: The account, with the app's id.
     ///   - link: A join link of the relay's own issuer; it works once. The platform's provider must be a
-    ///     `JoinLinkAccessTokenProvider`. Without a link the platform's provider signs the user in.
+    ///     `JoinLinkAccessTokenProvider` or a `DeviceGrantAccessTokenProvider`. Without a link the platform's provider signs the user
+    ///     in.
     /// - Returns: The account, once the relay has accepted this endpoint. After a link was used, it returns even if the relay
     ///   is not reachable yet.
-    /// - Throws: `AccountError`. An account that could not be added leaves no data behind.
+    /// - Throws: `AccountError`. An account that could not be added leaves no data behind, and its login is ended.
     @discardableResult
     public func add(_ account: ConnectedDevicesAccount, joining link: JoinLink? = nil) async throws(AccountError) -> ConnectedDevicesAccount
     {
@@ -31,7 +39,7 @@ public struct ConnectedDevicesAccountManager: Sendable {
         return account
     }
 
-    /// Removes an account: revokes this endpoint at the relay, ends its login at the relay's issuer, and destroys its keys,
+    /// Removes an account: revokes this endpoint at the relay, ends the login that the platform stores at its issuer, and destroys its keys,
     /// tokens and commands. If the relay is not reachable, the endpoint and its login remain there until another device
     /// revokes this one.
     /// - Returns: Whether the relay has accepted the revocation.
@@ -73,7 +81,7 @@ extension ConnectedDevicesPlatform {
         }
         guard let storage else { throw AccountError(.unknown, message: "start the platform before accounts are added") }
         if let endpoint = endpoint(of: account.id) {
-            guard let link else { return }
+            guard let link else { return try await signInAgain(endpoint) }
             try await join(link, endpoint.credentials)
             return await endpoint.startAgain(joining: link)
         }
@@ -89,13 +97,7 @@ extension ConnectedDevicesPlatform {
             throw AccountError(.otherRelay, message: "the link leads to another relay than the one in the platform's settings")
         }
         if let known = link?.relay ?? settings.relayID { return known }
-        let trust = RelayTrust(relay: nil, authorities: settings.authorities)
-        do {
-            let address = try RelayAddress(settings.relay, allowsPlaintext: settings.allowsPlainHTTP)
-            return try await ControlChannelClient().identify(address, trust: trust)
-        } catch {
-            throw AccountError(ofReaching: error)
-        }
+        return try await RelayID(ofRelayAt: settings.relay, allowsPlainHTTP: settings.allowsPlainHTTP, authorities: settings.authorities)
     }
 
     /// Creates the endpoint's keys and storage, and redeems the link with them.
@@ -141,7 +143,7 @@ extension ConnectedDevicesPlatform {
     }
 
     private func join(_ link: JoinLink, _ credentials: EndpointCredentials) async throws(AccountError) {
-        guard let provider = accessTokens as? JoinLinkAccessTokenProvider else {
+        guard let provider = accessTokens as? any LinkAccepting else {
             throw AccountError(.noAccessTokenProvider, message: "a join link needs a JoinLinkAccessTokenProvider; give the platform one")
         }
         try await redeem(link, clientID: provider.clientID, as: credentials)
@@ -151,13 +153,34 @@ extension ConnectedDevicesPlatform {
     private func connect(_ account: ConnectedDevicesAccount, isKept: Bool) async throws(AccountError) {
         guard let endpoint = endpoint(of: account.id) else { throw AccountError(notFound: account) }
         await begin(endpoint)
-        let link = await endpoint.link.first(within: .seconds(30)) { $0.state.isConnected || $0.state.problem != nil }
-        let state = link?.state ?? endpoint.link.value.state
+        let state = await outcome(of: endpoint)
         if state.isConnected { return }
         if isKept, state.problem?.code.isTransient ?? true { return }
-        _ = try? await remove(account)
-        if Task.isCancelled { throw AccountError(.cancelled, message: "the task was cancelled") }
-        throw AccountError(state.problem ?? ConnectionError(.relayUnreachable, "the relay did not answer in time"))
+        // A cancelled task also ends the login and reports to the relay.
+        _ = try? await Task { try await remove(account) }.value
+        throw AccountError(notConnected: state)
+    }
+
+    /// Signs an account in again whose login has ended. Other problems are left to the platform.
+    private func signInAgain(_ endpoint: LocalEndpoint) async throws(AccountError) {
+        let link = endpoint.link.value
+        guard link.isRequestingToken || link.state.problem?.code == .authenticationError else { return }
+        if link.state.phase == .stopped { await endpoint.start() }
+        let state = await outcome(of: endpoint)
+        guard state.isConnected || state.problem?.code.isTransient ?? false else { throw AccountError(notConnected: state) }
+    }
+
+    /// Waits until an endpoint is connected, or has failed to connect.
+    private func outcome(of endpoint: LocalEndpoint) async -> ConnectionState {
+        while !Task.isCancelled {
+            let link = await endpoint.link.first(within: .seconds(30)) { link in
+                link.isRequestingToken || link.state.isConnected || link.state.phase != .connecting && link.state.problem != nil
+            }
+            guard let link, link.isRequestingToken else { return link?.state ?? endpoint.link.value.state }
+            // A user may need long to sign in.
+            _ = await endpoint.link.first { !$0.isRequestingToken }
+        }
+        return endpoint.link.value.state
     }
 
     fileprivate func remove(_ account: ConnectedDevicesAccount) async throws(AccountError) -> Bool {
@@ -182,11 +205,23 @@ extension ConnectedDevicesPlatform {
     }
 }
 
+extension RelayID {
+    /// The id of the relay at a URL, authenticated by its web certificate.
+    package init(ofRelayAt url: URL, allowsPlainHTTP: Bool, authorities: TrustRoots) async throws(AccountError) {
+        do {
+            let address = try RelayAddress(url, allowsPlaintext: allowsPlainHTTP)
+            self = try await ControlChannelClient().identify(address, trust: RelayTrust(relay: nil, authorities: authorities))
+        } catch {
+            throw AccountError(ofReaching: error)
+        }
+    }
+}
+
 extension LocalEndpoint {
-    /// Ends this endpoint's login at the issuer of a join link, even if the relay did not revoke the endpoint. Other logins
+    /// Ends this endpoint's login at its issuer, even if the relay did not revoke the endpoint. Logins that the platform does not store
     /// belong to the app.
     fileprivate func endLogin() async {
-        guard accessTokens is JoinLinkAccessTokenProvider, let tokens = try? storage.tokens.read() else { return }
+        guard let tokens = try? storage.tokens.read() else { return }
         let client = IssuerClient(credentials, http: HTTPRequestClient(timeout: Self.loginPatience))
         do throws(IssuerClientError) {
             _ = try await client.revoke(tokens)
@@ -204,7 +239,31 @@ extension AccountError {
         self.init(.notFound, message: "the platform has no account \(account.id), or was not started")
     }
 
+    fileprivate init(notConnected state: ConnectionState) {
+        guard !Task.isCancelled else {
+            self.init(.cancelled, message: "the task was cancelled")
+            return
+        }
+        self.init(state.problem ?? ConnectionError(.relayUnreachable, "the relay did not answer in time"))
+    }
+
+    private init(_ error: AccessTokenError) {
+        let code: Code =
+            switch error.code {
+            case .networkNotAvailable: .networkNotAvailable
+            case .serviceFailed: .serviceFailed
+            case .noProvider: .noAccessTokenProvider
+            case .cancelled: .cancelled
+            default: .accessTokenRequestFailed
+            }
+        self.init(code, message: error.message, cause: error)
+    }
+
     fileprivate init(_ problem: ConnectionError) {
+        if let error = problem.tokenError {
+            self.init(error)
+            return
+        }
         let code: Code =
             switch problem.code {
             case .relayNotTrusted: .otherRelay

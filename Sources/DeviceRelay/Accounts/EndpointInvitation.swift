@@ -39,8 +39,9 @@ package func makeInvitation(
     let secret = randomBytes(32, using: &random)
     let client = IssuerClient(endpoint, http: http)
     do throws(IssuerClientError) {
-        let issuer = try await client.discover()
-        let answer: Answer = try client.content(try await client.post(issuer.invitationEndpoint, accessToken: accessToken))
+        let issuer = try await client.discover(.relaysOwn)
+        guard let invitations = issuer.invitationEndpoint else { throw .noIssuer }
+        let answer: Answer = try client.content(try await client.post(invitations, of: issuer, accessToken: accessToken))
         let life = Int64(min(max(answer.expiresIn, 0), 86_400) * 1_000)
         let proof = Secret(Base64.url.encode(secret))
         guard

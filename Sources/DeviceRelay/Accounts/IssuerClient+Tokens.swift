@@ -12,12 +12,13 @@ import Foundation
 extension IssuerClient {
     /// Redeems the code of a join link for tokens.
     func redeem(_ code: Secret<String>, clientID: String, scopes: Set<AccessTokenScope>) async throws(IssuerClientError) -> StoredTokens {
-        try await tokens(
-            from: try await discover(),
+        let issuer = try await discover(.relaysOwn)
+        return try await tokens(
+            from: issuer,
             form: [
                 ("grant_type", Secret("urn:ietf:params:oauth:grant-type:pre-authorized_code")),
                 ("pre-authorized_code", code),
-                ("scope", Secret(scopes.map(\.rawValue).sorted().joined(separator: " "))),
+                ("scope", Secret(issuer.scopeParameter(for: scopes))),
             ],
             clientID: clientID
         )
@@ -26,7 +27,7 @@ extension IssuerClient {
     /// Refreshes tokens.
     func refresh(_ tokens: StoredTokens, _ refreshToken: Secret<String>) async throws(IssuerClientError) -> StoredTokens {
         var successor = try await self.tokens(
-            from: try await discover(),
+            from: try await discover(tokens.choice),
             form: [("grant_type", Secret("refresh_token")), ("refresh_token", refreshToken)],
             clientID: tokens.clientID
         )
@@ -39,21 +40,25 @@ extension IssuerClient {
     /// Ends the login of the tokens (RFC 7009). An unknown token is not an error.
     /// - Returns: Whether a refresh token and a revocation endpoint were available.
     func revoke(_ tokens: StoredTokens) async throws(IssuerClientError) -> Bool {
-        guard let refreshToken = tokens.refreshToken, let endpoint = try await discover().revocationEndpoint else { return false }
+        guard let refreshToken = tokens.refreshToken else { return false }
+        let issuer = try await discover(tokens.choice)
+        guard let endpoint = issuer.revocationEndpoint else { return false }
         _ = try await post(
             endpoint,
+            of: issuer,
             form: [("token", refreshToken), ("token_type_hint", Secret("refresh_token")), ("client_id", Secret(tokens.clientID))]
         )
         return true
     }
 
-    private func tokens(
+    /// Redeems a grant at the token endpoint.
+    func tokens(
         from issuer: Issuer,
         form: [(String, Secret<String>)],
         clientID: String
     ) async throws(IssuerClientError) -> StoredTokens {
         let answer: TokenResponse = try content(
-            try await post(issuer.tokenEndpoint, form: form + [("client_id", Secret(clientID))])
+            try await post(issuer.tokenEndpoint, of: issuer, form: form + [("client_id", Secret(clientID))])
         )
         guard ["dpop", "bearer"].contains(answer.tokenType.lowercased()) else { throw .malformed("the kind of its token is not known") }
         guard Self.isToken(answer.accessToken.exposed), answer.refreshToken.map({ Self.isToken($0.exposed) }) ?? true else {
@@ -67,13 +72,19 @@ extension IssuerClient {
             scopes: (answer.scope ?? "").split(separator: " ").prefix(64).map(String.init),
             accessToken: answer.accessToken,
             accessTokenExpires: endpoint.now() + Int64(life * 1_000),
-            refreshToken: answer.refreshToken
+            refreshToken: answer.refreshToken,
+            isOtherIssuer: !issuer.isRelaysOwn
         )
     }
 
     private static func isToken(_ text: String) -> Bool {
         (1...SignedJSON.maximumBytes).contains(text.utf8.count) && text.utf8.allSatisfy { (0x21...0x7E).contains($0) }
     }
+}
+
+extension StoredTokens {
+    /// The issuer that refreshes and revokes them. The URL of the relay's own issuer changes when the relay moves.
+    fileprivate var choice: IssuerChoice { isOtherIssuer ?? false ? .named(issuer) : .relaysOwn }
 }
 
 /// A token response (RFC 6749 §5.1).

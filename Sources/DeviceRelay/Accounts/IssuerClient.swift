@@ -10,9 +10,20 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// A client of the issuer at the relay's own address.
+/// Which of the issuers that a relay trusts is used.
+enum IssuerChoice: Hashable, Sendable {
+    /// The issuer at the relay's own address.
+    case relaysOwn
+    /// The issuer at the relay's own address, or else the first one that the relay names.
+    case any
+    /// The issuer with this name. The relay has to name it too.
+    case named(String)
+}
+
+/// A client of an issuer that the relay trusts.
 struct IssuerClient: Sendable {
     let endpoint: EndpointCredentials
+    /// The relay's address.
     let address: RelayAddress
     private let http: HTTPRequestClient
 
@@ -27,17 +38,39 @@ struct IssuerClient: Sendable {
 
     /// The metadata of an issuer.
     struct Issuer: Hashable {
-        var url: RelayURL
-        var tokenEndpoint: RelayURL
-        /// The revocation endpoint (RFC 7009); `nil` if the issuer has none.
-        var revocationEndpoint: RelayURL?
-        /// The invitation endpoint, which is not standardised: below the issuer's URL.
-        var invitationEndpoint: RelayURL
+        var url: ServerURL
+        /// Whether it is at the relay's own address. Then all its endpoints are.
+        var isRelaysOwn: Bool
+        var tokenEndpoint: ServerURL
+        /// RFC 7009.
+        var revocationEndpoint: ServerURL?
+        /// RFC 8628.
+        var deviceAuthorizationEndpoint: ServerURL?
+        /// RFC 7591.
+        var registrationEndpoint: ServerURL?
+        /// A page.
+        var authorizationEndpoint: URL?
+        /// Whether the endpoint's key can sign proofs that the issuer accepts (RFC 9449).
+        var takesProofs: Bool
+        /// Whether each authorization response names the issuer (RFC 9207).
+        var namesItselfInResponses: Bool
+        /// The scopes that it lists; `nil` if it lists none.
+        var scopes: Set<String>?
+
+        /// The invitation endpoint, which is not standardised: below the issuer's URL. Only the relay's own issuer has one.
+        var invitationEndpoint: ServerURL? { isRelaysOwn ? ServerURL(url.text + "/invitations", at: url.address) : nil }
+
+        /// The text of the `scope` parameter for a sign-in. Other issuers may reject scopes that they do not know.
+        func scopeParameter(for scopes: Set<AccessTokenScope>) -> String {
+            var names = Set(scopes.map(\.rawValue))
+            if !isRelaysOwn, let known = self.scopes { names = names.intersection(known).union(known.intersection(["openid"])) }
+            return names.sorted().joined(separator: " ")
+        }
     }
 
-    /// Discovers the issuer at the relay's own address from the relay's metadata (RFC 9728) and the issuer's (RFC 8414). All
-    /// URLs must be at that address, so that codes and tokens are not sent elsewhere.
-    func discover() async throws(IssuerClientError) -> Issuer {
+    /// Discovers an issuer from the relay's metadata (RFC 9728) and the issuer's (RFC 8414, or OpenID Connect Discovery). All
+    /// URLs of the relay's own issuer must be at its address, so that codes and tokens are not sent elsewhere.
+    func discover(_ choice: IssuerChoice) async throws(IssuerClientError) -> Issuer {
         struct Resource: Decodable {
             var servers: [String]
 
@@ -45,52 +78,97 @@ struct IssuerClient: Sendable {
                 case servers = "authorization_servers"
             }
         }
-        let resource = try await get("/.well-known/oauth-protected-resource", Resource.self)
-        for text in resource.servers.prefix(64) {
-            if let url = RelayURL(text, at: address) { return try await metadata(of: url) }
-        }
-        throw .noIssuer
+        let path = "/.well-known/oauth-protected-resource"
+        let answer = try await get(path, at: address)
+        guard answer.status == 200 else { throw failure(answer) }
+        let resource: Resource = try content(answer)
+        let servers = resource.servers.prefix(64)
+        let own = servers.lazy.compactMap { ServerURL($0, at: address) }.first
+        let url: ServerURL? =
+            switch choice {
+            case .relaysOwn: own
+            case .any: own ?? servers.lazy.compactMap(ServerURL.init(anywhere:)).first
+            case .named(let name):
+                servers.first { Self.isSame($0, name) }.flatMap { ServerURL($0, at: address) ?? ServerURL(anywhere: $0) }
+            }
+        guard let url else { throw choice == .relaysOwn ? .noIssuer : .issuerNotTrusted }
+        return try await metadata(of: url)
     }
 
-    private func metadata(of issuer: RelayURL) async throws(IssuerClientError) -> Issuer {
-        struct Metadata: Decodable {
-            var issuer: String
-            var tokenEndpoint: String
-            var revocationEndpoint: String?
-
-            enum CodingKeys: String, CodingKey {
-                case issuer
-                case tokenEndpoint = "token_endpoint"
-                case revocationEndpoint = "revocation_endpoint"
-            }
+    /// Whether a person means an issuer. A slash at the end does not matter to them.
+    private static func isSame(_ issuer: String, _ name: String) -> Bool {
+        func bare(_ text: String) -> Substring.UTF8View {
+            text.utf8.last == UInt8(ascii: "/") ? text.utf8.dropLast() : text.utf8[...]
         }
-        let suffix = issuer.path == "/" ? "" : issuer.path
-        let metadata = try await get("/.well-known/oauth-authorization-server\(suffix)", Metadata.self)
-        guard metadata.issuer == issuer.text else { throw .malformed("its name differs from the one that the relay sent") }
-        guard let token = RelayURL(metadata.tokenEndpoint, at: address),
-            let invitations = RelayURL(issuer.text + "/invitations", at: address)
-        else { throw .malformed("its token endpoint is elsewhere") }
+        return bare(issuer).elementsEqual(bare(name))
+    }
+
+    private struct Metadata: Decodable {
+        var issuer: String
+        var tokenEndpoint: String
+        var revocationEndpoint: String?
+        var deviceAuthorizationEndpoint: String?
+        var registrationEndpoint: String?
+        var authorizationEndpoint: String?
+        var proofAlgorithms: [String]?
+        var namesItself: Bool?
+        var scopes: [String]?
+
+        enum CodingKeys: String, CodingKey {
+            case issuer
+            case tokenEndpoint = "token_endpoint"
+            case revocationEndpoint = "revocation_endpoint"
+            case deviceAuthorizationEndpoint = "device_authorization_endpoint"
+            case registrationEndpoint = "registration_endpoint"
+            case authorizationEndpoint = "authorization_endpoint"
+            case proofAlgorithms = "dpop_signing_alg_values_supported"
+            case namesItself = "authorization_response_iss_parameter_supported"
+            case scopes = "scopes_supported"
+        }
+    }
+
+    private func metadata(of issuer: ServerURL) async throws(IssuerClientError) -> Issuer {
+        let suffix = issuer.path.utf8.last == UInt8(ascii: "/") ? String(decoding: issuer.path.utf8.dropLast(), as: UTF8.self) : issuer.path
+        var answer = try await get("/.well-known/oauth-authorization-server\(suffix)", at: issuer.address)
+        if (400...499).contains(answer.status) {
+            answer = try await get("\(suffix)/.well-known/openid-configuration", at: issuer.address)
+        }
+        guard answer.status == 200 else { throw failure(answer) }
+        let metadata: Metadata = try content(answer)
+        guard metadata.issuer.utf8.elementsEqual(issuer.text.utf8) else {
+            throw .malformed("its name differs from the one that the relay sent")
+        }
+        let isOwn = issuer.address.server == address.server
+        func endpoint(_ text: String?) -> ServerURL? {
+            text.flatMap { isOwn ? ServerURL($0, at: address) : ServerURL(anywhere: $0) }
+        }
+        guard let token = endpoint(metadata.tokenEndpoint) else { throw .malformed("its token endpoint is elsewhere") }
         return Issuer(
             url: issuer,
+            isRelaysOwn: isOwn,
             tokenEndpoint: token,
-            revocationEndpoint: metadata.revocationEndpoint.flatMap { RelayURL($0, at: address) },
-            invitationEndpoint: invitations
+            revocationEndpoint: endpoint(metadata.revocationEndpoint),
+            deviceAuthorizationEndpoint: endpoint(metadata.deviceAuthorizationEndpoint),
+            registrationEndpoint: endpoint(metadata.registrationEndpoint),
+            authorizationEndpoint: metadata.authorizationEndpoint.flatMap { ServerURL.page($0, orAt: address) },
+            takesProofs: isOwn || metadata.proofAlgorithms?.contains("ES256") ?? false,
+            namesItselfInResponses: metadata.namesItself ?? false,
+            scopes: metadata.scopes.map(Set.init)
         )
     }
 
-    private func get<Content: Decodable>(_ path: String, _: Content.Type) async throws(IssuerClientError) -> Content {
-        let answer = try await send(HTTPRequest(.GET, path, headers: ["Accept": "application/json"]))
-        guard answer.status == 200 else { throw failure(answer) }
-        return try content(answer)
+    private func get(_ path: String, at server: RelayAddress) async throws(IssuerClientError) -> HTTPAnswer {
+        try await send(HTTPRequest(.GET, path, headers: ["Accept": "application/json"]), to: server)
     }
 
     // MARK: Requests
 
-    /// Sends a request with a proof of the endpoint's key. If the issuer rejects the proof, the request is repeated once with
-    /// the issuer's time, because the local clock may be wrong.
+    /// Sends a form, with a proof of the endpoint's key if the issuer accepts one. If the issuer rejects the proof, the request is
+    /// repeated once with the issuer's time, because the local clock may be wrong.
     /// - Parameter token: An access token that the proof is bound to.
     func post(
-        _ url: RelayURL,
+        _ url: ServerURL,
+        of issuer: Issuer,
         form: [(String, Secret<String>)] = [],
         accessToken token: AccessToken? = nil
     ) async throws(IssuerClientError) -> HTTPAnswer {
@@ -99,13 +177,15 @@ struct IssuerClient: Sendable {
         let body = Array(form.map { "\($0)=\(FormCoding.encode($1.exposed))" }.joined(separator: "&").utf8)
         var time = endpoint.now()
         for attempt in 1...2 {
-            do {
-                let proof = try endpoint.proof(method: "POST", url: url.text, accessToken: token?.value, time: time)
-                headers.replaceOrAdd(name: "DPoP", value: proof)
-            } catch {
-                throw .keyUnusable
+            if issuer.takesProofs {
+                do {
+                    let proof = try endpoint.proof(method: "POST", url: url.text, accessToken: token?.value, time: time)
+                    headers.replaceOrAdd(name: "DPoP", value: proof)
+                } catch {
+                    throw .keyUnusable
+                }
             }
-            let answer = try await send(HTTPRequest(.POST, url.path, headers: headers, body: body))
+            let answer = try await send(HTTPRequest(.POST, url.path, headers: headers, body: body), to: url.address)
             if answer.status == 200 { return answer }
             let failure = failure(answer)
             guard attempt == 1, failure == .refused(.invalidDPoPProof), let date = answer.date else { throw failure }
@@ -114,13 +194,25 @@ struct IssuerClient: Sendable {
         throw .refused(.invalidDPoPProof)
     }
 
-    private func send(_ request: HTTPRequest) async throws(IssuerClientError) -> HTTPAnswer {
+    /// Sends a JSON document, and expects that it creates something.
+    func create(at url: ServerURL, _ document: some Encodable) async throws(IssuerClientError) -> HTTPAnswer {
+        guard let body = try? JSONEncoder().encode(document) else { throw .malformed("its request cannot be written") }
+        let headers: HTTPHeaders = ["Accept": "application/json", "Content-Type": "application/json"]
+        let answer = try await send(HTTPRequest(.POST, url.path, headers: headers, body: Array(body)), to: url.address)
+        // RFC 7591 demands 201. Some issuers answer 200.
+        guard answer.status == 201 || answer.status == 200 else { throw failure(answer) }
+        return answer
+    }
+
+    private func send(_ request: HTTPRequest, to server: RelayAddress) async throws(IssuerClientError) -> HTTPAnswer {
+        // Only the relay itself is known by its key.
+        let isRelay = server.server == address.server || server.server == endpoint.address.server
         do throws(RequestFailure) {
-            return try await http.send(request, to: address, trust: endpoint.trust)
+            return try await http.send(request, to: server, trust: isRelay ? endpoint.trust : endpoint.trust.withoutKey)
         } catch {
             switch error {
             case .cancelled: throw .cancelled
-            case .failed(let failure): throw .unreachable(failure)
+            case .failed(let failure): throw isRelay ? .unreachable(failure) : .issuerUnreachable(failure)
             }
         }
     }

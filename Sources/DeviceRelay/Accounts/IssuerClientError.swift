@@ -7,6 +7,8 @@ import RelayProtocol
 enum IssuerClientError: Error, Hashable {
     case cancelled
     case unreachable(DialFailure)
+    /// The issuer is another server than the relay, and cannot be reached.
+    case issuerUnreachable(DialFailure)
     /// The issuer rejected the request, with a code of RFC 6749 §5.2, RFC 6750 §3.1 or RFC 9449.
     case refused(Code)
     /// The login ended because this endpoint was revoked.
@@ -17,6 +19,16 @@ enum IssuerClientError: Error, Hashable {
     case malformed(String)
     /// The relay names no issuer at its own address.
     case noIssuer
+    /// The relay does not name the wanted issuer, or names none.
+    case issuerNotTrusted
+    /// The issuer does not offer this way of signing in.
+    case notOffered
+    /// The user did not allow it.
+    case denied
+    /// The user did not decide in time.
+    case expired
+    /// The app could not open the issuer's page.
+    case pageNotOpened
     /// The endpoint's key failed to sign.
     case keyUnusable
 
@@ -32,6 +44,10 @@ enum IssuerClientError: Error, Hashable {
         case insufficientScope = "insufficient_scope"
         case accessDenied = "access_denied"
         case temporarilyUnavailable = "temporarily_unavailable"
+        /// RFC 8628 §3.5.
+        case authorizationPending = "authorization_pending"
+        case slowDown = "slow_down"
+        case expiredToken = "expired_token"
         case other
     }
 }
@@ -60,6 +76,10 @@ extension IssuerClientError {
         switch self {
         case .cancelled: "the task was cancelled"
         case .unreachable(let failure): failure.advice
+        case .issuerUnreachable(.unreachable(let why)): "the issuer cannot be reached (\(why)); check the network"
+        case .issuerUnreachable(.timedOut): "the issuer did not answer in time; check the network"
+        case .issuerUnreachable(.untrusted): "the issuer's certificate is not trusted on this device"
+        case .issuerUnreachable: "the server at the issuer's address is not an issuer; check the address with the relay's operator"
         case .refused(.invalidDPoPProof):
             "the issuer does not take this device's proof of its key; check that a proxy leaves the relay's host name as it is"
         case .refused(.accessDenied):
@@ -69,6 +89,11 @@ extension IssuerClientError {
         case .unavailable(let status): "the relay's issuer cannot answer now (HTTP status \(status)); try again later"
         case .malformed(let what): "the relay's issuer sent an invalid answer (\(what)); update the relay"
         case .noIssuer: "the relay has no built-in issuer; sign in with the provider that its operator names"
+        case .issuerNotTrusted: "the relay does not accept logins of this issuer; ask its operator which ones it accepts"
+        case .notOffered: "the issuer does not offer this way of signing in to this app; use another way"
+        case .denied: "the user did not allow this device"
+        case .expired: "nobody allowed this device in time; begin again"
+        case .pageNotOpened: "the issuer's page could not be opened in a browser; sign in with a code instead"
         case .keyUnusable: "this device's key cannot be used; unlock the device and try again, or remove the account and join again"
         }
     }
@@ -78,13 +103,16 @@ extension AccessTokenError {
     init(_ failure: IssuerClientError) {
         switch failure {
         case .cancelled: self.init(.cancelled, message: failure.advice)
-        case .unreachable(.unreachable), .unreachable(.timedOut): self.init(.networkNotAvailable, message: failure.advice)
+        case .unreachable(.unreachable), .unreachable(.timedOut), .issuerUnreachable(.unreachable), .issuerUnreachable(.timedOut):
+            self.init(.networkNotAvailable, message: failure.advice)
         case .refused(.invalidGrant):
-            self.init(.signInRequired, message: "the login has ended or was revoked; ask for a new join link and join again")
+            self.init(.signInRequired, message: "the login has ended or was revoked; sign in again, or join again with a new link")
+        case .expired: self.init(.signInRequired, message: failure.advice)
         case .endpointRevoked: self.init(.endpointRevoked, message: failure.advice)
-        case .refused(.invalidDPoPProof), .unreachable, .unavailable, .malformed: self.init(.serviceFailed, message: failure.advice)
-        case .refused, .noIssuer: self.init(.declined, message: failure.advice)
-        case .keyUnusable: self.init(.unknown, message: failure.advice)
+        case .refused(.invalidDPoPProof), .unreachable, .issuerUnreachable, .unavailable, .malformed:
+            self.init(.serviceFailed, message: failure.advice)
+        case .refused, .noIssuer, .issuerNotTrusted, .notOffered, .denied: self.init(.declined, message: failure.advice)
+        case .keyUnusable, .pageNotOpened: self.init(.unknown, message: failure.advice)
         }
     }
 }
@@ -93,10 +121,12 @@ extension AccountError {
     init(_ failure: IssuerClientError) {
         switch failure {
         case .cancelled: self.init(.cancelled, message: failure.advice)
-        case .unreachable(.unreachable), .unreachable(.timedOut): self.init(.networkNotAvailable, message: failure.advice)
+        case .unreachable(.unreachable), .unreachable(.timedOut), .issuerUnreachable(.unreachable), .issuerUnreachable(.timedOut):
+            self.init(.networkNotAvailable, message: failure.advice)
         case .unreachable(.untrusted): self.init(.otherRelay, message: failure.advice)
-        case .unreachable, .unavailable, .malformed: self.init(.serviceFailed, message: failure.advice)
-        case .refused, .endpointRevoked, .noIssuer: self.init(.accessTokenRequestFailed, message: failure.advice)
+        case .unreachable, .issuerUnreachable, .unavailable, .malformed: self.init(.serviceFailed, message: failure.advice)
+        case .refused, .endpointRevoked, .noIssuer, .issuerNotTrusted, .notOffered, .denied, .expired, .pageNotOpened:
+            self.init(.accessTokenRequestFailed, message: failure.advice)
         case .keyUnusable: self.init(.unknown, message: failure.advice)
         }
     }

@@ -19,6 +19,8 @@ package struct StoredTokens: Codable, Hashable, Sendable {
     /// Milliseconds since 1970, by the local clock.
     package var accessTokenExpires: Int64
     package var refreshToken: Secret<String>?
+    /// Whether the issuer is another one than the relay's own; absent in older files.
+    package var isOtherIssuer: Bool?
 
     package init(
         issuer: String,
@@ -26,7 +28,8 @@ package struct StoredTokens: Codable, Hashable, Sendable {
         scopes: [String],
         accessToken: Secret<String>,
         accessTokenExpires: Int64,
-        refreshToken: Secret<String>?
+        refreshToken: Secret<String>?,
+        isOtherIssuer: Bool? = nil
     ) {
         self.issuer = issuer
         self.clientID = clientID
@@ -34,6 +37,7 @@ package struct StoredTokens: Codable, Hashable, Sendable {
         self.accessToken = accessToken
         self.accessTokenExpires = accessTokenExpires
         self.refreshToken = refreshToken
+        self.isOtherIssuer = isOtherIssuer
     }
 }
 

@@ -209,7 +209,9 @@ final class ControlLink: ControlSending {
 
     private func requestToken(_ attempt: Int) {
         let (provider, request) = (endpoint.accessTokens, endpoint.tokenRequest)
+        endpoint.status.update { $0.isRequestingToken = true }
         loop.spawn(self) { link in
+            defer { link.endpoint.status.update { $0.isRequestingToken = false } }
             do throws(AccessTokenError) {
                 let token = try await provider.accessToken(for: request)
                 link.perform(link.machine.tokenReady(attempt: attempt, Secret(token.value), now: link.loop.now))

@@ -38,6 +38,7 @@ struct EndpointContext: Sendable {
     var tokenRequest: AccessTokenRequest {
         var request = AccessTokenRequest(accountID: account.id, relay: settings.relay)
         request.endpoint = credentials
+        request.device = settings.device
         return request
     }
 }

@@ -39,6 +39,8 @@ actor LocalEndpoint {
         var state = ConnectionState(phase: .stopped, problem: nil)
         /// Whether the relay has listed all endpoints on this connection.
         var isEnumerated = false
+        /// Whether the token provider works, which may mean that a user signs in.
+        var isRequestingToken = false
     }
 
     init(

@@ -10,11 +10,19 @@ extension ConnectionError {
         switch reason {
         case .dialFailed(let failure): self.init(failure)
         case .noAccessToken(isTransient: true):
-            self.init(.relayUnreachable, tokenError?.message ?? "no access token is available now; the platform tries again")
+            self.init(
+                .relayUnreachable,
+                tokenError?.message ?? "no access token is available now; the platform tries again",
+                tokenError: tokenError
+            )
         case .noAccessToken(isTransient: false) where tokenError?.code == .endpointRevoked:
-            self.init(.endpointRevoked, tokenError?.message ?? "this device was revoked; remove the account and join again")
+            self.init(
+                .endpointRevoked,
+                tokenError?.message ?? "this device was revoked; remove the account and join again",
+                tokenError: tokenError
+            )
         case .noAccessToken(isTransient: false):
-            self.init(.authenticationError, tokenError?.message ?? "there is no access token: sign in again")
+            self.init(.authenticationError, tokenError?.message ?? "there is no access token: sign in again", tokenError: tokenError)
         case .rejected(let rejected): self.init(rejected)
         case .tokenInvalidated(.endpointRevoked):
             self.init(.endpointRevoked, "this device was revoked; remove the account and join again")

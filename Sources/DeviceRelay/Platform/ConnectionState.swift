@@ -101,9 +101,12 @@ public struct ConnectionError: DeviceRelayError {
     public let code: Code
     /// What happened and what to do about it.
     public let message: String
+    /// The error of the token provider, if there is no token.
+    package let tokenError: AccessTokenError?
 
-    package init(_ code: Code, _ message: String) {
+    package init(_ code: Code, _ message: String, tokenError: AccessTokenError? = nil) {
         self.code = code
         self.message = message
+        self.tokenError = tokenError
     }
 }

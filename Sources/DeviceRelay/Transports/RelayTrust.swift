@@ -39,6 +39,9 @@ package struct RelayTrust: Sendable {
         self.authorities = authorities
     }
 
+    /// For another server than the relay: by the same authorities.
+    var withoutKey: RelayTrust { RelayTrust(relay: nil, authorities: authorities) }
+
     enum Verdict: Hashable {
         case trusted
         case refused(RelayTrustError)

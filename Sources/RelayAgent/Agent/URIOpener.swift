@@ -94,12 +94,12 @@ struct URIOpener: Sendable {
 
     #if canImport(Darwin)
     private static let system = Program(arguments: ["/usr/bin/open"])
-    private static let hasDisplay = true
+    static let hasDisplay = true
     #else
     private static let system = Program(arguments: ["xdg-open"])
 
     /// Without a display, `xdg-open` starts a text browser that is not visible.
-    private static var hasDisplay: Bool {
+    static var hasDisplay: Bool {
         let environment = ProcessInfo.processInfo.environment
         return ["DISPLAY", "WAYLAND_DISPLAY"].contains { !(environment[$0] ?? "").isEmpty }
     }

@@ -59,7 +59,7 @@ package struct Join: Sendable {
         if let known, known.relayID != link.relay {
             throw AgentError(
                 "alreadyJoined",
-                "this device has joined \(known.relay) already; run `relay leave` first, or give another --home",
+                "this device has joined \(known.relay) already; run `relay leave` first, or give a further account a name with --account",
                 .failed
             )
         }

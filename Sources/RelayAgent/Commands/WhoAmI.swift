@@ -9,6 +9,7 @@ package struct WhoAmI: Sendable {
     package init() {}
 
     package struct Result: AgentResult {
+        package var account: String
         package var name: String
         package var kind: String
         package var device: String
@@ -23,7 +24,7 @@ package struct WhoAmI: Sendable {
             [
                 "name      \(style.show(name, .strong))", "kind      \(kind)", "device    \(device)", "endpoint  \(endpoint)",
                 "words     \(words)",
-                "relay     \(relay)", "relay id  \(relayID)", "home      \(home)",
+                "relay     \(relay)", "relay id  \(relayID)", "account   \(account)", "home      \(home)",
             ]
         }
     }
@@ -32,6 +33,7 @@ package struct WhoAmI: Sendable {
         try await context.withAccount(connects: false) { local in
             let accounts = local.platform.accounts
             return Result(
+                account: context.account,
                 name: local.membership.name,
                 kind: local.membership.kind.rawValue,
                 device: "\(try accounts.systemID)",

@@ -10,13 +10,18 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// The directory that holds the state of the command line.
+/// The directory that holds the state of the command line for one account.
 package struct Home: Sendable {
     package let path: String
+    /// The account's name, if it is not the one in the home's own directory.
+    private let account: String?
 
     /// - Parameter path: A path; a relative one is resolved against the working directory.
-    package init(_ path: String) {
+    package init(_ path: String) { self.init(path, account: nil) }
+
+    init(_ path: String, account: String?) {
         self.path = URL(filePath: path, directoryHint: .isDirectory).standardizedFileURL.path
+        self.account = account
     }
 
     /// `DEVICE_RELAY_HOME` if it is set, else the default location.
@@ -43,11 +48,21 @@ package struct Home: Sendable {
 
     private var file: String { path + "/relay.json" }
 
+    /// Whether it holds an account.
+    var exists: Bool {
+        get throws { try PrivateFile.contents(of: file) != nil }
+    }
+
     /// The relay that this device has joined.
     /// - Throws: `notSignedIn` if there is none.
     func membership() throws -> Membership {
         guard let membership = try storedMembership() else {
-            throw AgentError("notSignedIn", "this device has not joined an account yet: run `relay join LINK`", .notSignedIn)
+            if let account { throw HomeAccounts.unknown(account) }
+            throw AgentError(
+                "notSignedIn",
+                "this device has not joined an account yet: run `relay login URL`, or `relay join LINK` with a join link",
+                .notSignedIn
+            )
         }
         return membership
     }

@@ -24,12 +24,16 @@ struct Membership: Codable, Hashable {
 
     var authorities: TrustRoots { caFile.map { .file(URL(filePath: $0)) } ?? .system }
 
-    /// The only account of a home.
+    /// The platform's id of the only account in a directory.
     static let account = ConnectedDevicesAccount(id: "default")
     static let clientID = "org.device-relay.cli"
 
     /// Creates the platform without starting it.
-    func platform(in home: Home) throws -> ConnectedDevicesPlatform {
+    /// - Parameter accessTokens: The source of tokens; by default the stored login, which never asks a user.
+    func platform(
+        in home: Home,
+        accessTokens: any AccessTokenProvider = JoinLinkAccessTokenProvider(clientID: Self.clientID)
+    ) throws -> ConnectedDevicesPlatform {
         guard let url = URL(string: relay) else {
             throw AgentError(
                 "storageFailed",
@@ -48,7 +52,7 @@ struct Membership: Codable, Hashable {
         )
         settings.allowsPlainHTTP = insecure
         settings.certificateAuthorities = caFile.map { URL(filePath: $0) }
-        return ConnectedDevicesPlatform(settings: settings, accessTokens: JoinLinkAccessTokenProvider(clientID: Self.clientID))
+        return ConnectedDevicesPlatform(settings: settings, accessTokens: accessTokens)
     }
 
     /// Validates a name that other devices show.

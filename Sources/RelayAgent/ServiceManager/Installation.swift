@@ -62,7 +62,8 @@ package struct Installation: Sendable {
         let isGraphical = ["DISPLAY", "WAYLAND_DISPLAY"].contains { !(environment[$0] ?? "").isEmpty }
         let settings = ServiceManager.Settings(
             executable: try Self.executable(),
-            home: context.home.path,
+            home: context.accounts.root.path,
+            account: context.account,
             configuration: configurationPath.map { URL(filePath: $0).standardizedFileURL.path },
             configurationHome: configurationHome,
             isGraphical: isGraphical

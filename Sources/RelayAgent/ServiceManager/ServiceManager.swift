@@ -21,13 +21,18 @@ package enum ServiceManager: Sendable {
         /// An absolute path, like all paths here.
         package var executable: String
         package var home: String
+        /// The account's name in the home; `nil` for the one that commands use when the agent starts.
+        package var account: String?
         package var configuration: String?
         /// The directory of the device's key, if it is not the default one.
         package var configurationHome: String?
         /// Whether the user has a graphical session, which opening URIs requires.
         package var isGraphical: Bool
 
-        var arguments: [String] { [executable, "agent", "--home", home] + (configuration.map { ["--config", $0] } ?? []) }
+        var arguments: [String] {
+            [executable, "agent", "--home", home] + (account.map { ["--account", $0] } ?? [])
+                + (configuration.map { ["--config", $0] } ?? [])
+        }
     }
 
     static let unit = "device-relay-agent.service"

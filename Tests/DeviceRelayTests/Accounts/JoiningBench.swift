@@ -107,9 +107,10 @@ extension EndpointCredentials {
         )
     }
 
-    func request() throws -> AccessTokenRequest {
+    func request(device: String? = nil) throws -> AccessTokenRequest {
         var request = AccessTokenRequest(accountID: "me", relay: try #require(URL(string: address.origin)))
         request.endpoint = self
+        request.device = device.map { DeviceDescription(name: $0, kind: .desktop, platform: .linux) }
         return request
     }
 

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// A URL that requests are sent to, without user information, query and fragment. A server may have supplied it.
+struct ServerURL: Hashable {
+    static let maximumBytes = 2_048
+
+    /// The URL as it was received.
+    let text: String
+    let path: String
+    let address: RelayAddress
+
+    /// A URL at a known address; `nil` for one with another address or scheme.
+    init?(_ text: String, at address: RelayAddress) {
+        self.init(text, allowsPlaintext: true)
+        guard self.address.server == address.server, text.hasPrefix("\(address.server.scheme)://") else { return nil }
+    }
+
+    /// A URL anywhere: with TLS, or on this machine.
+    init?(anywhere text: String) { self.init(text, allowsPlaintext: false) }
+
+    private init?(_ text: String, allowsPlaintext: Bool) {
+        guard Self.isVisible(text), ["https://", "http://"].contains(where: text.hasPrefix), let url = URL(string: text),
+            let path = URLComponents(url: url, resolvingAgainstBaseURL: true)?.percentEncodedPath,
+            let address = try? RelayAddress(url, allowsPlaintext: allowsPlaintext)
+        else { return nil }
+        self.text = text
+        self.path = path.isEmpty ? "/" : path
+        self.address = address
+    }
+
+    /// Whether a text has the length and the characters of a URL.
+    static func isVisible(_ text: String) -> Bool {
+        (1...maximumBytes).contains(text.utf8.count) && text.utf8.allSatisfy { (0x21...0x7E).contains($0) }
+    }
+
+    /// A URL that a person opens in a browser, with or without a query. It has TLS, or is on this machine or at the given address.
+    static func page(_ text: String, orAt address: RelayAddress) -> URL? {
+        guard isVisible(text), let url = URL(string: text), var components = URLComponents(url: url, resolvingAgainstBaseURL: true) else {
+            return nil
+        }
+        (components.query, components.fragment) = (nil, nil)
+        guard let bare = components.url?.absoluteString, Self(anywhere: bare) != nil || Self(bare, at: address) != nil else { return nil }
+        return url
+    }
+}

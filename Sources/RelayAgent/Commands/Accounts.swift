@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import RelayProtocol
+
+/// Lists the accounts of a home, and asks their relays how they are.
+package struct Accounts: Sendable {
+    private static let patience = Duration.seconds(5)
+
+    package init() {}
+
+    package struct Account: Encodable, Sendable {
+        package var name: String
+        /// Whether commands use it.
+        package var current: Bool
+        package var relay: String?
+        package var relayID: String?
+        package var issuer: String?
+        package var deviceName: String?
+        package var endpoint: String?
+        /// `connected`, or the code of the problem.
+        package var state: String
+        package var message: String?
+    }
+
+    package struct Result: AgentResult {
+        package var accounts: [Account]
+
+        package func lines(_ style: Style) -> [String] {
+            guard !accounts.isEmpty else { return [] }
+            var table = Table("", "NAME", "RELAY", "DEVICE", "ISSUER", "STATE")
+            for account in accounts {
+                table.add(
+                    .init(account.current ? "*" : ""),
+                    .init(account.name, .strong),
+                    .init(account.relay ?? "-"),
+                    .init(account.deviceName ?? "-"),
+                    .init(account.issuer.map(DisplayText.sanitized) ?? "-"),
+                    .init(account.state, account.state == Self.connected ? nil : .attention)
+                )
+            }
+            return table.lines(style)
+        }
+
+        static let connected = "connected"
+    }
+
+    package func run(_ context: AgentContext) async throws -> Result {
+        let (names, current) = (try context.accounts.names(), context.account)
+        if names.isEmpty, !context.console.isJSON {
+            context.console.note("there is no account: run `relay login URL` or `relay join LINK`")
+        }
+        let accounts = await withTaskGroup(of: Account.self) { group in
+            for name in names {
+                let one = AgentContext(accounts: context.accounts, account: name, console: context.console)
+                group.addTask { await Self.account(one, isCurrent: name == current) }
+            }
+            return await group.reduce(into: [:]) { $0[$1.name] = $1 }
+        }
+        return Result(accounts: names.compactMap { accounts[$0] })
+    }
+
+    private static func account(_ context: AgentContext, isCurrent: Bool) async -> Account {
+        var account = Account(name: context.account, current: isCurrent, state: Result.connected)
+        do {
+            let membership = try context.home.membership()
+            (account.relay, account.relayID) = (membership.relay, "\(membership.relayID)")
+            account.deviceName = membership.name
+            let found = account
+            account = try await context.withAccount { local in
+                var account = found
+                account.issuer = try local.platform.accounts.login(of: local.account)?.issuer
+                account.endpoint = local.platform.accounts.endpoint(of: local.account)?.description
+                do {
+                    try await local.waitForDirectory(patience)
+                } catch {
+                    let error = AgentError(error)
+                    (account.state, account.message) = (error.code, error.message)
+                }
+                return account
+            }
+        } catch {
+            let error = AgentError(error)
+            (account.state, account.message) = (error.code, error.message)
+        }
+        return account
+    }
+}
+
+/// Makes commands use an account of the home.
+package struct UseAccount: Sendable {
+    var name: String
+
+    package init(_ name: String) { self.name = name }
+
+    package struct Result: AgentResult {
+        package var current: String
+
+        package func lines(_ style: Style) -> [String] { ["commands now use the account \(style.show(current, .strong))"] }
+    }
+
+    package func run(_ context: AgentContext) throws -> Result {
+        try context.accounts.use(HomeAccounts.checked(name))
+        return Result(current: name)
+    }
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import RelayProtocol
+
+#if canImport(FoundationEssentials)
+package import FoundationEssentials
+#else
+package import Foundation
+#endif
+
+/// Signs this device in to an account of a relay, with a browser or with a code for another device.
+package struct Login: Sendable {
+    package enum Method: Sendable { case device, browser }
+
+    /// How long a user gets: a little more than the issuer of a relay gives.
+    private static let patience = Duration.seconds(11 * 60)
+
+    var relay: String?
+    var issuer: String?
+    var clientID: String?
+    var method: Method?
+    var name: String?
+    var insecure: Bool
+    var caFile: String?
+
+    /// - Parameters:
+    ///   - relay: The relay's URL; `nil` for that of the account, whose login has ended.
+    ///   - issuer: The issuer's URL; `nil` for the relay's own, or else the first that it names.
+    ///   - clientID: The client id at the issuer; `nil` for the one of this program, or one that it registers.
+    ///   - method: How to sign in; `nil` for a browser if there is a display and a terminal, else a code.
+    ///   - name: The name that other devices show; `nil` for the host name.
+    ///   - insecure: Whether to accept plain HTTP to another machine.
+    ///   - caFile: A PEM file of the authorities that may sign the relay's and the issuer's certificate.
+    package init(
+        relay: String?,
+        issuer: String? = nil,
+        clientID: String? = nil,
+        method: Method? = nil,
+        name: String? = nil,
+        insecure: Bool = false,
+        caFile: String? = nil
+    ) {
+        self.relay = relay
+        self.issuer = issuer
+        self.clientID = clientID
+        self.method = method
+        self.name = name
+        self.insecure = insecure
+        self.caFile = caFile.map { URL(filePath: $0).standardizedFileURL.path }
+    }
+
+    package struct Event: AgentResult {
+        package enum Kind: String, Encodable, Sendable {
+            /// The user has to enter a code on a page.
+            case code
+            /// The user has to open a page on this machine.
+            case page
+            case signedIn
+        }
+
+        package var event: Kind
+        package var account: String
+        package var url: String?
+        package var userCode: String?
+        package var urlWithCode: String?
+        package var expires: Date?
+        package var relay: String?
+        package var relayID: String?
+        package var issuer: String?
+        package var name: String?
+        package var device: String?
+        package var endpoint: String?
+        package var connected: Bool?
+
+        package func lines(_ style: Style) -> [String] {
+            switch event {
+            case .code:
+                let direct = urlWithCode.map { ["or open  \($0)"] } ?? []
+                return ["On any device, open  \(url ?? "")", "and enter the code   \(style.show(userCode ?? "", .strong))"] + direct
+            case .page: return ["Sign in in your browser. If none opens, open this address on this machine:", url ?? ""]
+            case .signedIn:
+                let more = account == HomeAccounts.first ? "" : ", account \(account)"
+                return ["signed in to \(relay ?? "") as \(style.show(name ?? "", .strong)) (device \((device ?? "").prefix(8))\(more))"]
+            }
+        }
+    }
+
+    package func run(_ context: AgentContext) async throws -> Event {
+        let issuerURL = try issuer.map { text in
+            guard let url = URL(string: text), url.scheme != nil, url.host != nil else {
+                throw AgentError("issuerInvalid", "'\(DisplayText.sanitized(text))' is not the URL of an issuer", .usage)
+            }
+            return url
+        }
+        if let caFile, (try? TrustRoots.certificates(in: URL(filePath: caFile))) == nil {
+            throw AgentError("caFileUnreadable", "'\(caFile)' cannot be read, or holds no certificate in PEM form", .usage)
+        }
+        let known = try context.home.storedMembership()
+        let membership = try await membership(known)
+        // Stored before the user signs in, so that a crash leaves no account that no command can find.
+        if known == nil { try context.home.store(membership) }
+        let interruption = CancellationSignal()
+        do {
+            if known != nil { try await checkLoginIsOver(membership, context) }
+            return try await context.withPlatform(membership, accessTokens: provider(issuerURL, context)) { local in
+                // Ctrl-C while the user signs in must leave nothing behind.
+                try await interruption.cancelling { try await signIn(local) }
+                try context.home.store(membership)
+                return try await event(local, context)
+            }
+        } catch {
+            if known == nil { try? context.home.removeMembership() }
+            guard interruption.isThere else { throw error }
+            var failure = AgentError(CancellationError())
+            failure.isInterruption = true
+            throw failure
+        }
+    }
+
+    private func signIn(_ local: LocalDevice) async throws {
+        if local.isJoined { return try await local.waitForDirectory(Self.patience) }
+        try await local.platform.accounts.add(local.account)
+        try? await local.waitForDirectory()
+    }
+
+    // MARK: The relay
+
+    private func membership(_ known: Membership?) async throws -> Membership {
+        let device = DeviceDescription.thisDevice
+        let checkedName = try Membership.checked(name ?? known?.name ?? device.name)
+        if var known {
+            if let relay, try !Self.address(relay, insecure: true).origin.utf8.elementsEqual(known.relay.utf8) {
+                throw AgentError(
+                    "alreadyJoined",
+                    "this account is at \(known.relay); give another account's name with --account, or run `relay leave` first",
+                    .failed
+                )
+            }
+            known.name = checkedName
+            known.caFile = caFile ?? known.caFile
+            return known
+        }
+        guard let relay else {
+            throw AgentError("relayMissing", "which relay? Run `relay login URL`, or `relay join LINK` with a join link", .usage)
+        }
+        let address = try Self.address(relay, insecure: insecure)
+        guard let url = URL(string: address.origin) else { throw Self.invalidAddress(relay) }
+        let id = try await RelayID(
+            ofRelayAt: url,
+            allowsPlainHTTP: insecure,
+            authorities: caFile.map { .file(URL(filePath: $0)) } ?? .system
+        )
+        return Membership(
+            relay: address.origin,
+            relayID: id,
+            name: checkedName,
+            kind: device.kind,
+            insecure: insecure,
+            caFile: caFile
+        )
+    }
+
+    /// Reads a relay's address as a person writes it. Without a scheme it has TLS.
+    private static func address(_ text: String, insecure: Bool) throws -> RelayAddress {
+        guard let url = URL(string: text.contains("://") ? text : "https://\(text)") else { throw invalidAddress(text) }
+        do throws(RelayAddress.Problem) {
+            return try RelayAddress(url, allowsPlaintext: insecure)
+        } catch {
+            guard error == .notEncrypted else { throw invalidAddress(text) }
+            throw AgentError(
+                "plainHTTP",
+                "this address leads to plain HTTP on another machine, which others on the network can read; --insecure accepts it anyway",
+                .usage
+            )
+        }
+    }
+
+    private static func invalidAddress(_ text: String) -> AgentError {
+        AgentError("relayInvalid", "'\(DisplayText.sanitized(text))' is not the address of a relay, such as https://relay.example", .usage)
+    }
+
+    /// - Throws: if the relay accepts the account's login.
+    private func checkLoginIsOver(_ membership: Membership, _ context: AgentContext) async throws {
+        let isSignedIn = try await context.withPlatform(membership) { local in
+            guard local.isJoined else { return false }
+            do {
+                try await local.waitForDirectory()
+                return true
+            } catch let problem as ConnectionError where problem.code == .authenticationError {
+                return false
+            }
+        }
+        if isSignedIn {
+            throw AgentError(
+                "alreadyJoined",
+                "this account is signed in; give another account's name with --account, or run `relay leave` first",
+                .failed
+            )
+        }
+    }
+
+    private func event(_ local: LocalDevice, _ context: AgentContext) async throws -> Event {
+        let accounts = local.platform.accounts
+        return Event(
+            event: .signedIn,
+            account: context.account,
+            relay: local.membership.relay,
+            relayID: "\(local.membership.relayID)",
+            issuer: try accounts.login(of: local.account)?.issuer,
+            name: local.membership.name,
+            device: "\(try accounts.systemID)",
+            endpoint: accounts.endpoint(of: local.account)?.description,
+            connected: await local.connectionState()?.isConnected ?? false
+        )
+    }
+
+    // MARK: The user
+
+    private func provider(_ issuer: URL?, _ context: AgentContext) -> any AccessTokenProvider {
+        let (console, account) = (context.console, context.account)
+        // With JSON both are results, so that a program can show them.
+        @Sendable func show(_ event: Event) {
+            if console.isJSON {
+                try? console.print(event)
+            } else {
+                for line in event.lines(Style(hasColours: false)) { console.note(line) }
+            }
+        }
+        let method = method ?? (!console.isJSON && console.isInteractive && URIOpener.hasDisplay ? .browser : .device)
+        switch method {
+        case .device:
+            return DeviceGrantAccessTokenProvider(clientID: clientID ?? Membership.clientID, issuer: issuer) { prompt in
+                show(
+                    Event(
+                        event: .code,
+                        account: account,
+                        url: prompt.verificationURI.absoluteString,
+                        userCode: prompt.userCode,
+                        urlWithCode: prompt.verificationURIComplete?.absoluteString,
+                        expires: prompt.expires
+                    )
+                )
+            }
+        case .browser:
+            let open: @Sendable (URL) async throws -> Void = { url in
+                show(Event(event: .page, account: account, url: url.absoluteString))
+                // The user can open the address without help, too.
+                _ = await URIOpener(command: nil, environment: ProgramEnvironment()).open(try LaunchURI(url)) {}
+            }
+            guard let clientID else { return BrowserAccessTokenProvider(registeringAs: "relay", issuer: issuer, open: open) }
+            return BrowserAccessTokenProvider(clientID: clientID, issuer: issuer, open: open)
+        }
+    }
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import Foundation
+import NIOCore
+import NIOPosix
+import Synchronization
+
+/// The browser of a user at the pages of a relay's own issuer, over plain HTTP. It keeps cookies, and follows no redirect. For tests only.
+package final class SignInBrowser: Sendable {
+    package struct Page: Sendable {
+        package var status: Int
+        /// In lower case.
+        package var headers: [(name: String, value: String)]
+        package var text: String
+
+        package var location: String? { headers.first { $0.name == "location" }?.value }
+
+        /// The value of a form's hidden field.
+        package func field(_ name: String) -> String? {
+            guard let start = text.firstRange(of: "name=\"\(name)\" value=\"") else { return nil }
+            return String(text[start.upperBound...].prefix { $0 != "\"" }).replacing("&amp;", with: "&")
+        }
+    }
+
+    package struct Failed: Error {
+        package var message: String
+    }
+
+    package static let password = "correct horse battery"
+
+    private let origin: String
+    private let cookies = Mutex<[String: String]>([:])
+    private let formCode = Mutex("")
+
+    /// - Parameter origin: The relay's, such as `http://127.0.0.1:8080`.
+    package init(origin: String) { self.origin = origin }
+
+    // MARK: What a user does
+
+    /// Opens a set-up link, sets a password, and is signed in.
+    nonisolated(nonsending) package func setUp(_ link: String, password: String = password) async throws {
+        _ = try await get(link)
+        _ = try await get("/auth/setup")
+        let page = try await post("/auth/setup", ["password": password, "repeated": password])
+        guard page.location == "/auth/account" else { throw Failed(message: "the password is not set: \(page.status)") }
+    }
+
+    /// Opens the page for a device's code, and decides.
+    nonisolated(nonsending) package func decide(device page: URL, code: String, _ decision: String = "allow") async throws {
+        _ = try await get(page.absoluteString)
+        let shown = try await post("/auth/device", ["user_code": code])
+        guard let request = shown.field("request") else { throw Failed(message: "the code is not accepted: \(shown.status)") }
+        let answer = try await post("/auth/device/decision", ["request": request, "decision": decision])
+        guard answer.status == 200 else { throw Failed(message: "the decision is not accepted: \(answer.status)") }
+    }
+
+    /// Opens the page of an app's request, and decides.
+    /// - Returns: The address that the issuer sends the browser to.
+    nonisolated(nonsending) package func decide(app page: URL, _ decision: String = "allow") async throws -> String {
+        let shown = try await get(page.absoluteString)
+        guard let request = shown.field("request") else { throw Failed(message: "there is no request to decide: \(shown.status)") }
+        let answer = try await post("/auth/authorize", ["request": request, "decision": decision])
+        guard let location = answer.location else { throw Failed(message: "the decision is not accepted: \(answer.status)") }
+        return location
+    }
+
+    // MARK: Requests
+
+    /// - Parameter url: A URL, or a path at the relay.
+    nonisolated(nonsending) package func get(_ url: String) async throws -> Page {
+        let page = try await Self.request("GET", absolute(url), headers: [("Cookie", jar)])
+        return keep(page)
+    }
+
+    /// Sends a form with the code of the last page.
+    nonisolated(nonsending) package func post(_ path: String, _ fields: [String: String]) async throws -> Page {
+        var fields = fields
+        fields["form_code"] = formCode.withLock { $0 }
+        let body = fields.map { "\($0.key)=\($0.value.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? "")" }
+        let headers = [("Cookie", jar), ("Origin", origin), ("Content-Type", "application/x-www-form-urlencoded")]
+        return keep(try await Self.request("POST", absolute(path), headers: headers, body: body.joined(separator: "&")))
+    }
+
+    private var jar: String { cookies.withLock { $0.map { "\($0.key)=\($0.value)" }.joined(separator: "; ") } }
+
+    private func absolute(_ url: String) -> String { url.hasPrefix("/") ? origin + url : url }
+
+    private func keep(_ page: Page) -> Page {
+        for cookie in page.headers where cookie.name == "set-cookie" {
+            let pair = cookie.value.prefix { $0 != ";" }.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            guard pair.count == 2 else { continue }
+            cookies.withLock { $0[String(pair[0])] = cookie.value.contains("Max-Age=0;") ? nil : String(pair[1]) }
+        }
+        if let code = page.field("form_code") { formCode.withLock { $0 = code } }
+        return page
+    }
+
+    /// Sends one request to a server at a loopback address.
+    nonisolated(nonsending) package static func request(
+        _ method: String,
+        _ url: String,
+        headers: [(String, String)] = [],
+        body: String = ""
+    ) async throws -> Page {
+        guard let components = URLComponents(string: url), components.scheme == "http", let host = components.host,
+            let port = components.port
+        else { throw Failed(message: "not a URL of a test: \(url)") }
+        let target = url.dropFirst("http://\(host):\(port)".count)
+        let lines =
+            ["\(method) \(target.isEmpty ? "/" : target) HTTP/1.1", "Host: \(host):\(port)", "Connection: close"]
+            + ["Content-Length: \(body.utf8.count)"] + headers.filter { !$0.1.isEmpty }.map { "\($0.0): \($0.1)" }
+        return try parse(try await send(lines.joined(separator: "\r\n") + "\r\n\r\n" + body, host: host, port: port))
+    }
+
+    /// Sends bytes, and reads until the server closes the connection.
+    nonisolated(nonsending) package static func send(_ text: String, host: String = "127.0.0.1", port: Int) async throws -> String {
+        let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .connect(host: host, port: port) { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try NIOAsyncChannel<ByteBuffer, ByteBuffer>(wrappingChannelSynchronously: channel)
+                }
+            }
+        return try await channel.executeThenClose { inbound, outbound in
+            try await outbound.write(ByteBuffer(string: text))
+            var all = ByteBuffer()
+            // A server that rejects a request may reset the connection behind its answer.
+            do { for try await part in inbound { all.writeImmutableBuffer(part) } } catch  where all.readableBytes > 0 {}
+            return String(buffer: all)
+        }
+    }
+
+    private static func parse(_ answer: String) throws -> Page {
+        guard let end = answer.firstRange(of: "\r\n\r\n") else { throw Failed(message: "the answer has no head") }
+        let lines = answer[..<end.lowerBound].split(separator: "\r\n")
+        guard let first = lines.first, let status = first.split(separator: " ").dropFirst().first.flatMap({ Int($0) }) else {
+            throw Failed(message: "the answer has no status")
+        }
+        let headers = lines.dropFirst().compactMap { line -> (name: String, value: String)? in
+            guard let colon = line.firstIndex(of: ":") else { return nil }
+            return (line[..<colon].lowercased(), line[line.index(after: colon)...].trimmingCharacters(in: .whitespaces))
+        }
+        return Page(status: status, headers: headers, text: String(answer[end.upperBound...]))
+    }
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import RelayAgent
+
+struct LoginCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "login",
+        abstract: "Sign this machine in to your account at a relay, in a browser or with a code.",
+        discussion: """
+            Without an address it signs in again where the login has ended. Without --browser or --device it opens a browser if there is a display \
+            and a terminal, and else prints a code to enter on another device.
+            """
+    )
+
+    @OptionGroup var common: CommonOptions
+    @Argument(help: ArgumentHelp("The relay's address, such as https://relay.example.", valueName: "relay-url")) var relay: String?
+    @Option(help: ArgumentHelp("The identity provider, of those that the relay accepts. Default: the relay's own.", valueName: "url"))
+    var issuer: String?
+    @Option(help: ArgumentHelp("The client id that this program has at the provider, if it needs one.", valueName: "id")) var clientID:
+        String?
+    @Flag(help: "Print a code to enter in a browser on any device.") var device = false
+    @Flag(help: "Open a browser on this machine.") var browser = false
+    @Option(help: "The device's name on your other devices. Default: the host name.") var name: String?
+    @Flag(help: "Accept plain HTTP to another machine. Others on the network can then read the traffic.") var insecure = false
+
+    @Option(
+        help: ArgumentHelp(
+            "A PEM file with the authorities for the relay's certificate, for a relay with a private authority.",
+            valueName: "file"
+        ),
+        completion: .file()
+    )
+    var caFile: String?
+
+    func validate() throws {
+        if device, browser { throw ValidationError("--device and --browser exclude each other.") }
+    }
+
+    func run() async throws {
+        let context = try common.context
+        let login = Login(
+            relay: relay,
+            issuer: issuer,
+            clientID: clientID,
+            method: device ? .device : browser ? .browser : nil,
+            name: name,
+            insecure: insecure,
+            caFile: caFile
+        )
+        try context.console.print(try await login.run(context))
+    }
+}

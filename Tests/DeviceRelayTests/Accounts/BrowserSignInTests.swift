@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import NIOCore
+import NIOPosix
+import RelayProtocol
+import RelayTesting
+import Testing
+
+@testable import DeviceRelay
+
+/// A sign-in with a browser at a real relay and its issuer. The browser is scripted.
+@Suite(.serialized, .timeLimit(.minutes(10))) struct BrowserSignInTests {
+    static func request(_ endpoint: EndpointCredentials) throws -> AccessTokenRequest { try endpoint.request(device: "Desk") }
+
+    static func parts(_ location: String) throws -> (origin: String, port: Int, query: String) {
+        let components = try #require(URLComponents(string: location))
+        let port = try #require(components.port)
+        #expect(components.scheme == "http" && components.host == "127.0.0.1" && components.path == "/signed-in")
+        return ("http://127.0.0.1:\(port)", port, try #require(components.percentEncodedQuery))
+    }
+
+    @Test func userAllowsTheApp() async throws {
+        let (bench, browser, relay) = try await DeviceGrantTests.bench()
+        let endpoint = try bench.endpoint(relay: relay)
+        let pages = Shared<[Int]>([])
+        let provider = BrowserAccessTokenProvider(registeringAs: "Player") { url in
+            let location = try await browser.decide(app: url)
+            let page = try await SignInBrowser.request("GET", location)
+            pages.withLock { $0.append(page.status) }
+        }
+        let request = try Self.request(endpoint)
+        let token = try await provider.accessToken(for: request)
+        #expect(pages.value == [200])
+        #expect(try boundKey(of: token.value) == endpoint.identityKey.publicKey.jwkThumbprint)
+        #expect(try await browser.get("/auth/account").text.contains("Player on Desk"))
+        // It goes on without the user.
+        try await endpoint.expire()
+        #expect(try await provider.accessToken(for: request) != token)
+        #expect(pages.value == [200])
+    }
+
+    @Test func userDoesNotAllowTheApp() async throws {
+        let (bench, browser, relay) = try await DeviceGrantTests.bench()
+        let endpoint = try bench.endpoint(relay: relay)
+        let provider = BrowserAccessTokenProvider(registeringAs: "Player") { url in
+            _ = try await SignInBrowser.request("GET", try await browser.decide(app: url, "deny"))
+        }
+        #expect(try await tokenError(provider, endpoint) == .declined)
+        #expect(try endpoint.tokens.read() == nil)
+    }
+
+    @Test func hostileRequestsDoNotEndTheSignIn() async throws {
+        let (bench, browser, relay) = try await DeviceGrantTests.bench()
+        let endpoint = try bench.endpoint(relay: relay)
+        let statuses = Shared<[Int]>([])
+        let answers = Shared<[String]>([])
+        let provider = BrowserAccessTokenProvider(registeringAs: "Player") { url in
+            let location = try await browser.decide(app: url)
+            let (origin, port, query) = try Self.parts(location)
+            let code = try #require(URLComponents(string: location)?.queryItems?.first { $0.name == "code" }?.value)
+            for target in [
+                "/signed-in?code=\(code)&state=other", "/signed-in?" + query.replacing("iss=http", with: "iss=https"),
+                "/signed-in?\(query)&code=\(code)", "/other?" + query, "/favicon.ico",
+            ] {
+                let status = try await SignInBrowser.request("GET", origin + target).status
+                statuses.withLock { $0.append(status) }
+            }
+            let post = try await SignInBrowser.request("POST", location, body: query).status
+            statuses.withLock { $0.append(post) }
+            for text in [
+                "GET /signed-in?\(query) HTTP/1.1\r\nHost: evil.example:\(port)\r\n\r\n", "\u{16}\u{3}\u{1}\r\n\r\n",
+                "GET /signed-in?\(query) HTTP/1.1\r\nHost: 127.0.0.1:\(port)\r\nX: \(String(repeating: "a", count: 17_000))",
+            ] {
+                let answer = try await SignInBrowser.send(text, port: port)
+                answers.withLock { $0.append(String(answer.prefix(12))) }
+            }
+            let status = try await SignInBrowser.request("GET", location).status
+            statuses.withLock { $0.append(status) }
+        }
+        _ = try await provider.accessToken(for: try Self.request(endpoint))
+        #expect(statuses.value == [400, 400, 400, 404, 404, 405, 200])
+        #expect(answers.value == ["HTTP/1.1 400", "HTTP/1.1 400", "HTTP/1.1 431"])
+    }
+
+    /// Silent connections of another program.
+    @Test func connectionsAreBounded() async throws {
+        let check = AuthorizationResponseCheck(path: LoopbackRedirect.path, state: Secret("s"), issuer: "https://x", needsIssuer: false)
+        let redirect = try await LoopbackRedirect.listen(for: check, timeout: 600_000)
+        let port = try Self.parts(redirect.uri + "?x").port
+        func connect() async throws -> any Channel {
+            try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).connect(host: "127.0.0.1", port: port).get()
+        }
+        var silent: [any Channel] = []
+        for _ in 0..<LoopbackRedirect.maximumConnections { silent.append(try await connect()) }
+        // Each further one is closed without an answer.
+        for _ in 0..<3 { try await connect().closeFuture.get() }
+        let open = silent.count { $0.isActive }
+        #expect(open == silent.count)
+        try await silent[0].close()
+        // It makes room for the browser, as soon as the server has noticed.
+        var status: Int?
+        while status == nil { status = try? await SignInBrowser.request("GET", redirect.uri + "?code=c&state=s").status }
+        #expect(status == 200)
+        #expect(try await redirect.response() == .code(Secret("c")))
+        for channel in silent.dropFirst() { try? await channel.close() }
+    }
+
+    @Test func nothingListensAfterTheSignIn() async throws {
+        let (bench, browser, relay) = try await DeviceGrantTests.bench()
+        let endpoint = try bench.endpoint(relay: relay)
+        let port = Shared(0)
+        let provider = BrowserAccessTokenProvider(registeringAs: "Player") { url in
+            let location = try await browser.decide(app: url)
+            port.withLock { $0 = (try? Self.parts(location).port) ?? 0 }
+            _ = try await SignInBrowser.request("GET", location)
+        }
+        _ = try await provider.accessToken(for: try Self.request(endpoint))
+        #expect(port.value > 0)
+        await #expect(throws: (any Error).self) { try await SignInBrowser.send("GET / HTTP/1.1\r\n\r\n", port: port.value) }
+    }
+
+    @Test func userWhoDoesNothingEndsIt() async throws {
+        let (bench, _, relay) = try await DeviceGrantTests.bench()
+        let endpoint = try bench.endpoint(relay: relay)
+        let late = BrowserAccessTokenProvider(clientID: "dynamic.none", patience: 1) { _ in }
+        #expect(try await tokenError(late, endpoint) == .signInRequired)
+        struct NoBrowser: Error {}
+        let none = BrowserAccessTokenProvider(registeringAs: "Player") { _ in throw NoBrowser() }
+        #expect(try await tokenError(none, endpoint) == .unknown)
+        let (opened, continuation) = AsyncStream.makeStream(of: Void.self)
+        let cancelled = BrowserAccessTokenProvider(registeringAs: "Player") { _ in continuation.yield() }
+        let task = Task { try await tokenError(cancelled, endpoint) }
+        for await _ in opened { break }
+        task.cancel()
+        #expect(try await task.value == .cancelled)
+        try await endpoint.tokens.withExclusiveAccess { _ in }
+    }
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import Foundation
+import RelayProtocol
+import Testing
+
+/// Issuers that answer a sign-in as they should not. They are other servers than the relay.
+@Suite struct HostileSignInAttackTests {
+    /// A relay that names an issuer, and the issuer. `ISSUER` stands for the issuer's origin.
+    final class Bench: Sendable {
+        struct Answers: Sendable {
+            var servers = #"["ISSUER"]"#
+            var metadata = """
+                {"issuer": "ISSUER", "token_endpoint": "ISSUER/token", "device_authorization_endpoint": "ISSUER/device",
+                 "dpop_signing_alg_values_supported": ["ES256"], "scopes_supported": ["openid", "relay.command", "offline_access"]}
+                """
+            var device = """
+                {"device_code": "canary-d", "user_code": "BCDF-GHJK", "verification_uri": "ISSUER/enter", "expires_in": 600, "interval": 1}
+                """
+            /// To each request for tokens, with the status.
+            var tokens: [(Int, String)?] = [(200, HostileIssuerTests.Answers.good)]
+        }
+
+        let relay: TestRelayServer
+        let issuer: TestRelayServer
+        let heads = Shared<[String]>([])
+        let endpoint: EndpointCredentials
+        let prompts = Shared<[DeviceGrantPrompt]>([])
+        /// The waits between requests, in seconds.
+        let waits = Shared<[Int64]>([])
+        private let directory: TemporaryDirectory
+
+        init(_ answers: Answers) async throws {
+            directory = try TemporaryDirectory()
+            let (heads, polls) = (heads, Shared(0))
+            let server = try await TestRelayServer(
+                .plain,
+                .answers { head in
+                    heads.withLock { $0.append(head) }
+                    let host = head.split(separator: "\r\n").first { $0.hasPrefix("Host: ") }?.dropFirst(6) ?? ""
+                    let answer: (Int, String)?
+                    if head.hasPrefix("GET /.well-known/") {
+                        answer = (200, answers.metadata)
+                    } else if head.hasPrefix("POST /device ") {
+                        answer = (200, answers.device)
+                    } else {
+                        let poll = polls.withLock { polls in
+                            defer { polls += 1 }
+                            return polls
+                        }
+                        answer = poll < answers.tokens.count ? answers.tokens[poll] : (500, "")
+                        if answer == nil { return "" }
+                    }
+                    return answer.map { HostileIssuerTests.Answers.json($0.1.replacing("ISSUER", with: "http://\(host)"), status: $0.0) }
+                }
+            )
+            issuer = server
+            relay = try await TestRelayServer(
+                .plain,
+                .answers { _ in
+                    HostileIssuerTests.Answers.json(
+                        "{\"authorization_servers\": \(answers.servers)}".replacing("ISSUER", with: "http://127.0.0.1:\(server.port)")
+                    )
+                }
+            )
+            endpoint = EndpointCredentials(
+                identityKey: P256SigningKey(),
+                tokens: FileTokenStorage(directory: directory.path),
+                relay: MachineBench.relay,
+                address: try RelayAddress(try #require(URL(string: "http://127.0.0.1:\(relay.port)"))),
+                trust: RelayTrust(relay: MachineBench.relay),
+                now: { 1_700_000_000_000 }
+            )
+        }
+
+        /// Signs in without waiting.
+        func signIn() async throws -> AccessTokenError.Code? {
+            let (prompts, waits) = (prompts, waits)
+            let provider = DeviceGrantAccessTokenProvider(
+                clientID: "the client",
+                http: HTTPRequestClient(),
+                sleep: { time in waits.withLock { $0.append((time + 500) / 1_000) } },
+                prompt: { prompt in prompts.withLock { $0.append(prompt) } }
+            )
+            let request = try endpoint.request()
+            do throws(AccessTokenError) {
+                _ = try await provider.accessToken(for: request)
+                return nil
+            } catch {
+                #expect(!"\(error)\(String(reflecting: error))".contains("canary"))
+                return error.code
+            }
+        }
+
+        func stop() async {
+            await relay.stop()
+            await issuer.stop()
+        }
+    }
+
+    typealias Answers = Bench.Answers
+
+    static func signIn(_ answers: Answers) async throws -> (code: AccessTokenError.Code?, bench: Bench) {
+        let bench = try await Bench(answers)
+        let code = try await bench.signIn()
+        await bench.stop()
+        return (code, bench)
+    }
+
+    @Test func otherIssuerSignsIn() async throws {
+        let (code, bench) = try await Self.signIn(Answers())
+        #expect(code == nil)
+        let stored = try bench.endpoint.stored()
+        #expect(stored.isOtherIssuer == true && stored.clientID == "the client")
+        #expect(stored.issuer == "http://127.0.0.1:\(bench.issuer.port)")
+        #expect(bench.prompts.value.map(\.userCode) == ["BCDF-GHJK"])
+        #expect(bench.heads.value.filter { $0.hasPrefix("POST") }.allSatisfy { $0.contains("DPoP: ") })
+    }
+
+    @Test func issuerWithoutProofsGetsNone() async throws {
+        var answers = Answers()
+        answers.metadata = answers.metadata.replacing("[\"ES256\"]", with: "[\"RS256\"]")
+        let (code, bench) = try await Self.signIn(answers)
+        #expect(code == nil)
+        #expect(!bench.heads.value.contains { $0.contains("DPoP: ") })
+    }
+
+    @Test(arguments: [
+        #"["http://192.0.2.1/"]"#, #"["ftp://login.example"]"#, #"["http://login.example"]"#, #"["https://user@login.example"]"#,
+        #"["https://login.example?x"]"#, "[]",
+    ]) func issuerWithoutTLSIsNotAsked(_ servers: String) async throws {
+        let (code, bench) = try await Self.signIn(Answers(servers: servers))
+        #expect(code == .declined)
+        #expect(bench.issuer.connectionCount == 0)
+    }
+
+    @Test(arguments: [
+        ("\"issuer\": \"ISSUER\"", "\"issuer\": \"ISSUER/\"", AccessTokenError.Code.serviceFailed),
+        ("\"issuer\": \"ISSUER\"", "\"issuer\": \"https://login.example\"", .serviceFailed),
+        ("ISSUER/token", "http://login.example/token", .serviceFailed), ("ISSUER/token", "/token", .serviceFailed),
+        ("ISSUER/device", "http://192.0.2.1/device", .declined), ("ISSUER/device", "ISSUER/device#x", .declined),
+    ]) func metadataWithInvalidURLsEndIt(_ old: String, _ new: String, _ code: AccessTokenError.Code) async throws {
+        var answers = Answers()
+        answers.metadata = answers.metadata.replacing(old, with: new)
+        let (ended, bench) = try await Self.signIn(answers)
+        #expect(ended == code)
+        #expect(bench.prompts.value.isEmpty)
+        #expect(!bench.heads.value.contains { $0.hasPrefix("POST") })
+    }
+
+    @Test(arguments: [
+        ("ISSUER/enter", "javascript:alert(1)"), ("ISSUER/enter", "file:///etc/passwd"), ("ISSUER/enter", "http://login.example/enter"),
+        ("ISSUER/enter", "https://user@login.example/enter"), ("ISSUER/enter", ""), ("BCDF-GHJK", ""), ("BCDF-GHJK", #"\u001b[2J"#),
+        ("BCDF-GHJK", #"\u202eX"#), ("BCDF-GHJK", "   "), ("BCDF-GHJK", String(repeating: "X", count: 65)), ("canary-d", ""),
+        ("canary-d", String(repeating: "d", count: 5_000)), ("\"expires_in\": 600, ", ""),
+    ]) func invalidDeviceAnswersAreNotShown(_ old: String, _ new: String) async throws {
+        var answers = Answers()
+        answers.device = answers.device.replacing(old, with: new)
+        let (code, bench) = try await Self.signIn(answers)
+        #expect(code == .serviceFailed)
+        #expect(bench.prompts.value.isEmpty)
+    }
+
+    /// A hostile complete address is left out, since the other one works too.
+    @Test func invalidCompletePageIsLeftOut() async throws {
+        var answers = Answers()
+        answers.device = answers.device.replacing("\"interval\"", with: "\"verification_uri_complete\": \"javascript:x\", \"interval\"")
+        let (code, bench) = try await Self.signIn(answers)
+        #expect(code == nil)
+        #expect(bench.prompts.value.map(\.verificationURIComplete) == [nil])
+    }
+
+    @Test func waitsFollowTheAnswers() async throws {
+        func refusal(_ error: String, _ status: Int = 400) -> (Int, String) { (status, "{\"error\": \"\(error)\"}") }
+        let answers = Answers(tokens: [
+            refusal("authorization_pending"), refusal("slow_down"), (503, ""), nil, refusal("authorization_pending"),
+            (200, HostileIssuerTests.Answers.good),
+        ])
+        let (code, bench) = try await Self.signIn(answers)
+        #expect(code == nil)
+        #expect(bench.waits.value == [1, 1, 6, 12, 24, 6])
+    }
+
+    @Test(arguments: [
+        ("access_denied", AccessTokenError.Code.declined), ("expired_token", .signInRequired), ("invalid_grant", .signInRequired),
+        ("invalid_client", .declined), ("canary_of_the_server", .declined),
+    ]) func refusalsEndIt(_ error: String, _ code: AccessTokenError.Code) async throws {
+        let (ended, bench) = try await Self.signIn(Answers(tokens: [(400, "{\"error\": \"\(error)\"}")]))
+        #expect(ended == code)
+        #expect(bench.waits.value.count == 1)
+        #expect(try bench.endpoint.tokens.read() == nil)
+    }
+
+    /// The relay must not get the refresh token of an issuer that it no longer names.
+    @Test func refreshTokenGoesToNoOtherIssuer() async throws {
+        let bench = try await Bench(Answers())
+        let tokens = StoredTokens(
+            issuer: "https://login.example",
+            clientID: "the client",
+            scopes: [],
+            accessToken: Secret("canary-a"),
+            accessTokenExpires: 0,
+            refreshToken: Secret("canary-r"),
+            isOtherIssuer: true
+        )
+        try await bench.endpoint.tokens.withExclusiveAccess { $0 = tokens }
+        #expect(try await tokenError(RefreshingTests.provider(), bench.endpoint) == .declined)
+        #expect(bench.relay.connectionCount == 1 && bench.issuer.connectionCount == 0)
+        await bench.stop()
+    }
+}

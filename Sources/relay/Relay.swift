@@ -31,7 +31,8 @@ struct Relay: AsyncParsableCommand {
             """,
         version: "relay \(BuildVersion.text)",
         subcommands: [
-            JoinCommand.self, LeaveCommand.self, InviteCommand.self, WhoAmICommand.self, DevicesCommand.self, WatchCommand.self,
+            JoinCommand.self, LeaveCommand.self, InviteCommand.self, WhoAmICommand.self, RenameCommand.self, DevicesCommand.self,
+            WatchCommand.self,
             LaunchCommand.self, CommandsCommand.self, CancelCommand.self, CallCommand.self, PingCommand.self, FetchCommand.self,
             ApproveCommand.self, VerifyCommand.self, RevokeCommand.self, HostCommand.self, AgentCommand.self, DoctorCommand.self,
             CompletionsCommand.self,

@@ -113,6 +113,7 @@ import Testing
         }
         try expect("join", try await desk.relay("join", try await account.link(), "--name", "Desk", "--json"))
         try expect("whoami", try await desk.relay("whoami", "--json"))
+        try expect("rename", try await desk.relay("rename", "Desk 2", "--json"))
         try expect("invite", try await desk.relay("invite", "--json"))
         _ = try await desk.relay("devices", "--json")
         _ = try await tv.relay("join", try await account.link(), "--name", "TV")
@@ -164,7 +165,7 @@ import Testing
             let arguments =
                 [
                     "launch": ["TV", "https://x"], "call": ["TV/x", "x"], "ping": ["TV"], "fetch": ["TV"], "cancel": [id],
-                    "approve": [endpoint], "verify": [endpoint],
+                    "approve": [endpoint], "verify": [endpoint], "rename": ["Desk"],
                     "revoke": [endpoint],
                 ][name] ?? []
             let output = try await desk.run([name] + arguments + ["--json"])
@@ -180,7 +181,7 @@ import Testing
         arguments: [
             ["nonsense"], ["launch"], ["launch", "TV"], ["launch", "TV", "https://x", "--wait", "1", "--no-wait"], ["devices", "--al"],
             ["launch", "TV", "https://x", "--wait=-1"], ["launch", "TV", "https://x", "--ttl", "0"], ["launch", "TV", "no-uri"],
-            ["host", "--answer", "perhaps"], ["host", "--scheme", "no scheme"], ["join"], ["devices", "--home="],
+            ["host", "--answer", "perhaps"], ["host", "--scheme", "no scheme"], ["join"], ["devices", "--home="], ["rename"],
             ["call", "TV/x"], ["call", "TV/x", "x", "{}", "--stream"], ["call", "TV/x", "x", "--timeout", "0"],
             ["call", "TV/x", "x", "no JSON"],
             ["agent", "--config", "/no/such"], ["agent", "reinstall"], ["fetch"], ["fetch", "TV", "x", "--output="], ["doctor", "a", "b"],

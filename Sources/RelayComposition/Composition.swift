@@ -38,7 +38,7 @@ package struct Composition {
         let clock = RelayClock.system
         let now: @Sendable () -> Milliseconds = { clock.now().time }
         let revocations = LoginRevocations()
-        let inviting = Inviting()
+        let relay = RelayAccounts()
         let issuer = try Issuer.open(
             configuration.dataDirectory,
             origins: try configuration.origins(),
@@ -46,7 +46,8 @@ package struct Composition {
             now: now,
             logger: logger,
             adjust: { settings in
-                settings.mayInvite = { await inviting.mayInvite(key: $0, subject: $1) }
+                settings.mayInvite = { await relay.mayInvite(key: $0, subject: $1) }
+                settings.accounts = relay
                 settings.failuresPerMinute = configuration.tokenFailuresPerMinute
                 settings.failureAddresses = configuration.tokenFailureAddresses
                 // An endpoint refreshes every 15 minutes.
@@ -76,7 +77,7 @@ package struct Composition {
             logins: IssuerLogins(issuer: issuer),
             tunnelMetrics: TunnelMetrics(factory: metrics)
         )
-        inviting.begin(core)
+        relay.begin(core)
         let administration = RelayAdministration(
             core: core,
             issuer: issuer,
@@ -154,19 +155,6 @@ private final class LoginRevocations: Sendable {
 
     func begin(_ receive: @escaping @Sendable (Issuer.RevokedLogin) -> Void) { receiver.withLock { $0 = receive } }
     func add(_ login: Issuer.RevokedLogin) { receiver.withLock { $0 }?(login) }
-}
-
-/// Asks the core which endpoints may invite. The core is created after the issuer.
-private final class Inviting: Sendable {
-    private let core = Mutex<RelayCore?>(nil)
-
-    func begin(_ core: RelayCore) { self.core.withLock { $0 = core } }
-
-    func mayInvite(key: String, subject: String) async -> Bool {
-        guard let core = core.withLock({ $0 }) else { return false }
-        // If the lookup fails, the endpoint may not invite.
-        return (try? await core.mayInvite(keyThumbprint: key, into: Identity(issuer: Composition.issuerKey, subject: subject))) ?? false
-    }
 }
 
 extension TokenVerifier {

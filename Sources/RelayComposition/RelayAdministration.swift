@@ -176,8 +176,3 @@ struct RelayAdministration: Sendable {
         return endpoints
     }
 }
-
-extension AccountRow {
-    /// Its users at the embedded issuer.
-    fileprivate var embeddedSubjects: [String] { identities.filter { $0.issuer == Composition.issuerKey }.map(\.subject) }
-}

@@ -45,6 +45,9 @@ package final class Issuer: Sendable {
         /// Whether the endpoint with the key of this thumbprint may invite devices into the account of a subject.
         package var mayInvite: @Sendable (_ thumbprint: String, _ subject: String) async -> Bool = { _, _ in true }
 
+        /// The relay; `nil` if the account pages show no devices.
+        package var accounts: (any AccountHolder)?
+
         package init(directory: String, origins: [String], audience: String) {
             self.directory = directory
             self.origins = origins

@@ -32,7 +32,7 @@ struct Relay: AsyncParsableCommand {
         version: "relay \(BuildVersion.text)",
         subcommands: [
             LoginCommand.self, JoinCommand.self, LeaveCommand.self, AccountsCommand.self, AccountCommand.self, SessionsCommand.self,
-            InviteCommand.self, WhoAmICommand.self, DevicesCommand.self, WatchCommand.self,
+            InviteCommand.self, WhoAmICommand.self, RenameCommand.self, DevicesCommand.self, WatchCommand.self,
             LaunchCommand.self, CommandsCommand.self, CancelCommand.self, CallCommand.self, PingCommand.self, FetchCommand.self,
             ApproveCommand.self, VerifyCommand.self, RevokeCommand.self, HostCommand.self, AgentCommand.self, DoctorCommand.self,
             CompletionsCommand.self,

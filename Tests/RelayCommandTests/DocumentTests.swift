@@ -114,6 +114,7 @@ import Testing
         }
         try expect("join", try await desk.relay("join", try await account.link(), "--name", "Desk", "--json"))
         try expect("whoami", try await desk.relay("whoami", "--json"))
+        try expect("rename", try await desk.relay("rename", "Desk 2", "--json"))
         try expect("invite", try await desk.relay("invite", "--json"))
         try expect("accounts", try await desk.relay("accounts", "--json"))
         try expect("sessions", try await desk.relay("sessions", "--json"))
@@ -177,7 +178,7 @@ import Testing
             let arguments =
                 [
                     "launch": ["TV", "https://x"], "call": ["TV/x", "x"], "ping": ["TV"], "fetch": ["TV"], "cancel": [id],
-                    "approve": [endpoint], "verify": [endpoint],
+                    "approve": [endpoint], "verify": [endpoint], "rename": ["Desk"],
                     "revoke": [endpoint],
                 ][name] ?? []
             let output = try await desk.run([name] + arguments + ["--json"])
@@ -193,7 +194,7 @@ import Testing
         arguments: [
             ["nonsense"], ["launch"], ["launch", "TV"], ["launch", "TV", "https://x", "--wait", "1", "--no-wait"], ["devices", "--al"],
             ["launch", "TV", "https://x", "--wait=-1"], ["launch", "TV", "https://x", "--ttl", "0"], ["launch", "TV", "no-uri"],
-            ["host", "--answer", "perhaps"], ["host", "--scheme", "no scheme"], ["join"], ["devices", "--home="],
+            ["host", "--answer", "perhaps"], ["host", "--scheme", "no scheme"], ["join"], ["devices", "--home="], ["rename"],
             ["call", "TV/x"], ["call", "TV/x", "x", "{}", "--stream"], ["call", "TV/x", "x", "--timeout", "0"],
             ["call", "TV/x", "x", "no JSON"],
             ["agent", "--config", "/no/such"], ["agent", "reinstall"], ["fetch"], ["fetch", "TV", "x", "--output="], ["doctor", "a", "b"],

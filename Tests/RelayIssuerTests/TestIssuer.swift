@@ -60,7 +60,8 @@ final class TestIssuer: Sendable {
         failuresPerMinute: Int = 100_000,
         grantsPerMinute: Int = 100_000,
         passwordAttemptsPerHour: Int = 100,
-        mayInvite: @escaping @Sendable (String) async -> Bool = { _ in true }
+        mayInvite: @escaping @Sendable (String) async -> Bool = { _ in true },
+        accounts: (any AccountHolder)? = nil
     ) throws(IssuerError) -> Issuer {
         var settings = Issuer.Settings(directory: directory, origins: [Self.origin, "http://127.0.0.1:8080"], audience: "the-relay")
         settings.failuresPerMinute = failuresPerMinute
@@ -69,6 +70,7 @@ final class TestIssuer: Sendable {
         settings.passwordAttemptsPerHour = passwordAttemptsPerHour
         settings.passwordCost = 4
         settings.mayInvite = { key, _ in await mayInvite(key) }
+        settings.accounts = accounts
         return try Issuer(
             settings: settings,
             now: { [world] in world.time.withLock { $0 } },

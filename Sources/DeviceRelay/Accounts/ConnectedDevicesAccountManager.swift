@@ -198,6 +198,8 @@ extension ConnectedDevicesPlatform {
         await endpoint.forgetDevices()
         do throws(StorageError) {
             try storage.remove(endpoint.storage.scope)
+            // The next account begins with the name in the settings.
+            if state.withLock({ $0.endpoints.isEmpty }) { try deviceName.delete() }
         } catch {
             throw AccountError(error)
         }

@@ -22,6 +22,13 @@ struct EndpointContext: Sendable {
     let status: CurrentValue<LocalEndpoint.Link>
     let logger: Logger
 
+    /// This device, with the name that a person gave it last.
+    var device: DeviceDescription {
+        var device = settings.device
+        if let name = DeviceNameFile(settings).name { device.name = name }
+        return device
+    }
+
     var trust: RelayTrust { RelayTrust(relay: relay, authorities: settings.authorities) }
 
     var credentials: EndpointCredentials {

@@ -301,6 +301,13 @@ actor LocalEndpoint {
         return try await peers.revoke(peer, account: account)
     }
 
+    /// Signs a record with the current name of the device, and sends it.
+    /// - Returns: Whether the relay has it. Otherwise it gets it on the next connection.
+    func updateRecord() async -> Bool {
+        guard let record = try? identity.currentRecord() else { return false }
+        return await publisher.update(record)
+    }
+
     /// Removes all devices from the directory, because the account was removed.
     func forgetDevices() { peers.removeAll() }
 }

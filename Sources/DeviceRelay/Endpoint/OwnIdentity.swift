@@ -52,8 +52,8 @@ final class OwnIdentity {
         {
             record = stored
         }
-        if let record, isCurrent(record.payload, key.publicKey) { return record }
-        let device = endpoint.settings.device
+        let device = endpoint.device
+        if let record, isCurrent(record.payload, device, key.publicKey) { return record }
         let fresh = try Signed(
             EndpointRecord(
                 version: try storage.nextVersion(),
@@ -110,9 +110,8 @@ final class OwnIdentity {
         invitationProof.map { InvitationProof.make(secret: $0.exposed, endpoint: endpoint.id) } ?? record?.payload.invitationProof
     }
 
-    private func isCurrent(_ record: EndpointRecord, _ agreementKey: AgreementPublicKey) -> Bool {
-        let device = endpoint.settings.device
-        return record.version > outdatedVersion && record.account == (account ?? Self.unknownAccount)
+    private func isCurrent(_ record: EndpointRecord, _ device: DeviceDescription, _ agreementKey: AgreementPublicKey) -> Bool {
+        record.version > outdatedVersion && record.account == (account ?? Self.unknownAccount)
             && record.identityKey == endpoint.identityKey.publicKey
             && record.systemKey == endpoint.systemKey.publicKey && record.agreementKey == agreementKey && record.name == device.name
             && record.kind == device.kind.rawValue && record.platform == device.platform.rawValue

@@ -148,6 +148,21 @@ final class Publisher {
         }
     }
 
+    /// Replaces this endpoint's record at the relay.
+    /// - Returns: Whether the relay has it.
+    nonisolated(nonsending) func update(_ record: Signed<EndpointRecord>) async -> Bool {
+        await withCheckedContinuation { continuation in
+            link.requestPatiently(endpoint.loop) {
+                .endpointUpdate(.init(ref: $0, record: Blob(record.encoded)))
+            } answer: { answer in
+                switch answer {
+                case .ok, .settled: continuation.resume(returning: true)
+                case .failure, .connectionLost: continuation.resume(returning: false)
+                }
+            }
+        }
+    }
+
     /// Ends all waiting calls.
     func end() {
         hasEnded = true

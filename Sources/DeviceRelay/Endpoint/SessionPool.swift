@@ -250,9 +250,10 @@ final class SessionPool {
             appID: opening.callerAppID.isEmpty ? nil : opening.callerAppID,
             isNew: !peers.isConfirmed(peer)
         )
-        guard !caller.isNew else {
+        let app = publisher.app(opening.appID)
+        guard !caller.isNew || app?.newCallers == .everything else {
             return .refuse(AppServiceError(.notAuthorized, message: "this device is new there; approve it on the other one"))
         }
-        return SessionAdmission(publisher.app(opening.appID)?.services, for: opening, from: caller)
+        return SessionAdmission(app?.services, for: opening, from: caller)
     }
 }

@@ -3,10 +3,10 @@
 
 import RelayProtocol
 
-/// The requests that an app accepts before its handlers run: launches of web pages from all devices of the account, and
-/// everything else only from known devices. Launches must have a scheme that the app declares.
+/// The requests that an app accepts before its handlers run: everything from known devices, and what `newCallers` says from new ones.
+/// Launches must have a scheme that the app declares.
 enum AccessPolicy {
-    static let openSchemes: Set<String> = ["http", "https"]
+    private static let webSchemes: Set<String> = ["http", "https"]
 
     static func check(
         _ body: CommandBody,
@@ -19,10 +19,11 @@ enum AccessPolicy {
         case .launch(let request):
             let scheme = request.uri.scheme
             guard let launching = app.launchHandler, launching.schemes.contains(scheme) else { return .refused(.unsupported) }
-            return isNew && !openSchemes.contains(scheme) ? .refused(.declined(reason: newcomer(sender))) : .valid
+            let isOpen = app.newCallers == .everything || app.newCallers == .webPages && webSchemes.contains(scheme)
+            return isNew && !isOpen ? .refused(.declined(reason: newcomer(sender))) : .valid
         case .message(let name, _):
             guard let service = app.services.first(where: { $0.name == name }) else { return .refused(.unsupported) }
-            if isNew { return .refused(.declined(reason: newcomer(sender))) }
+            if isNew, app.newCallers != .everything { return .refused(.declined(reason: newcomer(sender))) }
             return service.allows(appID) ? .valid : .refused(.declined(reason: "the service is for other apps"))
         }
     }

@@ -15,6 +15,8 @@ public struct RemoteSystemAppRegistration: Sendable {
     public var launchHandler: LaunchHandler?
     /// The app services; at most 32.
     public var services: [AppService]
+    /// What new endpoints may do with the app. It is not published.
+    public var newCallers: NewCallerAccess
 
     /// Creates a registration.
     public init(
@@ -22,13 +24,15 @@ public struct RemoteSystemAppRegistration: Sendable {
         displayName: String = "",
         attributes: [String: String] = [:],
         launchHandler: LaunchHandler? = nil,
-        services: [AppService] = []
+        services: [AppService] = [],
+        newCallers: NewCallerAccess = .webPages
     ) {
         self.appID = appID
         self.displayName = displayName
         self.attributes = attributes
         self.launchHandler = launchHandler
         self.services = services
+        self.newCallers = newCallers
     }
 
     /// The published content.

@@ -137,6 +137,7 @@ private struct AgentServices: Sendable {
         let environment = ProgramEnvironment(more: configuration.environment)
         let desk = LaunchPolicy(
             configuration: configuration.open,
+            trustsNewDevices: configuration.newDevices == .everything,
             environment: environment,
             running: running,
             counts: counts,
@@ -161,7 +162,8 @@ private struct AgentServices: Sendable {
                 case .declined(let why): .declined(reason: why)
                 }
             },
-            services: [PingService.service, EchoService.service] + (files.map { [$0] } ?? []) + programs
+            services: [PingService.service, EchoService.service] + (files.map { [$0] } ?? []) + programs,
+            newCallers: configuration.newDevices
         )
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import DeviceRelay
 import RelayProtocol
 
 #if canImport(FoundationEssentials)
@@ -57,6 +58,8 @@ package struct AgentConfiguration: Hashable, Sendable {
 
     var name = "Device Relay agent"
     var open = Opening()
+    /// What new devices may do.
+    var newDevices = NewCallerAccess.webPages
     var files: Files?
     var services: [String: ServiceConfiguration] = [:]
     /// Names of environment variables that programs get in addition to the default ones.
@@ -74,7 +77,7 @@ package struct AgentConfiguration: Hashable, Sendable {
 // MARK: - Decoding
 
 extension AgentConfiguration: Decodable {
-    enum CodingKeys: String, CodingKey, CaseIterable { case name, open, files, services, environment }
+    enum CodingKeys: String, CodingKey, CaseIterable { case name, open, newDevices, files, services, environment }
 
     package init(from decoder: any Decoder) throws {
         let container = try decoder.container(strictlyKeyedBy: CodingKeys.self)
@@ -87,6 +90,15 @@ extension AgentConfiguration: Decodable {
             )
         }
         open = try container.decodeIfPresent(Opening.self, forKey: .open) ?? open
+        if let text = try container.decodeIfPresent(String.self, forKey: .newDevices) {
+            let access = NewCallerAccess(rawValue: text)
+            try container.check(
+                .newDevices,
+                access != nil,
+                "must be one of \(NewCallerAccess.allCases.map(\.rawValue).joined(separator: ", "))"
+            )
+            newDevices = access ?? newDevices
+        }
         files = try container.decodeIfPresent(Files.self, forKey: .files)
         if let names = try container.decodeIfPresent([String].self, forKey: .environment) {
             let bad = names.first { $0.isEmpty || $0.utf8.contains(0) || $0.utf8.contains(UInt8(ascii: "=")) }

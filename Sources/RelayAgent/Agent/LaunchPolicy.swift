@@ -11,6 +11,8 @@ struct LaunchPolicy: Sendable {
     static let patience = Duration.seconds(25)
 
     let configuration: AgentConfiguration.Opening
+    /// Whether new devices count as known.
+    let trustsNewDevices: Bool
     let environment: ProgramEnvironment
     let running: RunningPrograms
     let counts: LaunchLimits
@@ -19,7 +21,7 @@ struct LaunchPolicy: Sendable {
 
     func take(_ request: LaunchRequest) async -> LaunchAnswer {
         if let refusal = await refusal(of: request) { return .declined(why: "\(refusal)") }
-        let isNew = request.caller.isNew
+        let isNew = isUntrusted(request.caller)
         if let refusal = counts.beginProgram(isNew: isNew, configuration) { return .declined(why: "\(refusal)") }
         return await URIOpener(command: configuration.command, environment: environment).open(request.uri) {
             counts.endProgram(isNew: isNew)
@@ -28,14 +30,17 @@ struct LaunchPolicy: Sendable {
 
     private func refusal(of request: LaunchRequest) async -> LaunchRefusal? {
         let (uri, caller) = (request.uri, request.caller)
-        if let refusal = counts.admit(caller.systemID, isNew: caller.isNew, configuration) { return refusal }
+        let isNew = isUntrusted(caller)
+        if let refusal = counts.admit(caller.systemID, isNew: isNew, configuration) { return refusal }
         guard !AgentConfiguration.Opening.neverOpened.contains(uri.scheme) else { return .neverOpened(scheme: uri.scheme) }
-        let isLocalPage = caller.isNew && !WebHost.isOnInternet(uri)
+        let isLocalPage = isNew && !WebHost.isOnInternet(uri)
         guard isLocalPage || !configuration.schemes.contains(uri.scheme) else { return nil }
-        let refusal = await counts.whileAsking(isNew: caller.isNew) { await answer(about: request) }
+        let refusal = await counts.whileAsking(isNew: isNew) { await answer(about: request) }
         if case .noUserPresent = refusal, isLocalPage { return .localPage(for: caller.endpoint) }
         return request.isCancelled ? .cancelled : refusal
     }
+
+    private func isUntrusted(_ caller: AppServiceCaller) -> Bool { caller.isNew && !trustsNewDevices }
 
     /// Asks the prompt program or the user at the terminal.
     private func answer(about request: LaunchRequest) async -> LaunchRefusal? {

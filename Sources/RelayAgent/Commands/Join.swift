@@ -89,6 +89,7 @@ package struct Join: Sendable {
                             )
                         }
                         try context.home.store(membership)
+                        if membership.name != known.name { try await local.platform.rename(membership.name) }
                         var result = try await result(local)
                         result.moved = true
                         return result
@@ -96,6 +97,7 @@ package struct Join: Sendable {
                 }
                 try await local.platform.accounts.add(local.account, joining: link)
                 try context.home.store(membership)
+                if let known, membership.name != known.name { try await local.platform.rename(membership.name) }
                 // The first enumeration pins what the account has (a link of the relay) or the inviter (a link of a device). Without the
                 // relay this happens later.
                 try? await local.waitForDirectory()

@@ -14,7 +14,7 @@ package struct AccountEvent: Hashable, Sendable {
     package enum Kind: String, CaseIterable, Sendable {
         case setUpLinkMade, signedIn, signedOut, signInFailed, passwordSet, recoveryCodesMade, recoveryCodeUsed, passkeyAdded,
             passkeyRemoved
-        case appSignedIn, deviceJoined, loginRevoked, codeReplayed, tokenReused, linkReused
+        case appSignedIn, deviceJoined, deviceRevoked, loginRevoked, codeReplayed, tokenReused, linkReused
     }
 
     package let kind: Kind

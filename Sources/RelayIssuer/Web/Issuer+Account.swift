@@ -72,7 +72,7 @@ extension Issuer {
         status: 403
     )
 
-    private func user(_ subject: String) async throws(OAuthError) -> IssuerUser? {
+    func user(_ subject: String) async throws(OAuthError) -> IssuerUser? {
         try await answering { () async throws(IssuerError) in try await store.read { try $0.user(subject) } }
     }
 
@@ -105,11 +105,13 @@ extension Issuer {
             }
         }
         guard let account else { return .local("/login") }
+        let devices = await devicesPart(visit, session)
         return .page(
             "Account \(account.user.name)",
             """
             \(note.map { "<p class=\"note\" role=\"alert\">\($0)</p>" })
             \(visit.form("/logout", button: "Sign out"))
+            \(devices)
             <h2>Apps and devices</h2>
             <ul>\(account.logins.map { item(visit, $0) })</ul>
             <h2>Browsers</h2>
@@ -151,6 +153,7 @@ extension Issuer {
         <h2>Recovery codes</h2>
         <p>\(account.codes) unused codes.</p>
         \(visit.form("/account/codes", button: "Make new codes"))
+        <p><a href="\(Issuer.path)/account/remove">Delete this account</a></p>
         """
     }
 
@@ -185,6 +188,7 @@ extension AccountEvent.Kind {
         case .passkeyRemoved: "a passkey was removed"
         case .appSignedIn: "an app or device was let in"
         case .deviceJoined: "a device joined by a link"
+        case .deviceRevoked: "a device was revoked"
         case .loginRevoked: "an app or device was signed out"
         case .codeReplayed: "an app's code was used twice, so it was signed out"
         case .tokenReused: "an old token was used again, so its device was signed out"
@@ -195,7 +199,7 @@ extension AccountEvent.Kind {
 
 extension Milliseconds {
     /// For people, in UTC.
-    fileprivate var shown: String {
+    var shown: String {
         let style = Date.ISO8601FormatStyle(dateTimeSeparator: .space)
         return Date(timeIntervalSince1970: Double(count / 1_000)).formatted(style).replacing("Z", with: " UTC")
     }

@@ -111,6 +111,7 @@ extension Issuer {
         addSignInPages(to: pages)
         addSetUpPages(to: pages)
         addAccountPages(to: pages)
+        addOwnDevicePages(to: pages)
         addPasskeyPages(to: pages)
         addRecoveryPages(to: pages)
         addAuthorizationPages(to: pages)

@@ -74,8 +74,13 @@ extension Issuer {
         )
     }
 
-    /// - Returns: The browser's new secret, so that the old one does not sign in too; `nil` if name or password is wrong.
-    private func signIn(_ visit: Visit, name: String, password: Secret<String>) async throws(OAuthError) -> BrowserToken? {
+    /// Checks a name and its password, and counts the attempt.
+    /// - Returns: `nil` if name or password is wrong.
+    func authenticate(
+        _ visit: Visit,
+        name: String,
+        password: Secret<String>
+    ) async throws(OAuthError) -> (user: IssuerUser, stored: PasswordHash)? {
         let name = name.utf8.count <= 4 * IssuerUser.maximumNameCharacters ? name : ""
         guard (1...PasswordRule.maximumBytes).contains(password.exposed.utf8.count) else { return nil }
         let pair = "\(visit.address) \(Digest256(hashing: Array(name.utf8)))"
@@ -98,6 +103,12 @@ extension Issuer {
             return nil
         }
         bounds.withLock { $0.pairs.succeed(pair) }
+        return (user, stored)
+    }
+
+    /// - Returns: The browser's new secret, so that the old one does not sign in too; `nil` if name or password is wrong.
+    private func signIn(_ visit: Visit, name: String, password: Secret<String>) async throws(OAuthError) -> BrowserToken? {
+        guard let (user, stored) = try await authenticate(visit, name: name, password: password) else { return nil }
         var renewed: PasswordHash?
         if stored.cost != hasher.cost {
             renewed = try await hashing { () async throws(PasswordHasher.Busy) in try await hasher.hash(password, client: visit.address) }

@@ -112,7 +112,7 @@ extension Limits {
     }
 
     /// Checks a display name: it has a visible character, no control or bidirectional characters, and a limited length.
-    func checkDisplayName(_ name: String, field: String, mayBeEmpty: Bool = false) throws(RecordError) {
+    package func checkDisplayName(_ name: String, field: String, mayBeEmpty: Bool = false) throws(RecordError) {
         // The byte length is checked first: counting the characters of a very long name is expensive, and the name is not authenticated.
         try checkField(.displayNameCharacters, name.utf8.count > 16 * self[.displayNameCharacters] ? name.utf8.count : name.count)
         guard DisplayText.isPlain(name), DisplayText.isVisible(name) || mayBeEmpty && name.isEmpty else { throw .invalidField(field) }

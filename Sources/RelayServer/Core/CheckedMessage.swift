@@ -101,11 +101,13 @@ extension AccountChannel {
 }
 
 extension EndpointMessage {
-    /// Client channels watch, send and dial. Only the host channel publishes and receives commands.
+    /// Client channels watch, send and dial, and say what a person decides about endpoints. Only the host channel publishes and receives
+    /// commands.
     fileprivate var isForHosts: Bool {
         switch self {
-        case .publish, .unpublish, .endpointUpdate, .leaving, .notificationsRegister, .commandReceived, .commandResult: true
-        case .hello, .endpointApprove, .endpointRevoke, .watch, .unwatch, .commandSend, .commandCancel, .commandAcknowledge,
+        case .publish, .unpublish, .leaving, .notificationsRegister, .commandReceived, .commandResult: true
+        case .hello, .endpointUpdate, .endpointApprove, .endpointRevoke, .watch, .unwatch, .commandSend, .commandCancel,
+            .commandAcknowledge,
             .tunnelOpen, .tunnelDecline, .authRefresh:
             false
         }

@@ -38,6 +38,11 @@ extension RelayCore {
         }
     }
 
+    /// The account of an identity.
+    package func account(of identity: Identity) async throws -> AccountID? {
+        try await store.transact { try $0.account(of: identity) }
+    }
+
     /// Whether the endpoint with a key may invite devices into the account of an identity.
     /// - Parameter keyThumbprint: the JWK thumbprint of its identity key.
     package func mayInvite(keyThumbprint: String, into identity: Identity) async throws -> Bool {

@@ -34,6 +34,28 @@ import Testing
         #expect(try check("https://films.example/", isNew: false, to: none) == .refused(.unsupported))
     }
 
+    /// Without a setting, new devices may launch web pages; the app decides otherwise.
+    @Test func appDecidesWhatNewDevicesMayDo() throws {
+        #expect(app.newCallers == .webPages)
+        var app = app
+        app.services = [AppService("remote-control") { _, _ in }]
+        let message = CommandBody.message(service: "remote-control", [:])
+        func isAllowed(_ check: CommandCheck) -> Bool { check == .valid }
+        let cases: [(NewCallerAccess, web: Bool, film: Bool, message: Bool)] = [
+            (.nothing, false, false, false), (.webPages, true, false, false), (.everything, true, true, true),
+        ]
+        for (access, web, film, isMessage) in cases {
+            app.newCallers = access
+            #expect(isAllowed(try check("https://films.example/", isNew: true, to: app)) == web)
+            #expect(isAllowed(try check("film:1", isNew: true, to: app)) == film)
+            #expect(isAllowed(AccessPolicy.check(message, from: sender, nil, isNew: true, to: app)) == isMessage)
+            // Undeclared schemes stay unsupported, and known devices have everything.
+            #expect(try check("file:///etc/passwd", isNew: true, to: app) == .refused(.unsupported))
+            #expect(isAllowed(try check("film:1", isNew: false, to: app)))
+            #expect(isAllowed(AccessPolicy.check(message, from: sender, nil, isNew: false, to: app)))
+        }
+    }
+
     @Test func newDeviceMayLaunchWebPagesOnly() throws {
         #expect(try check("HTTPS://films.example/", isNew: true, to: app) == .valid)
         #expect(try check("film:1", isNew: false, to: app) == .valid)

@@ -76,7 +76,7 @@ struct Intrusion {
         case .unpublish: return [(.unpublish(.init(ref: ref, appID: "org.example.player")), ofHosts(.served))]
         case .endpointUpdate:
             return try [pc.record(version: 9), eve.record(version: 9, account: pc.account)].map {
-                (.endpointUpdate(.init(ref: ref, record: Blob($0.encoded))), ofHosts(.refused(.signatureInvalid)))
+                (.endpointUpdate(.init(ref: ref, record: Blob($0.encoded))), .refused(.signatureInvalid))
             }
         case .endpointApprove:
             return try [(eve.account, ControlErrorCode.notFound), (pc.account, .signatureInvalid)].map { account, code in

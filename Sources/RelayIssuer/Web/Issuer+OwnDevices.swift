@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Hummingbird
+import Logging
+import RelayProtocol
+
+/// A user's devices at the relay, and the end of the account. Both actions are permanent, so they need a recent sign-in.
+extension Issuer {
+    func addOwnDevicePages<Context: RequestContext>(to pages: Pages<Context, some RouterMethods<Context>>) {
+        pages.post(signedIn: "/account/device") { [self] visit, session, form throws(OAuthError) in
+            guard session.isFresh(at: visit.now) else { throw Issuer.signInAgain }
+            guard let accounts = settings.accounts, let endpoint = form["endpoint"].flatMap(EndpointID.init) else {
+                return .local("/account")
+            }
+            let isRevoked = try await relaying { try await accounts.revoke(endpoint, of: session.subject) }
+            if isRevoked {
+                logger.notice("revoked an endpoint: its owner asked for it", metadata: metadata(session.subject))
+                try await answering { () async throws(IssuerError) in
+                    try await store.write { try $0.note(.deviceRevoked, of: session.subject, endpoint.label, now: visit.now) }
+                }
+            }
+            return .local("/account")
+        }
+        pages.get("/account/remove") { [self] visit, _ throws(OAuthError) in
+            guard let session = visit.session else { return .local("/login") }
+            guard session.isFresh(at: visit.now) else { throw Issuer.signInAgain }
+            return try await removalPage(visit, session)
+        }
+        pages.post(signedIn: "/account/remove") { [self] visit, session, form throws(OAuthError) in
+            guard session.isFresh(at: visit.now) else { throw Issuer.signInAgain }
+            guard let user = try await user(session.subject) else { return .local("/login") }
+            if try await hasPassword(user) {
+                // A browser that somebody left open is not enough.
+                let found = try await authenticate(visit, name: user.name, password: Secret(form["password"] ?? ""))
+                guard found?.user.subject == session.subject else {
+                    return try await removalPage(visit, session, note: "The password is wrong.", status: .unauthorized)
+                }
+            }
+            guard form["confirmed"] == "yes" else {
+                return try await removalPage(visit, session, note: "Tick the box to delete the account.", status: .badRequest)
+            }
+            // The account first: without it, no token of it counts.
+            var subjects = [session.subject]
+            if let accounts = settings.accounts { subjects = try await relaying { try await accounts.remove(accountOf: session.subject) } }
+            for subject in Set(subjects + [session.subject]) {
+                try await answering { () async throws(IssuerError) in try await remove(subject) }
+            }
+            logger.notice("removed an account: its owner asked for it", metadata: metadata(session.subject))
+            var page = PageResponse.page("Account deleted", "<p>The account is deleted, with its devices, sign-ins and passkeys.</p>")
+            page.browser = BrowserToken()
+            return page
+        }
+    }
+
+    /// The part of the account page with the devices; empty without a relay.
+    func devicesPart(_ visit: Visit, _ session: WebSession) async -> HTML {
+        guard let accounts = settings.accounts else { return "" }
+        guard let endpoints = try? await accounts.endpoints(of: session.subject) else {
+            return "<h2>Devices</h2><p>The devices cannot be shown now. Try again later.</p>"
+        }
+        let names = Dictionary(endpoints.map { ($0.id, $0.name) }) { first, _ in first }
+        let isFresh = session.isFresh(at: visit.now)
+        return """
+            <h2>Devices</h2>
+            <p>A revoked device can never come back with its keys.\(isFresh ? "" : " To revoke one, sign out and in again.")</p>
+            <ul>\(endpoints.map { item(visit, $0, inviter: $0.joining.invitedBy.map { names[$0] ?? $0.label }, isFresh: isFresh) })</ul>
+            """
+    }
+
+    private func item(_ visit: Visit, _ endpoint: AccountEndpoint, inviter: String?, isFresh: Bool) -> HTML {
+        """
+        <li><strong>\(endpoint.name)</strong> \(endpoint.kind), \(endpoint.platform)
+        <br>\(endpoint.isConnected ? "connected" : "not connected"), joined \(endpoint.joining.time.shown)\(
+            endpoint.joining.address.map { " from \($0)" } ?? "")\(inviter.map { ", invited by \($0)" } ?? "")
+        <br>endpoint \(endpoint.id.label)
+        \(isFresh ? visit.form("/account/device", visit.hidden("endpoint", endpoint.id.description), button: "Revoke it") : nil)</li>
+        """
+    }
+
+    private func removalPage(
+        _ visit: Visit,
+        _ session: WebSession,
+        note: String? = nil,
+        status: HTTPResponse.Status = .ok
+    ) async throws(OAuthError) -> PageResponse {
+        guard let user = try await user(session.subject) else { return .local("/login") }
+        let password: HTML? =
+            try await hasPassword(user)
+            ? """
+            <label>Your password
+            <input type="password" name="password" autocomplete="current-password" required></label>
+            """ : nil
+        return .page(
+            "Delete the account \(user.name)",
+            """
+            \(note.map { "<p class=\"note\" role=\"alert\">\($0)</p>" })
+            <p>All its devices are disconnected at once, and what waits for them is deleted. This cannot be undone.</p>
+            \(visit.form(
+                "/account/remove",
+                """
+                \(password)
+                <label><input type="checkbox" name="confirmed" value="yes" required> Delete the account and everything in it</label>
+                """,
+                button: "Delete the account"
+            ))
+            <p><a href="\(Issuer.path)/account">Keep it</a></p>
+            """,
+            status: status
+        )
+    }
+
+    private func hasPassword(_ user: IssuerUser) async throws(OAuthError) -> Bool {
+        try await answering { () async throws(IssuerError) in try await store.read { try $0.password(of: user.subject) } } != nil
+    }
+
+    /// Asks the relay.
+    private func relaying<Result>(_ body: () async throws -> Result) async throws(OAuthError) -> Result {
+        do {
+            return try await body()
+        } catch {
+            logger.error("the relay did not answer the issuer", metadata: ["error": "\(error)"])
+            throw OAuthError(.temporarilyUnavailable, "The relay cannot do this now. Try again later.", status: 503, retryAfter: 5_000)
+        }
+    }
+}

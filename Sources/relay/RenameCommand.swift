@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import RelayAgent
+
+struct RenameCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "rename",
+        abstract: "Give this device another name.",
+        discussion: "Other devices show it at once. A running agent continues, and takes the name over."
+    )
+
+    @OptionGroup var common: CommonOptions
+    @Argument(help: "The name that other devices show.") var name: String
+
+    func run() async throws {
+        let context = common.context
+        try context.console.print(try await Rename(name: name).run(context))
+    }
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import Foundation
+import NIOHTTP1
+import RelayProtocol
+import RelayTesting
+import Testing
+
+/// The owner of an account uses the issuer's pages while devices are connected.
+@Suite(.timeLimit(.minutes(10))) struct AccountPageTests {
+    /// A browser that keeps the cookies and form code of the relay's pages.
+    private final class Browser {
+        private let address: RelayAddress
+        private var cookies: [String: String] = [:]
+        private(set) var page = ""
+
+        init(_ home: TestHome) throws { address = try RelayAddress(try url(home.relayd.origin)) }
+
+        @discardableResult
+        func send(_ method: HTTPMethod, _ path: String, _ fields: [String: String] = [:]) async throws -> Int {
+            var headers: HTTPHeaders = ["Cookie": cookies.map { "\($0.key)=\($0.value)" }.joined(separator: "; ")]
+            var body: [UInt8]?
+            if method == .POST {
+                headers.add(name: "Content-Type", value: "application/x-www-form-urlencoded")
+                let code = try #require(page.firstMatch(of: /name="form_code" value="([^"]+)"/)).1
+                var form = URLComponents()
+                form.queryItems = ([("form_code", String(code))] + fields.map { ($0.key, $0.value) }).map { .init(name: $0.0, value: $0.1) }
+                body = Array((form.percentEncodedQuery ?? "").utf8)
+            }
+            let request = HTTPRequest(method, path, headers: headers, body: body)
+            let answer = try await HTTPRequestClient().send(request, to: address, trust: RelayTrust(relay: nil))
+            for cookie in answer.headers["Set-Cookie"] {
+                let pair = cookie.prefix { $0 != ";" }.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(
+                    String.init
+                )
+                cookies[pair[0]] = cookie.contains("Max-Age=0;") ? nil : pair[1]
+            }
+            if answer.status < 300 { page = String(decoding: answer.body, as: UTF8.self) }
+            return answer.status
+        }
+
+        /// Signs in by a link of the operator.
+        func setUp(_ home: TestHome) async throws {
+            let link = try await home.relayd.run("account", "set-up", "Anna").trimmingCharacters(in: .whitespacesAndNewlines)
+            let path = String(link.dropFirst(home.relayd.origin.count))
+            #expect(try await send(.GET, path) == 303)
+            #expect(try await send(.GET, "/auth/setup") == 200)
+            #expect(try await send(.POST, "/auth/setup", ["password": password, "repeated": password]) == 303)
+            #expect(try await send(.GET, "/auth/account") == 200)
+        }
+
+        let password = "correct horse battery"
+    }
+
+    @Test func revokedDeviceLosesItsChannelTunnelAndSession() async throws {
+        let home = try await TestHome()
+        let pc = try await home.device("PC")
+        try await pc.platform.publish(SessionTestApp.app(), for: pc.account)
+        for await endpoints in pc.platform.newEndpoints(for: pc.account) where endpoints.isEmpty { break }
+        let phone = try await home.device("Phone")
+        for await endpoints in pc.platform.newEndpoints(for: pc.account) {
+            guard let new = endpoints.first else { continue }
+            try await pc.platform.approve(new)
+            break
+        }
+        let id = try pc.id
+        try await phone.sees("PC") { !$0.apps.isEmpty }
+        let connection = try await phone.platform.open("echo", on: id)
+        _ = try await connection.send(["N": 1])
+        let browser = try Browser(home)
+        try await browser.setUp(home)
+        #expect(browser.page.contains("Phone") && browser.page.contains("PC"))
+        let phoneID = try phone.id
+        #expect(try await browser.send(.POST, "/auth/account/device", ["endpoint": "\(phoneID)"]) == 303)
+        // The events come without any further action.
+        for await state in phone.platform.connectionStates(for: phone.account) where state.problem?.code == .endpointRevoked { break }
+        _ = try await connection.closed
+        await #expect(throws: AppServiceError.self) { _ = try await connection.send(["N": 2]) }
+        #expect(try await browser.send(.GET, "/auth/account") == 200)
+        #expect(!browser.page.contains("\(phoneID)"))
+        for device in [pc, phone] { await device.platform.shutdown() }
+    }
+
+    @Test func deletedAccountDisconnectsItsDevices() async throws {
+        let home = try await TestHome(accounts: ["Anna", "Bert"])
+        let (pc, other) = (try await home.device("PC"), try await home.device("Other", of: "Bert"))
+        for device in [pc, other] { try await device.connected() }
+        let browser = try Browser(home)
+        try await browser.setUp(home)
+        #expect(try await browser.send(.GET, "/auth/account/remove") == 200)
+        #expect(try await browser.send(.POST, "/auth/account/remove", ["password": "wrong", "confirmed": "yes"]) == 401)
+        #expect(try await browser.send(.POST, "/auth/account/remove", ["password": browser.password, "confirmed": "yes"]) == 200)
+        #expect(browser.page.contains("The account is deleted"))
+        for await state in pc.platform.connectionStates(for: pc.account) where state.phase == .stopped { break }
+        #expect(try await browser.send(.GET, "/auth/account") == 303)
+        let accounts = try await home.relayd.run("account", "list")
+        #expect(!accounts.contains("Anna") && accounts.contains("Bert"))
+        try await other.connected()
+        for device in [pc, other] { await device.platform.shutdown() }
+    }
+}

@@ -15,7 +15,7 @@ struct RenameCommand: AsyncParsableCommand {
     @Argument(help: "The name that other devices show.") var name: String
 
     func run() async throws {
-        let context = common.context
+        let context = try common.context
         try context.console.print(try await Rename(name: name).run(context))
     }
 }

@@ -405,6 +405,7 @@ if ProcessInfo.processInfo.environment["DEVICE_RELAY_BENCHMARKS"] != nil {
                 "DeviceRelay",
                 "RelayIssuer",
                 "RelayProtocol",
+                "RelayServer",
                 server("ArgumentParser", "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),

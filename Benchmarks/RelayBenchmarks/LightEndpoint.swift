@@ -194,7 +194,7 @@ actor LightEndpoint {
             socket = connection
             perform(channel.opened(attempt: attempt, now: now))
         case .text(let frame): perform(channel.received(attempt: attempt, frame, now: now, random: &random))
-        case .heard: channel.heard(attempt: attempt, now: now)
+        case .bytesReceived: channel.receivedBytes(attempt: attempt, now: now)
         case .written(let bytes): perform(channel.written(attempt: attempt, bytes: bytes))
         case .closed(let code): perform(channel.closed(attempt: attempt, code: code, now: now, random: &random))
         }

@@ -407,6 +407,7 @@ if ProcessInfo.processInfo.environment["DEVICE_RELAY_BENCHMARKS"] != nil {
                 "RelayProtocol",
                 "RelayServer",
                 server("ArgumentParser", "swift-argument-parser"),
+                .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),

@@ -142,12 +142,14 @@ let package = Package(
             swiftSettings: settings
         ),
         .target(name: "CLinux"),
+        .target(name: "CResolver", linkerSettings: [.linkedLibrary("resolv")]),
         .target(name: "CVersion", cSettings: commit.map { [.define("DEVICE_RELAY_COMMIT", to: "\"\($0)\"")] } ?? []),
         .target(name: "BuildVersion", dependencies: ["CVersion", "RelayProtocol"], swiftSettings: settings),
         .target(
             name: "RelayServer",
             dependencies: [
                 "CLinux",
+                "CResolver",
                 "RelayProtocol",
                 "RelayStorage",
                 server("Configuration", "swift-configuration"),

@@ -82,6 +82,7 @@ package struct Composition {
             core: core,
             issuer: issuer,
             tokens: tokens,
+            registry: AppRegistry(store: store, key: key, now: now),
             otherIssuers: file.issuers.map(\.url.description),
             logger: logger
         )

@@ -11,6 +11,7 @@ struct RelayAdministration: Sendable {
     let core: RelayCore
     let issuer: Issuer
     let tokens: TokenVerifier
+    let registry: AppRegistry
     /// The URLs of the other trusted issuers.
     let otherIssuers: [String]
     let logger: Logger
@@ -34,6 +35,7 @@ struct RelayAdministration: Sendable {
             case .linkAccount: return try await link(account(request.account), request.issuer ?? "", request.subject ?? "")
             case .exportAccount: return try await export(account(request.account))
             case .revokeToken: return AdminAnswer(token: try await revoke(request.token ?? Secret("")))
+            case .listApps, .addApp, .removeApp, .verifyApp, .addCredential, .removeCredential: return try await apps(request)
             }
         } catch let error as AdminError {
             return AdminAnswer(error: error.description)

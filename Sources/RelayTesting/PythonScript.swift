@@ -41,6 +41,12 @@ package final class PythonScript: Sendable {
         _ = try await RelaydProcess.lines(of: output, 1)
     }
 
+    /// Writes a line, and reads the line that answers it, as JSON.
+    nonisolated(nonsending) package func answer<Answer: Decodable>(_: Answer.Type = Answer.self, to line: String) async throws -> Answer {
+        try input.write(contentsOf: Data((line + "\n").utf8))
+        return try await answer()
+    }
+
     /// Waits for its end. It says on standard error what failed.
     /// - Returns: The exit status.
     nonisolated(nonsending) package func end() async -> Int32 {

@@ -37,7 +37,7 @@ package final class RelaydProcess {
     package var processIdentifier: Int32? { process?.processIdentifier }
 
     /// The executable beside the tests, unless the environment names another one, such as a release build.
-    private static let executable =
+    package static let executable =
         ProcessInfo.processInfo.environment["DEVICE_RELAY_RELAYD"].map { URL(filePath: $0) }
         ?? URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "relayd")
 

@@ -118,11 +118,12 @@ package final class SignInBrowser: Sendable {
         let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .connect(host: host, port: port) { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    try NIOAsyncChannel<ByteBuffer, ByteBuffer>(wrappingChannelSynchronously: channel)
+                    // Sent by the event loop: on a busy machine, a task may run only after the server's time limit for a request.
+                    try channel.pipeline.syncOperations.addHandler(SendWhenConnected(ByteBuffer(string: text)))
+                    return try NIOAsyncChannel<ByteBuffer, ByteBuffer>(wrappingChannelSynchronously: channel)
                 }
             }
-        return try await channel.executeThenClose { inbound, outbound in
-            try await outbound.write(ByteBuffer(string: text))
+        return try await channel.executeThenClose { inbound, _ in
             var all = ByteBuffer()
             // A server that rejects a request may reset the connection behind its answer.
             do { for try await part in inbound { all.writeImmutableBuffer(part) } } catch  where all.readableBytes > 0 {}
@@ -141,5 +142,19 @@ package final class SignInBrowser: Sendable {
             return (line[..<colon].lowercased(), line[line.index(after: colon)...].trimmingCharacters(in: .whitespaces))
         }
         return Page(status: status, headers: headers, text: String(answer[end.upperBound...]))
+    }
+}
+
+private final class SendWhenConnected: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    private let bytes: ByteBuffer
+
+    init(_ bytes: ByteBuffer) { self.bytes = bytes }
+
+    func channelActive(context: ChannelHandlerContext) {
+        context.writeAndFlush(wrapOutboundOut(bytes), promise: nil)
+        context.fireChannelActive()
     }
 }

@@ -25,6 +25,17 @@ package struct AdminRequest: Codable, Hashable, Sendable {
         case exportAccount = "account.export"
         /// Revokes `token`, and its login at the embedded issuer.
         case revokeToken = "token.revoke"
+        case listApps = "app.list"
+        /// Adds the identity `app`, and `apps` to it.
+        case addApp = "app.add"
+        /// Removes `apps` from the identity `app`; without them the identity.
+        case removeApp = "app.remove"
+        /// Looks for the proof of the domain `app`.
+        case verifyApp = "app.verify"
+        /// Adds `credential` to the identity `app`.
+        case addCredential = "app.credential.add"
+        /// Removes the credentials with the id `name`.
+        case removeCredential = "app.credential.remove"
     }
 
     package var command: Command
@@ -36,6 +47,11 @@ package struct AdminRequest: Codable, Hashable, Sendable {
     package var issuer: String?
     package var subject: String?
     package var token: Secret<String>?
+    /// A domain, or `default`.
+    package var app: String?
+    /// Each as `PLATFORM=ID`.
+    package var apps: [String]?
+    package var credential: Secret<PushCredential>?
 
     package init(
         _ command: Command,
@@ -45,7 +61,10 @@ package struct AdminRequest: Codable, Hashable, Sendable {
         name: String? = nil,
         issuer: String? = nil,
         subject: String? = nil,
-        token: Secret<String>? = nil
+        token: Secret<String>? = nil,
+        app: String? = nil,
+        apps: [String]? = nil,
+        credential: Secret<PushCredential>? = nil
     ) {
         self.command = command
         self.account = account
@@ -55,6 +74,9 @@ package struct AdminRequest: Codable, Hashable, Sendable {
         self.issuer = issuer
         self.subject = subject
         self.token = token
+        self.app = app
+        self.apps = apps
+        self.credential = credential
     }
 }
 
@@ -67,6 +89,7 @@ package struct AdminAnswer: Codable, Hashable, Sendable {
     package var accounts: [AdminAccount]?
     package var export: AdminExport?
     package var token: AdminToken?
+    package var apps: [AdminApp]?
 
     package init(
         error: String? = nil,
@@ -74,7 +97,8 @@ package struct AdminAnswer: Codable, Hashable, Sendable {
         revocation: AdminRevocation? = nil,
         accounts: [AdminAccount]? = nil,
         export: AdminExport? = nil,
-        token: AdminToken? = nil
+        token: AdminToken? = nil,
+        apps: [AdminApp]? = nil
     ) {
         self.error = error
         self.endpoints = endpoints
@@ -82,6 +106,7 @@ package struct AdminAnswer: Codable, Hashable, Sendable {
         self.accounts = accounts
         self.export = export
         self.token = token
+        self.apps = apps
     }
 }
 

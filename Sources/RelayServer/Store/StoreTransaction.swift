@@ -182,7 +182,7 @@ package struct LaneUse: Hashable, Sendable {
 }
 
 /// The rows, within one transaction. A method with an account parameter sees only the rows of that account.
-package protocol StoreTransaction {
+package protocol StoreTransaction: AppRows {
     /// Converts an error of a body for the submitter: a database error becomes a `StoreError`.
     func failure(_ error: any Error) -> any Error
 

@@ -51,6 +51,39 @@ import Darwin
         return store
     }
 
+    @Test(arguments: Kind.allCases) func appIdentitiesHaveAppsAndCredentials(_ kind: Kind) async throws {
+        let store = try kind.open()
+        func credential(_ id: String, _ identity: String, created: Int64) -> CredentialRow {
+            CredentialRow(id: id, identity: identity, type: "fcm", label: "label", sealed: [0, 1, 255], created: created)
+        }
+        let apps = [AppIdentity.App(.android, id: "b"), .init(.ios, id: "a")]
+        let first = AppIdentity(id: "a.example", apps: apps, proof: "proof", created: 1)
+        let second = AppIdentity(id: "b.example", proof: "other", verified: 7, created: 2)
+        let credentials = [credential("2", "b.example", created: 1), credential("1", "a.example", created: 2)]
+        try await store.transact { store in
+            try store.put(second)
+            try store.put(first)
+            for credential in credentials.reversed() { try store.add(credential) }
+            #expect(try store.appIdentities() == [first, second])
+            #expect(try store.credentials() == credentials)
+        }
+        try await store.transact { store in
+            var changed = first
+            changed.verified = 9
+            changed.apps = [.init(.web, id: "c")]
+            try store.put(changed)
+            // The credentials stay.
+            #expect(try store.credentials() == credentials)
+            #expect(try store.appIdentity("a.example") == changed)
+            try store.removeAppIdentity("a.example")
+            #expect(try store.appIdentity("a.example") == nil)
+            #expect(try store.credentials() == [credentials[0]])
+            try store.removeCredential("2")
+            #expect(try store.credentials().isEmpty)
+            #expect(try store.appIdentities() == [second])
+        }
+    }
+
     @Test(arguments: Kind.allCases) func accountsHaveNamesAndIdentities(_ kind: Kind) async throws {
         let store = try await filled(kind)
         let (account, other, identity) = (account, other, identity)

@@ -77,6 +77,8 @@ final class MemoryRows: StoreTransaction {
         var revocations: [EndpointID: RevocationRow] = [:]
         var commands: [StoredCommandKey: Command] = [:]
         var lastSequence = 0
+        var appIdentities: [String: AppIdentity] = [:]
+        var credentials: [CredentialRow] = []
     }
 
     var tables = Tables()
@@ -301,4 +303,24 @@ final class MemoryRows: StoreTransaction {
         let final = commands(of: account) { $0.command.lane.sender == sender && $0.isFinal }
         return MailboxUse(commands: final.count, bytes: final.reduce(0) { $0 + $1.resultSize })
     }
+}
+
+extension MemoryRows {
+    func appIdentities() -> [AppIdentity] { tables.appIdentities.values.sorted { $0.id < $1.id } }
+    func appIdentity(_ id: String) -> AppIdentity? { tables.appIdentities[id] }
+
+    func put(_ identity: AppIdentity) {
+        var identity = identity
+        identity.apps.sort { ($0.platform.rawValue, $0.id) < ($1.platform.rawValue, $1.id) }
+        tables.appIdentities[identity.id] = identity
+    }
+
+    func removeAppIdentity(_ id: String) {
+        tables.appIdentities[id] = nil
+        tables.credentials.removeAll { $0.identity == id }
+    }
+
+    func credentials() -> [CredentialRow] { tables.credentials.sorted { ($0.created, $0.id) < ($1.created, $1.id) } }
+    func add(_ credential: CredentialRow) { tables.credentials.append(credential) }
+    func removeCredential(_ id: String) { tables.credentials.removeAll { $0.id == id } }
 }

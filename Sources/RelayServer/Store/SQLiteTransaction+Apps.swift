@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import GRDB
+import RelayStorage
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// App identities and push credentials.
+extension SQLiteTransaction {
+    func appIdentities() throws -> [AppIdentity] { try appIdentities("", []) }
+    func appIdentity(_ id: String) throws -> AppIdentity? { try appIdentities("WHERE id = ?", [id]).first }
+
+    private func appIdentities(_ condition: String, _ arguments: StatementArguments) throws -> [AppIdentity] {
+        let rows = try Row.fetchAll(
+            statement("SELECT id, proof, verified, created FROM app_identities \(condition) ORDER BY id"),
+            arguments: arguments
+        )
+        return try rows.map { row in
+            let id: String = row[0]
+            let apps = try Row.fetchAll(
+                statement("SELECT platform, app FROM apps WHERE identity = ? ORDER BY platform, app"),
+                arguments: [id]
+            )
+            return AppIdentity(
+                id: id,
+                // A platform of a later version is left out.
+                apps: apps.compactMap { app in AppIdentity.App.Platform(rawValue: app[0]).map { .init($0, id: app[1]) } },
+                proof: row[1],
+                verified: row[2],
+                created: row[3]
+            )
+        }
+    }
+
+    func put(_ identity: AppIdentity) throws {
+        try run(
+            """
+            INSERT INTO app_identities (id, proof, verified, created) VALUES (?, ?, ?, ?)
+            ON CONFLICT (id) DO UPDATE SET proof = excluded.proof, verified = excluded.verified
+            """,
+            [identity.id, identity.proof, identity.verified, identity.created]
+        )
+        try run("DELETE FROM apps WHERE identity = ?", [identity.id])
+        for app in identity.apps {
+            try run("INSERT INTO apps (identity, platform, app) VALUES (?, ?, ?)", [identity.id, app.platform.rawValue, app.id])
+        }
+    }
+
+    func removeAppIdentity(_ id: String) throws { try run("DELETE FROM app_identities WHERE id = ?", [id]) }
+
+    func credentials() throws -> [CredentialRow] {
+        try Row.fetchAll(statement("SELECT id, identity, type, label, sealed, created FROM push_credentials ORDER BY created, id")).map {
+            CredentialRow(
+                id: $0[0],
+                identity: $0[1],
+                type: $0[2],
+                label: $0[3],
+                sealed: try $0.bytes(at: 4),
+                created: $0[5]
+            )
+        }
+    }
+
+    func add(_ credential: CredentialRow) throws {
+        try run(
+            "INSERT INTO push_credentials (id, identity, type, label, sealed, created) VALUES (?, ?, ?, ?, ?, ?)",
+            [credential.id, credential.identity, credential.type, credential.label, Data(credential.sealed), credential.created]
+        )
+    }
+
+    func removeCredential(_ id: String) throws { try run("DELETE FROM push_credentials WHERE id = ?", [id]) }
+}

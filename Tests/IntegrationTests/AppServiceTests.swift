@@ -147,6 +147,69 @@ import Testing
         await pc.platform.shutdown()
     }
 
+    @Test func anAppWithAnIdentityServesItsOwnAppsAndThoseItNames() async throws {
+        let home = try await TestHome()
+        let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
+        let (identity, friend, other) = ("apps.example.org", "org.example.friend", "org.example.other")
+        let opened = Log<String>()
+        let host = RemoteSystemAppRegistration(
+            appID: SessionTestApp.appID,
+            launchHandler: LaunchHandler(schemes: ["https"]) { launch in
+                await opened.add(launch.caller.appID ?? "nobody")
+                return .launched
+            },
+            services: [AppService("open") { connection, _ in try await connection.respond { $0.message } }],
+            identity: identity,
+            allowedApps: [friend]
+        )
+        try await pc.platform.publish(host, for: pc.account)
+        let system = try await phone.sees("PC") { !$0.apps.isEmpty }
+        #expect(system.apps.map(\.identity) == [identity] && system.apps.map(\.allowedApps) == [[friend]])
+        let (platform, target) = (phone.platform, try pc.id)
+        let request = RemoteSystemConnectionRequest(endpoint: target, appID: SessionTestApp.appID)
+        func call(from appID: String?) async -> String {
+            await SessionTestApp.outcome { () async throws(AppServiceError) in
+                let connection = try await platform.openAppService(SessionTestApp.service("open"), on: request, from: appID)
+                _ = try await connection.send([:])
+                connection.close()
+            }
+        }
+        func message(from appID: String?) async -> String {
+            await SessionTestApp.outcome { () async throws(AppServiceError) in
+                _ = try await platform.sendStatelessMessage([:], to: SessionTestApp.service("open"), on: request, from: appID)
+            }
+        }
+        func launch() async throws -> Bool {
+            do {
+                _ = try await RemoteLauncher(platform).launch(try url("https://films.example/42"), on: .init(system))
+                return true
+            } catch let error as RemoteLaunchError where error.code == .deniedByRemoteSystem {
+                return false
+            }
+        }
+        // Neither an app that states nothing, nor one of no identity, nor one whose endpoint does not publish it.
+        for appID in [nil, other] {
+            #expect(await call(from: appID) == "remoteSystemNotSupportedByApp")
+            #expect(await message(from: appID) == "notAuthorized")
+        }
+        #expect(try await !launch())
+        #expect(await call(from: friend) == "success")
+        #expect(await message(from: friend) == "success")
+        // Another identity is not enough.
+        try await platform.publish(RemoteSystemAppRegistration(appID: other, identity: "apps.example.com"), for: phone.account)
+        _ = try await pc.sees("Phone") { $0.apps.first?.identity == "apps.example.com" }
+        #expect(await call(from: other) == "remoteSystemNotSupportedByApp")
+        #expect(try await !launch())
+        try await platform.publish(RemoteSystemAppRegistration(appID: other, identity: identity), for: phone.account)
+        _ = try await pc.sees("Phone") { $0.apps.first?.identity == identity }
+        #expect(await call(from: other) == "success")
+        #expect(await message(from: other) == "success")
+        #expect(try await launch())
+        #expect(await opened.entries == [other])
+        await phone.platform.shutdown()
+        await pc.platform.shutdown()
+    }
+
     @Test func aDeviceSetsItsOwnLimits() async throws {
         let home = try await TestHome()
         let pc = try await home.device("PC") { $0.limits[.messageBytes] = 1_000 }

@@ -71,6 +71,9 @@ struct PeerBook: Sendable {
     /// The newest record of an endpoint.
     func record(of endpoint: EndpointID) -> EndpointRecord? { peers[endpoint]?.payload }
 
+    /// The cross-device app identity that an endpoint publishes for an app.
+    func identity(ofApp appID: String?, at endpoint: EndpointID) -> String? { appID.flatMap { peers.identity(ofApp: $0, at: endpoint) } }
+
     /// The newest signed record of an endpoint.
     func signedRecord(of endpoint: EndpointID) -> Signed<EndpointRecord>? { peers[endpoint] }
 

@@ -31,6 +31,11 @@ struct PeerRecords: Sendable {
     /// The newest record of an endpoint.
     subscript(_ endpoint: EndpointID) -> Signed<EndpointRecord>? { records[endpoint] }
 
+    /// The cross-device app identity that an endpoint publishes for an app.
+    func identity(ofApp appID: String, at endpoint: EndpointID) -> String? {
+        records.registrations(of: endpoint).first { $0.payload.appID.utf8.elementsEqual(appID.utf8) }?.payload.identity
+    }
+
     /// The newest records of the pinned endpoints that are not revoked.
     var pinned: [EndpointRecord] {
         graph.pins.keys.filter { !graph.isRefused($0) }.sorted().compactMap { records[$0]?.payload }

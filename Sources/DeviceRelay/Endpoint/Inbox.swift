@@ -139,7 +139,8 @@ final class Inbox {
         guard let app = app(header.targetApp) else { return (.appUnknown, nil) }
         do {
             let body = try command.open(with: identity.agreementKeys(for: header.keyID))
-            return (AccessPolicy.check(body, from: header.sender, header.senderApp, isNew: peer.isNew, to: app), body)
+            let identity = peers.identity(ofApp: header.senderApp, at: header.sender)
+            return (AccessPolicy.check(body, from: header.sender, header.senderApp, of: identity, isNew: peer.isNew, to: app), body)
         } catch let error as StorageError {
             // A storage error is not a fault of the command. The relay offers it again on the next connection.
             storage.fail(error)

@@ -59,6 +59,9 @@ final class Peers {
 
     func isConfirmed(_ endpoint: EndpointID) -> Bool { book.isConfirmed(endpoint) }
 
+    /// The cross-device app identity that an endpoint publishes for an app.
+    func identity(ofApp appID: String?, at endpoint: EndpointID) -> String? { book.identity(ofApp: appID, at: endpoint) }
+
     func isRefused(_ endpoint: EndpointID) -> Bool { book.isRefused(endpoint) }
 
     /// The records of all pinned endpoints. They are available without a connection.

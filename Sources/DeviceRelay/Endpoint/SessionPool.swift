@@ -254,6 +254,9 @@ final class SessionPool {
         guard !caller.isNew || app?.newCallers == .everything else {
             return .refuse(AppServiceError(.notAuthorized, message: "this device is new there; approve it on the other one"))
         }
+        if let app, !app.allows(caller.appID, of: peers.identity(ofApp: caller.appID, at: peer)) {
+            return .refuse(AppServiceError(.remoteSystemNotSupportedByApp))
+        }
         return SessionAdmission(app?.services, for: opening, from: caller)
     }
 }

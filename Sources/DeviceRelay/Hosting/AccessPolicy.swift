@@ -4,14 +4,16 @@
 import RelayProtocol
 
 /// The requests that an app accepts before its handlers run: everything from known devices, and what `newCallers` says from new ones.
-/// Launches must have a scheme that the app declares.
+/// Launches must have a scheme that the app declares. An app with an identity accepts only apps of this identity, and those it names.
 enum AccessPolicy {
     private static let webSchemes: Set<String> = ["http", "https"]
 
+    /// - Parameter identity: The identity of the calling app, as its endpoint publishes it.
     static func check(
         _ body: CommandBody,
         from sender: EndpointID,
         _ appID: String?,
+        of identity: String?,
         isNew: Bool,
         to app: RemoteSystemAppRegistration
     ) -> CommandCheck {
@@ -20,15 +22,27 @@ enum AccessPolicy {
             let scheme = request.uri.scheme
             guard let launching = app.launchHandler, launching.schemes.contains(scheme) else { return .refused(.unsupported) }
             let isOpen = app.newCallers == .everything || app.newCallers == .webPages && webSchemes.contains(scheme)
-            return isNew && !isOpen ? .refused(.declined(reason: newcomer(sender))) : .valid
+            if isNew, !isOpen { return .refused(.declined(reason: newcomer(sender))) }
+            return app.allows(appID, of: identity) ? .valid : .refused(.declined(reason: "the app is for apps of \(app.identity ?? "")"))
         case .message(let name, _):
             guard let service = app.services.first(where: { $0.name == name }) else { return .refused(.unsupported) }
             if isNew, app.newCallers != .everything { return .refused(.declined(reason: newcomer(sender))) }
-            return service.allows(appID) ? .valid : .refused(.declined(reason: "the service is for other apps"))
+            return app.allows(appID, of: identity) && service.allows(appID)
+                ? .valid : .refused(.declined(reason: "the service is for other apps"))
         }
     }
 
     private static func newcomer(_ sender: EndpointID) -> String {
         "this device is not approved there; approve its endpoint \(sender) on that device, or on another one that it knows"
+    }
+}
+
+extension RemoteSystemAppRegistration {
+    /// Whether another app may use this one.
+    /// - Parameter other: The identity of the other app, as its endpoint publishes it.
+    func allows(_ appID: String?, of other: String?) -> Bool {
+        guard let identity else { return true }
+        if let other, other.utf8.elementsEqual(identity.utf8) { return true }
+        return appID.map { id in allowedApps.contains { $0.utf8.elementsEqual(id.utf8) } } ?? false
     }
 }

@@ -15,6 +15,11 @@ public struct RemoteSystemAppRegistration: Sendable {
     public var launchHandler: LaunchHandler?
     /// The app services; at most 32.
     public var services: [AppService]
+    /// The cross-device app identity that the app belongs to: a domain of its publisher, at most 256 visible ASCII characters. Only apps of
+    /// the same identity, on devices of the account, may launch the app and call its services. Default: `nil`, and every app may.
+    public var identity: String?
+    /// The ids of apps of other identities that may use the app too. It has an effect only with an `identity`.
+    public var allowedApps: [String]
     /// What new endpoints may do with the app. It is not published.
     public var newCallers: NewCallerAccess
 
@@ -25,6 +30,8 @@ public struct RemoteSystemAppRegistration: Sendable {
         attributes: [String: String] = [:],
         launchHandler: LaunchHandler? = nil,
         services: [AppService] = [],
+        identity: String? = nil,
+        allowedApps: [String] = [],
         newCallers: NewCallerAccess = .webPages
     ) {
         self.appID = appID
@@ -32,6 +39,8 @@ public struct RemoteSystemAppRegistration: Sendable {
         self.attributes = attributes
         self.launchHandler = launchHandler
         self.services = services
+        self.identity = identity
+        self.allowedApps = allowedApps
         self.newCallers = newCallers
     }
 
@@ -45,7 +54,9 @@ public struct RemoteSystemAppRegistration: Sendable {
             displayName: displayName,
             attributes: attributes,
             schemes: (launchHandler?.schemes ?? []).map { .init(name: $0, isDefault: launchHandler?.defaultFor.contains($0) ?? false) },
-            services: services.map { .init(name: $0.name, allowedApps: $0.allowedApps) }
+            services: services.map { .init(name: $0.name, allowedApps: $0.allowedApps) },
+            identity: identity,
+            allowedApps: identity == nil || allowedApps.isEmpty ? nil : allowedApps
         )
     }
 }

@@ -19,6 +19,8 @@ package struct DeviceResult: Encodable, Sendable {
         package var reason: String
         package var schemes: [String]
         package var services: [String]
+        package var identity: String?
+        package var allowedApps: [String]
         package var attributes: [String: String]
         package var new: Bool
         package var unverified: Bool
@@ -64,7 +66,7 @@ package struct DeviceResult: Encodable, Sendable {
             .init(name + (local ? " (this device)" : "") + Self.mark(new: new, unverified: unverified), new ? .attention : .strong),
             .init(kind),
             .init(Self.status(status, reason, since, now), status == "available" ? .good : .faint),
-            .init(apps.isEmpty ? "-" : Array(Set(apps.map { $0.name.isEmpty ? $0.id : $0.name })).sorted().joined(separator: ", ")),
+            .init(apps.isEmpty ? "-" : Array(Set(apps.map(\.title))).sorted().joined(separator: ", ")),
             .init(String(id.prefix(8)))
         )
     }
@@ -78,6 +80,9 @@ package struct DeviceResult: Encodable, Sendable {
 }
 
 extension DeviceResult.App {
+    /// The name, and in brackets the identity whose apps may use it.
+    fileprivate var title: String { (name.isEmpty ? id : name) + (identity.map { " [\($0)]" } ?? "") }
+
     fileprivate init(_ app: RemoteSystemApp) {
         id = DisplayText.sanitized(app.appID)
         name = DisplayText.sanitized(app.displayName)
@@ -86,6 +91,8 @@ extension DeviceResult.App {
         reason = DisplayText.sanitized(app.presence.reason.rawValue)
         schemes = app.schemes.map(DisplayText.sanitized)
         services = app.appServices.map { DisplayText.sanitized($0.name) }
+        identity = app.identity.map(DisplayText.sanitized)
+        allowedApps = app.allowedApps.map(DisplayText.sanitized)
         attributes = Dictionary(
             app.attributes.map { (DisplayText.sanitized($0.key), DisplayText.sanitized($0.value)) },
             uniquingKeysWith: { first, _ in first }

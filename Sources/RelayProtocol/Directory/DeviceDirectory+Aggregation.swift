@@ -51,6 +51,8 @@ extension DeviceDirectory.Endpoint {
                 attributes: registration.attributes,
                 schemes: registration.schemes.map(\.name),
                 appServices: registration.services.map { AppServiceInfo(name: $0.name, appID: registration.appID) },
+                identity: registration.identity,
+                allowedApps: registration.allowedApps ?? [],
                 presence: presence,
                 isNew: !isConfirmed,
                 isVerified: isVerified,

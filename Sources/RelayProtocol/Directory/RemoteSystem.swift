@@ -66,6 +66,11 @@ public struct RemoteSystemApp: Hashable, Sendable, Identifiable {
     public let schemes: [String]
     /// The app services that it offers.
     public let appServices: [AppServiceInfo]
+    /// The cross-device app identity that it belongs to. Only apps of the same identity, and those in `allowedApps`, may use it. `nil` if it
+    /// has none, and then every app may.
+    public let identity: String?
+    /// The ids of apps of other identities that may use it.
+    public let allowedApps: [String]
     /// The reachability of its endpoint.
     public let presence: Presence
     /// Whether its endpoint is not confirmed.

@@ -39,6 +39,10 @@ package struct AppRegistration: SignedPayload {
     package var attributes: [String: String]
     package var schemes: [Scheme]
     package var services: [Service]
+    /// The cross-device app identity that it belongs to, such as a domain; `nil` if it has none.
+    package var identity: String?
+    /// The ids of the apps of other identities that may use it; has an effect only with an identity.
+    package var allowedApps: [String]?
     /// Whether it accepts commands that the relay can read.
     package var acceptsUnencryptedCommands: Bool
 
@@ -51,6 +55,8 @@ package struct AppRegistration: SignedPayload {
         attributes: [String: String] = [:],
         schemes: [Scheme] = [],
         services: [Service] = [],
+        identity: String? = nil,
+        allowedApps: [String]? = nil,
         acceptsUnencryptedCommands: Bool = false
     ) {
         self.version = version
@@ -61,6 +67,8 @@ package struct AppRegistration: SignedPayload {
         self.attributes = attributes
         self.schemes = schemes
         self.services = services
+        self.identity = identity
+        self.allowedApps = allowedApps
         self.acceptsUnencryptedCommands = acceptsUnencryptedCommands
     }
 
@@ -72,6 +80,8 @@ package struct AppRegistration: SignedPayload {
         try limits.checkField(.attributesPerApp, attributes.count)
         try limits.checkField(.schemesPerApp, schemes.count)
         try limits.checkField(.servicesPerApp, services.count)
+        if let identity { try limits.checkIdentifier(identity, field: "identity") }
+        for app in allowedApps ?? [] { try limits.checkIdentifier(app, field: "allowedApps") }
         for key in attributes.keys { try limits.checkIdentifier(key, field: "attributes") }
         for scheme in schemes where !LaunchURI.isScheme(scheme.name) { throw .invalidField("schemes") }
         guard Set(schemes.map(\.name)).count == schemes.count else { throw .invalidField("schemes") }

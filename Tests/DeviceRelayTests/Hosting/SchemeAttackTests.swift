@@ -19,6 +19,7 @@ import Testing
             .launch(.init(uri: try LaunchURI(uri), fallbackURI: nil, preferredAppIDs: nil)),
             from: sender,
             nil,
+            of: nil,
             isNew: isNew,
             to: app
         )
@@ -48,11 +49,11 @@ import Testing
             app.newCallers = access
             #expect(isAllowed(try check("https://films.example/", isNew: true, to: app)) == web)
             #expect(isAllowed(try check("film:1", isNew: true, to: app)) == film)
-            #expect(isAllowed(AccessPolicy.check(message, from: sender, nil, isNew: true, to: app)) == isMessage)
+            #expect(isAllowed(AccessPolicy.check(message, from: sender, nil, of: nil, isNew: true, to: app)) == isMessage)
             // Undeclared schemes stay unsupported, and known devices have everything.
             #expect(try check("file:///etc/passwd", isNew: true, to: app) == .refused(.unsupported))
             #expect(isAllowed(try check("film:1", isNew: false, to: app)))
-            #expect(isAllowed(AccessPolicy.check(message, from: sender, nil, isNew: false, to: app)))
+            #expect(isAllowed(AccessPolicy.check(message, from: sender, nil, of: nil, isNew: false, to: app)))
         }
     }
 

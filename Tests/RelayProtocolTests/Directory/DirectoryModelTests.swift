@@ -164,6 +164,8 @@ import Testing
                             attributes: [:],
                             schemes: ["https"],
                             appServices: [AppServiceInfo(name: "s", appID: registration.appID)],
+                            identity: nil,
+                            allowedApps: [],
                             presence: endpoint.presence,
                             isNew: !known.contains(endpoint),
                             isVerified: known.contains(endpoint),

@@ -57,6 +57,8 @@ extension VectorMaker {
             attributes: ["version": "3", "x": ""],
             schemes: [.init(name: "https", isDefault: true), .init(name: "film")],
             services: [.init(name: "remote-control", allowedApps: ["com.example.remote"]), .init(name: "open")],
+            identity: "apps.example.org",
+            allowedApps: ["com.example.remote"],
             acceptsUnencryptedCommands: false
         )
         let smallest = AppRegistration(version: 1, account: account, endpoint: phone, appID: "a", displayName: "")

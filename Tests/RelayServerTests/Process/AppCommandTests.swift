@@ -78,7 +78,10 @@ import Testing
             (["credential", "wns", "default", "--secret-file", text], 2, "--package-sid"),
             (["credential", "web-push", "default", "--contact", "me@example.org"], 2, "mailto:"),
             (["credential", "web-push", "default", "--contact", "mailto:me@example.org", "--signing-key", text], 2, "no P-256 key"),
-            (["credential", "web-push", "default", "--contact", "mailto:me@example.org", "--signing-key", "/nowhere"], 2, "cannot be read"),
+            (
+                ["credential", "web-push", "default", "--contact", "mailto:me@example.org", "--signing-key", "/nowhere"], 2,
+                "cannot be read"
+            ),
             (["credential", "web-push", "example.org", "--contact", "mailto:me@example.org"], 1, "relayd app list"),
         ]
         for (arguments, status, error) in wrong {

@@ -16,9 +16,8 @@ struct Relayd: AsyncParsableCommand {
         abstract: "The relay service of Device Relay.",
         version: "relayd \(BuildVersion.text)",
         subcommands: [
-            ServeCommand.self, AccountCommand.self, InviteCommand.self, EndpointCommand.self, TokenCommand.self, BackupCommand.self,
-            RestoreCommand.self,
-            LimitsCommand.self, DemoCommand.self,
+            ServeCommand.self, AccountCommand.self, InviteCommand.self, EndpointCommand.self, TokenCommand.self,
+            ResourceServerCommand.self, BackupCommand.self, RestoreCommand.self, LimitsCommand.self, DemoCommand.self,
         ],
         defaultSubcommand: ServeCommand.self
     )

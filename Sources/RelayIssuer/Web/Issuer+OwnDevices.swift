@@ -64,7 +64,7 @@ extension Issuer {
         return """
             <h2>Devices</h2>
             <p>A revoked device can never come back with its keys.\(isFresh ? "" : " To revoke one, sign out and in again.")</p>
-            <ul>\(endpoints.map { item(visit, $0, inviter: $0.joining.invitedBy.map { names[$0] ?? $0.label }, isFresh: isFresh) })</ul>
+            \(HTML.list(endpoints.map { item(visit, $0, inviter: $0.joining.invitedBy.map { names[$0] ?? $0.label }, isFresh: isFresh) }))
             """
     }
 
@@ -88,6 +88,7 @@ extension Issuer {
         let password: HTML? =
             try await hasPassword(user)
             ? """
+            \(HTML.userName(of: user))
             <label>Your password
             <input type="password" name="password" autocomplete="current-password" required></label>
             """ : nil

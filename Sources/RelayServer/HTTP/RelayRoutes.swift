@@ -36,7 +36,7 @@ package struct RelayRoutes: Sendable {
 
     /// - Parameter adding: adds more routes, such as the issuer's.
     package func makeRouter(adding: (Router<RelayRequestContext>) -> Void = { _ in }) -> Router<RelayRequestContext> {
-        let router = Router(context: RelayRequestContext.self)
+        let router = Router(context: RelayRequestContext.self, options: .autoGenerateHeadEndpoints)
         router.add(middleware: ProblemMiddleware())
         router.add(middleware: HostMiddleware(origins: origins))
         router.add(middleware: ChallengeMiddleware { try resource(of: $0) })

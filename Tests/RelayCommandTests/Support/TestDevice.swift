@@ -23,7 +23,7 @@ final class TestDevice {
 
     func start(_ arguments: String...) throws -> RelayProcess { try start(arguments) }
 
-    private func start(_ arguments: [String]) throws -> RelayProcess {
+    func start(_ arguments: [String]) throws -> RelayProcess {
         try RelayProcess(arguments + ["--home", home], environment: environment)
     }
 

@@ -15,6 +15,7 @@ import http.server
 import json
 import pathlib
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -206,7 +207,7 @@ def wrong_code(browser):
 
 class Server(http.server.ThreadingHTTPServer):
     def __init__(self, host):
-        self.address_family = __import__("socket").AF_INET6 if ":" in host else __import__("socket").AF_INET
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.asked = []
         super().__init__((host, 0), Answer)
         threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -278,8 +279,8 @@ def recovery(browser):
 
 
 driver = subprocess.Popen(["chromedriver", "--port=0"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+port = next(found[1] for line in driver.stdout if (found := re.search(r"successfully on port (\d+)", line)))
 try:
-    port = next(found[1] for line in driver.stdout if (found := re.search(r"successfully on port (\d+)", line)))
     threading.Thread(target=driver.stdout.read, daemon=True).start()
     tokens = []
     for name, link in zip(["desktop", "phone"], links, strict=True):
@@ -297,5 +298,6 @@ try:
         tokens.append({"code": codes[0]["access_token"], "device": allowed["access_token"]})
     print(json.dumps(tokens[0]))
 finally:
-    driver.terminate()
+    # It ends its browsers.
+    requests.get(f"http://127.0.0.1:{port}/shutdown", timeout=60)
     driver.wait()

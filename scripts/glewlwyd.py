@@ -7,11 +7,10 @@ usage: glewlwyd.py DIRECTORY
 
 Makes an SQLite database and an RSA key in DIRECTORY, adds the scopes of the relay, the user anna, a client that may use client credentials and
 introspection, and the public client `relay` with the device grant. Prints one JSON line: issuer, client, secret, and an access token. Then it
-reads commands, one a line, and answers each with one line:
+reads commands, one a line, and answers each with an empty line:
 
 revoke TOKEN   revokes a token at the issuer
 device CODE    anna lets the device in that shows the code
-page URL       anna lets the app in that opened the page; the answer is the address that the browser goes to
 
 Runs until standard input ends.
 """
@@ -93,36 +92,14 @@ def call(path, value=None, form=None, headers={}, opener=admin, method=None):
     return json.loads(text) if text else None
 
 
-def location(address):
-    """Where anna's browser is sent."""
-    try:
-        anna.open(address, timeout=20)
-    except urllib.error.HTTPError as answer:
-        if answer.code == 302:
-            return answer.headers["Location"]
-        raise
-    raise SystemExit(f"no redirect at {address}")
-
-
-def allow(client):
-    """Anna signs in, and lets the client have the scopes."""
+def allow(code):
+    """What Glewlwyd's pages do when anna signs in, allows the scopes, and enters the code."""
     call("/auth/", {"username": "anna", "password": password}, opener=anna)
-    call(f"/auth/grant/{client}/", {"scope": " ".join(scopes)}, opener=anna, method="PUT")
-
-
-def answer(command, argument):
-    if command == "revoke":
-        call("/oidc/revoke/", form={"token": argument}, headers=basic)
-        return ""
-    if command == "device":
-        allow("relay")
-        end = location(f"{base}/api/oidc/device?code={urllib.parse.quote(argument)}&g_continue")
-        assert "prompt=deviceComplete" in end, end
-        return ""
-    # It sends a browser without a session to its own page first, and that one back with `g_continue`.
-    query = urllib.parse.parse_qs(urllib.parse.urlsplit(argument).query)
-    allow(query["client_id"][0])
-    return location(argument + "&g_continue")
+    call("/auth/grant/relay/", {"scope": " ".join(["openid"] + scopes)}, opener=anna, method="PUT")
+    try:
+        anna.open(f"{base}/api/oidc/device?code={urllib.parse.quote(code)}&g_continue", timeout=20)
+    except urllib.error.HTTPError as answer:
+        assert answer.code == 302 and "prompt=deviceComplete" in answer.headers["Location"], answer.headers
 
 
 try:
@@ -145,7 +122,6 @@ try:
             "allow-non-oidc": True, "auth-type-code-enabled": True, "auth-type-client-enabled": True, "auth-type-refresh-enabled": True,
             "introspection-revocation-allowed": True, "introspection-revocation-allow-target-client": True,
             "auth-type-device-enabled": True, "device-authorization-expiration": 600, "device-authorization-interval": 1,
-            "register-client-allowed": True, "register-client-auth-scope": [], "register-client-credentials-scope": [],
             "oauth-dpop-allowed": True, "oauth-dpop-iat-duration": 120,
             "introspection-revocation-auth-scope": [], "jwks-show": True, "scope": [], "additional-parameters": [], "claims": [],
         },
@@ -155,15 +131,20 @@ try:
         "scope": scopes, "authorization_type": ["client_credentials"], "redirect_uri": [], "token_endpoint_auth_method": ["client_secret_basic"],
     })
     call("/client/", {
-        "client_id": "relay", "name": "relay", "confidential": False, "enabled": True, "scope": scopes,
+        "client_id": "relay", "name": "relay", "confidential": False, "enabled": True, "scope": ["openid"] + scopes,
         "authorization_type": ["device_authorization", "refresh_token"], "redirect_uri": [], "token_endpoint_auth_method": ["none"],
     })
-    call("/user/", {"username": "anna", "name": "Anna", "password": password, "enabled": True, "scope": ["g_profile"] + scopes})
+    call("/user/", {"username": "anna", "name": "Anna", "password": password, "enabled": True, "scope": ["g_profile", "openid"] + scopes})
     basic = {"Authorization": "Basic " + base64.b64encode(f"{client}:{secret}".encode()).decode()}
     token = call("/oidc/token/", form={"grant_type": "client_credentials", "scope": " ".join(scopes)}, headers=basic)["access_token"]
     print(json.dumps({"issuer": f"{base}/api/oidc", "client": client, "secret": secret, "token": token}), flush=True)
     for line in sys.stdin:
-        print(answer(*line.split()), flush=True)
+        command, argument = line.split()
+        if command == "revoke":
+            call("/oidc/revoke/", form={"token": argument}, headers=basic)
+        else:
+            allow(argument)
+        print(flush=True)
 finally:
     server.terminate()
     server.wait()

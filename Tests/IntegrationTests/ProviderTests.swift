@@ -44,18 +44,25 @@ final class ProviderTests {
         #expect(try await SignInBrowser.request("GET", location).status == 200)
     }
 
-    /// One device signs in by the device grant, and the other by the code grant as a client that it registers itself. The tokens are JSON
-    /// Web Tokens, which are bound to the keys of the devices.
+    /// JSON Web Tokens of the device grant, which are bound to the keys of the devices.
     @Test(.enabled(if: PythonScript.has("glewlwyd"), "needs Debian's package glewlwyd")) func devicesSignInAtGlewlwyd() async throws {
         let script = try PythonScript("glewlwyd.py", [directory.path])
         let provider = try await script.answer(Provider.self)
         let home = try await home(trusting: #""issuer":"\#(provider.issuer)","audience":{"scope":"relay.device.register"}"#)
         let issuer = try url(provider.issuer)
-        let phone = DeviceGrantAccessTokenProvider(clientID: "relay", issuer: issuer) { prompt in
-            await #expect(throws: Never.self) { try await script.ask("device \(prompt.userCode)") }
+        let tokens = (0..<2).map { _ in
+            DeviceGrantAccessTokenProvider(clientID: "relay", issuer: issuer) { prompt in
+                await #expect(throws: Never.self) { try await script.ask("device \(prompt.userCode)") }
+            }
         }
-        let pc = BrowserAccessTokenProvider(registeringAs: "Device Relay", issuer: issuer) { try await Self.visit($0, script) }
-        try await home.devicesWork(with: [phone, pc])
+        try await home.devicesWork(with: tokens)
+        for device in ["Phone", "PC"] {
+            let accounts = home.directory.appending(path: "\(device)/storage/accounts")
+            let account = try #require(try FileManager.default.contentsOfDirectory(atPath: accounts.path).first)
+            let stored = try #require(try FileTokenStorage(directory: accounts.appending(path: account).path).read())
+            let claims = try SignedJSON(parsing: stored.accessToken.exposed).claims(JSONValue.self)
+            #expect(stored.issuer == provider.issuer && claims["cnf"]?["jkt"] != nil)
+        }
         #expect(try await home.relayd.stop() == 0)
     }
 

@@ -23,7 +23,7 @@ final class TestDevice {
 
     func start(_ arguments: String...) throws -> RelayProcess { try start(arguments) }
 
-    func start(_ arguments: [String]) throws -> RelayProcess {
+    private func start(_ arguments: [String]) throws -> RelayProcess {
         try RelayProcess(arguments + ["--home", home], environment: environment)
     }
 

@@ -59,12 +59,13 @@ extension Issuer {
         guard let endpoints = try? await accounts.endpoints(of: session.subject) else {
             return "<h2>Devices</h2><p>The devices cannot be shown now. Try again later.</p>"
         }
+        guard !endpoints.isEmpty else { return "<h2>Devices</h2><p>None.</p>" }
         let names = Dictionary(endpoints.map { ($0.id, $0.name) }) { first, _ in first }
         let isFresh = session.isFresh(at: visit.now)
         return """
             <h2>Devices</h2>
             <p>A revoked device can never come back with its keys.\(isFresh ? "" : " To revoke one, sign out and in again.")</p>
-            \(HTML.list(endpoints.map { item(visit, $0, inviter: $0.joining.invitedBy.map { names[$0] ?? $0.label }, isFresh: isFresh) }))
+            <ul>\(endpoints.map { item(visit, $0, inviter: $0.joining.invitedBy.map { names[$0] ?? $0.label }, isFresh: isFresh) })</ul>
             """
     }
 

@@ -5,9 +5,14 @@
 
 usage: glewlwyd.py DIRECTORY
 
-Makes an SQLite database and an RSA key in DIRECTORY, adds the scopes of the relay and a client that may use client credentials and
-introspection, and prints one JSON line: issuer, client, secret, and an access token. Each line of standard input is a token that it revokes at the
-issuer, answered by an empty line. Runs until standard input ends.
+Makes an SQLite database and an RSA key in DIRECTORY, adds the scopes of the relay, the user anna, a client that may use client credentials and
+introspection, and the public client `relay` with the device grant. Prints one JSON line: issuer, client, secret, and an access token. Then it
+reads commands, one a line, and answers each with an empty line:
+
+revoke TOKEN   revokes a token at the issuer
+device CODE    anna lets the device in that shows the code
+
+Runs until standard input ends.
 """
 import base64
 import http.cookiejar
@@ -27,7 +32,7 @@ with socket.create_server(("127.0.0.1", 0)) as probe:
     port = probe.getsockname()[1]
 base = f"http://127.0.0.1:{port}"
 scopes = ["relay.device.read", "relay.device.register", "relay.command", "relay.push"]
-client, secret = "device-relay-test", "2e6a5fb7c94d4c1f"
+client, secret, password = "device-relay-test", "2e6a5fb7c94d4c1f", "correct horse battery"
 
 database = sqlite3.connect(directory / "glewlwyd.sqlite")
 database.executescript(pathlib.Path("/usr/share/dbconfig-common/data/glewlwyd/install/sqlite3").read_text())
@@ -62,24 +67,45 @@ subprocess.run(["openssl", "genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keyg
 public = subprocess.run(["openssl", "pkey", "-in", key, "-pubout"], check=True, capture_output=True, text=True).stdout
 
 server = subprocess.Popen(["glewlwyd", f"--config-file={directory}/glewlwyd.conf"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()))
 
 
-def call(path, value=None, form=None, headers={}):
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_):
+        return None
+
+
+def browser():
+    return urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()), NoRedirect())
+
+
+admin, anna = browser(), browser()
+
+
+def call(path, value=None, form=None, headers={}, opener=admin, method=None):
     body, headers = None, dict(headers)
     if value is not None:
         body, headers["Content-Type"] = json.dumps(value).encode(), "application/json"
     if form is not None:
         body, headers["Content-Type"] = urllib.parse.urlencode(form).encode(), "application/x-www-form-urlencoded"
-    with opener.open(urllib.request.Request(f"{base}/api{path}", data=body, headers=headers), timeout=20) as answer:
+    with opener.open(urllib.request.Request(f"{base}/api{path}", data=body, headers=headers, method=method), timeout=20) as answer:
         text = answer.read()
     return json.loads(text) if text else None
+
+
+def allow(code):
+    """What Glewlwyd's pages do when anna signs in, allows the scopes, and enters the code."""
+    call("/auth/", {"username": "anna", "password": password}, opener=anna)
+    call("/auth/grant/relay/", {"scope": " ".join(["openid"] + scopes)}, opener=anna, method="PUT")
+    try:
+        anna.open(f"{base}/api/oidc/device?code={urllib.parse.quote(code)}&g_continue", timeout=20)
+    except urllib.error.HTTPError as answer:
+        assert answer.code == 302 and "prompt=deviceComplete" in answer.headers["Location"], answer.headers
 
 
 try:
     for _ in range(100):
         try:
-            opener.open(f"{base}/config", timeout=5)
+            admin.open(f"{base}/config", timeout=5)
             break
         except urllib.error.URLError:
             if server.poll() is not None:
@@ -95,6 +121,8 @@ try:
             "access-token-duration": 600, "refresh-token-duration": 3600, "code-duration": 60, "refresh-token-rolling": True,
             "allow-non-oidc": True, "auth-type-code-enabled": True, "auth-type-client-enabled": True, "auth-type-refresh-enabled": True,
             "introspection-revocation-allowed": True, "introspection-revocation-allow-target-client": True,
+            "auth-type-device-enabled": True, "device-authorization-expiration": 600, "device-authorization-interval": 1,
+            "oauth-dpop-allowed": True, "oauth-dpop-iat-duration": 120,
             "introspection-revocation-auth-scope": [], "jwks-show": True, "scope": [], "additional-parameters": [], "claims": [],
         },
     })
@@ -102,11 +130,20 @@ try:
         "client_id": client, "name": client, "client_secret": secret, "password": secret, "confidential": True, "enabled": True,
         "scope": scopes, "authorization_type": ["client_credentials"], "redirect_uri": [], "token_endpoint_auth_method": ["client_secret_basic"],
     })
+    call("/client/", {
+        "client_id": "relay", "name": "relay", "confidential": False, "enabled": True, "scope": ["openid"] + scopes,
+        "authorization_type": ["device_authorization", "refresh_token"], "redirect_uri": [], "token_endpoint_auth_method": ["none"],
+    })
+    call("/user/", {"username": "anna", "name": "Anna", "password": password, "enabled": True, "scope": ["g_profile", "openid"] + scopes})
     basic = {"Authorization": "Basic " + base64.b64encode(f"{client}:{secret}".encode()).decode()}
-    answer = call("/oidc/token/", form={"grant_type": "client_credentials", "scope": " ".join(scopes)}, headers=basic)
-    print(json.dumps({"issuer": f"{base}/api/oidc", "client": client, "secret": secret, "token": answer["access_token"]}), flush=True)
+    token = call("/oidc/token/", form={"grant_type": "client_credentials", "scope": " ".join(scopes)}, headers=basic)["access_token"]
+    print(json.dumps({"issuer": f"{base}/api/oidc", "client": client, "secret": secret, "token": token}), flush=True)
     for line in sys.stdin:
-        call("/oidc/revoke/", form={"token": line.strip()}, headers=basic)
+        command, argument = line.split()
+        if command == "revoke":
+            call("/oidc/revoke/", form={"token": argument}, headers=basic)
+        else:
+            allow(argument)
         print(flush=True)
 finally:
     server.terminate()

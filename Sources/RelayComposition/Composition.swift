@@ -92,6 +92,7 @@ package struct Composition {
             core: core,
             tokens: tokens,
             issuers: (file.isEmbeddedTrusted ? issuer.urls : []) + file.issuers.map(\.url.description),
+            issuersWithoutScopes: file.issuers.filter { !$0.needsScopes }.map(\.url.description),
             metrics: metrics,
             obstacle: { await readiness.obstacle },
             administer: { await administration.answer($0) },

@@ -37,7 +37,7 @@ extension Issuer {
         let hasRoom = try await answering { () async throws(IssuerError) in
             try await store.write { records in
                 try records.forget(before: now)
-                guard try records.deviceAuthorizations() < DeviceAuthorization.maximum else { return false }
+                guard try records.deviceAuthorizations(at: now) < DeviceAuthorization.maximum else { return false }
                 try records.insert(authorization)
                 return true
             }

@@ -27,6 +27,8 @@ package enum IssuerError: Error, Hashable, Sendable, CustomStringConvertible {
     case tooManyInvitations
     case nameInvalid
     case nameTaken
+    case resourceServerNameInvalid
+    case unknownResourceServer
     /// The password may not be used, for this reason.
     case passwordInvalid(String)
     /// Too many passwords are hashed at this moment.
@@ -48,6 +50,8 @@ package enum IssuerError: Error, Hashable, Sendable, CustomStringConvertible {
         case .tooManyInvitations: "there are already \(Invitation.maximumOpen) open invitations; let some be used or run out"
         case .nameInvalid:
             "an account's name has 1 to \(IssuerUser.maximumNameCharacters) characters, some of them visible, and no control characters"
+        case .resourceServerNameInvalid: "a resource server's name has 1 to 64 letters, digits and characters of -._~"
+        case .unknownResourceServer: "there is no such resource server: see `relayd resource-server list`"
         case .passwordInvalid(let reason): reason
         case .busy: "too many passwords are hashed at this moment; try again"
         case .nameTaken: "there is an account of this name already; choose another name"

@@ -20,6 +20,8 @@ package struct RelayService: Service {
         package var tokens: any TokenVerifying
         /// The accepted issuers.
         package var issuers: [String]
+        /// Those of them that cannot define the relay's scopes.
+        package var issuersWithoutScopes: [String]
         package var metrics: PrometheusMetrics
         /// Answers the operator's commands; without it there is no admin socket.
         package var administer: (@Sendable (AdminRequest) async -> AdminAnswer)?
@@ -32,6 +34,7 @@ package struct RelayService: Service {
             core: any RelayCoreProtocol,
             tokens: any TokenVerifying,
             issuers: [String],
+            issuersWithoutScopes: [String] = [],
             metrics: PrometheusMetrics,
             obstacle: @escaping @Sendable () async -> String?,
             administer: (@Sendable (AdminRequest) async -> AdminAnswer)? = nil,
@@ -40,6 +43,7 @@ package struct RelayService: Service {
             self.core = core
             self.tokens = tokens
             self.issuers = issuers
+            self.issuersWithoutScopes = issuersWithoutScopes
             self.metrics = metrics
             self.administer = administer
             self.obstacle = obstacle
@@ -135,6 +139,7 @@ package struct RelayService: Service {
             let routes = RelayRoutes(
                 origins: origins,
                 issuers: parts.issuers,
+                issuersWithoutScopes: parts.issuersWithoutScopes,
                 tunnelPorts: { tunnels.ports },
                 obstacle: parts.obstacle
             )

@@ -35,10 +35,12 @@ package final class PythonScript: Sendable {
         return try JSONDecoder().decode(Answer.self, from: Data(line.utf8))
     }
 
-    /// Writes a line, and waits for the line that answers it.
-    nonisolated(nonsending) package func ask(_ line: String) async throws {
+    /// Writes a line.
+    /// - Returns: The line that answers it.
+    @discardableResult
+    nonisolated(nonsending) package func ask(_ line: String) async throws -> String {
         try input.write(contentsOf: Data((line + "\n").utf8))
-        _ = try await RelaydProcess.lines(of: output, 1)
+        return try await RelaydProcess.lines(of: output, 1).first ?? ""
     }
 
     /// Writes a line, and reads the line that answers it, as JSON.

@@ -19,8 +19,9 @@ struct ServeCommand: AsyncParsableCommand {
         abstract: "Run the relay until SIGTERM or SIGINT.",
         discussion: """
             Prints one line with the relay's id and URLs when it is ready. Settings come from flags, then the environment, then the file.
-            If there is no account yet, it makes one for the user that starts it, and prints a link for the first device. Later links come from
-            `relayd invite`, or from a device of the account (`relay invite`). `relayd account add` makes accounts for other people.
+            If there is no account yet, it makes one for the user that starts it, and prints two links: for the first device, and for the page
+            where its owner chooses a password or a passkey. Later links come from `relayd invite` and `relayd account set-up`, or from a device
+            of the account (`relay invite`). `relayd account add` makes accounts for other people.
             """
     )
 
@@ -40,9 +41,14 @@ struct ServeCommand: AsyncParsableCommand {
         let user = ProcessInfo.processInfo.environment["USER"] ?? ""
         // The user name may not be a valid account name.
         let name = (1...IssuerUser.maximumNameCharacters).contains(user.unicodeScalars.count) && DisplayText.isPlain(user) ? user : "me"
-        let invite = try await issuer.invite(subject: try await issuer.createUser(name: name))
+        let subject = try await issuer.createUser(name: name)
+        let invite = try await issuer.invite(subject: subject)
         let origin = try configuration.origins().first?.description ?? ""
         let link = try JoinLink(origin: origin, relay: key.id, invite: invite, plainHTTP: .allowed)
-        return "made the account \(DisplayText.sanitized(name)); its first device joins within ten minutes by: relay join '\(link.text)'"
+        let setUp = try await issuer.setUpLink(subject: subject, origin: origin)
+        return """
+            made the account \(DisplayText.sanitized(name)); its first device joins within ten minutes by: relay join '\(link.text)'
+            its owner chooses a password or a passkey within a day at: \(setUp.exposed)
+            """
     }
 }

@@ -83,6 +83,26 @@ import Testing
         for device in [pc, phone] { await device.platform.shutdown() }
     }
 
+    /// As monitors and link checkers ask.
+    @Test func headIsAnsweredLikeGet() async throws {
+        let home = try await TestHome(accounts: [])
+        let places = [
+            "/auth/login", "/auth/account", "/auth/device", "/auth/authorize", "/auth/style.css", "/auth/jwks",
+            "/auth/.well-known/openid-configuration", "/.well-known/oauth-protected-resource", "/healthz", "/no-such-page",
+        ]
+        for place in places {
+            let get = try await SignInBrowser.request("GET", home.relayd.origin + place)
+            let head = try await SignInBrowser.request("HEAD", home.relayd.origin + place)
+            #expect(head.status == get.status && head.text.isEmpty, "\(place)")
+            for name in ["content-type", "content-length", "location", "content-security-policy"] {
+                #expect(
+                    head.headers.first { $0.name == name }?.value == get.headers.first { $0.name == name }?.value,
+                    "\(place): \(name)"
+                )
+            }
+        }
+    }
+
     @Test func deletedAccountDisconnectsItsDevices() async throws {
         let home = try await TestHome(accounts: ["Anna", "Bert"])
         let (pc, other) = (try await home.device("PC"), try await home.device("Other", of: "Bert"))

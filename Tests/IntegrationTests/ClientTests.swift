@@ -30,4 +30,21 @@ struct ClientTests {
         try await home.devicesWork(with: [tokens.code, tokens.device])
         #expect(try await home.relayd.stop() == 0)
     }
+
+    /// `DEVICE_RELAY_SCREENSHOTS` names a folder that keeps the screenshots.
+    @Test(.enabled(if: PythonScript.has("chromedriver"), "needs Debian's packages chromium and chromium-driver"))
+    func peopleUseThePagesWithChromium() async throws {
+        struct Tokens: Decodable {
+            var code: String
+            var device: String
+        }
+        let home = try await TestHome(accounts: [])
+        let links = [try await home.relayd.add(account: "desktop"), try await home.relayd.add(account: "phone")]
+        let folder = ProcessInfo.processInfo.environment["DEVICE_RELAY_SCREENSHOTS"] ?? home.directory.path
+        let script = try PythonScript("chromium.py", ["http://localhost:\(home.relayd.port)/auth", folder] + links)
+        let tokens = try await script.answer(Tokens.self)
+        #expect(await script.end() == 0)
+        try await home.devicesWork(with: [tokens.code, tokens.device])
+        #expect(try await home.relayd.stop() == 0)
+    }
 }

@@ -69,6 +69,45 @@ import Testing
         #expect(try await desk.relay("devices").status == 0)
     }
 
+    @Test(
+        .enabled(
+            if: PythonScript.isAvailable && PythonScript.has("glewlwyd"),
+            "needs Debian's package glewlwyd; scripts/test sets DEVICE_RELAY_PYTHON"
+        )
+    ) func providerOfOthersSignsIn() async throws {
+        struct Provider: Decodable { var issuer: String }
+        let desk = try TestDevice()
+        let script = try PythonScript("glewlwyd.py", [desk.directory.path])
+        let issuer = try await script.answer(Provider.self).issuer
+        let file = desk.directory.appending(path: "issuers.json")
+        try Data(
+            #"{"embedded":false,"issuers":[{"issuer":"\#(issuer)","audience":{"scope":"relay.device.register"},"autoProvision":true}]}"#
+                .utf8
+        ).write(to: file)
+        let account = try await TestAccount(arguments: ["--issuers-file", file.path])
+        let process = try desk.start(
+            "login",
+            account.relay.origin,
+            "--issuer",
+            issuer,
+            "--client-id",
+            "relay",
+            "--device",
+            "--name",
+            "Desk",
+            "--json"
+        )
+        let code = try JSON.object(try await process.line())
+        try await script.ask("device \(try #require(code["userCode"] as? String))")
+        let output = await process.finish()
+        #expect(output.status == 0, "\(output.text)")
+        #expect(try output.json["issuer"] as? String == issuer)
+        #expect(try await desk.relay("devices").status == 0)
+        // The provider ends the login.
+        let left = try await desk.relay("logout", "--json").json
+        #expect(left["revoked"] as? Bool == true)
+    }
+
     @Test func endedLoginIsRenewedAndAValidOneKept() async throws {
         let (account, browser) = try await Self.bench()
         let desk = try TestDevice()

@@ -100,7 +100,14 @@ import Testing
             #expect(try await poll(app, begun.deviceCode).error == "authorization_pending")
             test.pass(DeviceAuthorization.life)
             #expect(try await poll(app, begun.deviceCode).error == "expired_token")
+            // Another device that begins makes the issuer forget what no longer matters.
+            test.pass(5_000)
+            _ = try await app.post("/device_authorization", Self.fields)
+            #expect(try await poll(app, begun.deviceCode).error == "expired_token")
             #expect(try await browser.post("/device", ["user_code": begun.userCode ?? ""]).status == 400)
+            test.pass(DeviceAuthorization.memory)
+            _ = try await app.post("/device_authorization", Self.fields)
+            #expect(try await poll(app, begun.deviceCode).error == "invalid_grant")
         }
     }
 

@@ -68,10 +68,12 @@ import Testing
             let renewed = try await test.issuer.addResourceServer("photos")
             #expect(try await app.post("/introspect", ["token": token], authorization: basic("photos", secret)).status == 401)
             #expect(try await app.post("/introspect", ["token": token], authorization: basic("photos", renewed)).status == 200)
-            try await test.issuer.removeResourceServer("photos")
+            #expect(try await test.issuer.resourceServers() == ["photos"])
+            #expect(try await test.issuer.removeResourceServer("photos"))
+            #expect(try await !test.issuer.removeResourceServer("photos"))
             #expect(try await app.post("/introspect", ["token": token], authorization: basic("photos", renewed)).status == 401)
         }
-        await #expect(throws: IssuerError.nameInvalid) { try await test.issuer.addResourceServer("a:b") }
+        await #expect(throws: IssuerError.resourceServerNameInvalid) { try await test.issuer.addResourceServer("a:b") }
     }
 
     @Test func metadataNamesEveryEndpoint() async throws {

@@ -40,6 +40,22 @@ import Testing
         #expect(PasswordRule.objection(to: Secret("pässwörter und ß"), name: "Ada") == nil)
     }
 
+    /// Keyboards and systems write the same characters in different ways.
+    @Test func passwordIsComparedInNormalForm() {
+        let written = "pa\u{308}sswo\u{308}rter\u{A0}und mehr"
+        let typed = "p\u{E4}ssw\u{F6}rter und\u{3000}mehr"
+        #expect(PasswordHash(Secret(written), cost: cost).matches(Secret(typed)))
+        #expect(PasswordHash(Secret(typed), cost: cost).matches(Secret(written)))
+        // No further characters are equal: neither those that only look alike, nor other cases.
+        for other in [typed.uppercased(), typed.replacing(" ", with: "  ")] {
+            #expect(!PasswordHash(Secret(typed), cost: cost).matches(Secret(other)))
+        }
+        #expect(!PasswordHash(Secret("\u{FB01}ve words of one"), cost: cost).matches(Secret("five words of one")))
+        for text in ["correct\u{7}horse battery", "correct horse\nbattery", "correct horse battery\u{85}"] {
+            #expect(PasswordRule.objection(to: Secret(text), name: "Ada") != nil)
+        }
+    }
+
     @Test func runningAndWaitingHashesAreBounded() {
         var queue = PasswordHasher.Queue<Int>(running: 2, places: 4, placesPerClient: 3)
         #expect(queue.enter("a") == .start)
@@ -148,6 +164,20 @@ import Testing
             #expect(backOff.attempt("\(number)", now: 1_000_000) == nil)
             #expect(backOff.count <= 100)
         }
+    }
+
+    @Test func browserHasAShortName() {
+        let names = [
+            "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36": "Chrome on Linux",
+            "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36 Edg/156.0":
+                "Edge on Windows",
+            "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.0 Safari/604.1":
+                "Safari on iPhone",
+            "Mozilla/5.0 (Android 15; Mobile; rv:140.0) Gecko/140.0 Firefox/140.0": "Firefox on Android",
+            "Mozilla/5.0 (unknown)": "Mozilla/5.0 (unknown)", "curl/8.9": "curl/8.9", "a\u{202E}b": "a\u{FFFD}b", "": "",
+        ]
+        for (agent, name) in names { #expect(BrowserName.of(agent) == name) }
+        #expect(BrowserName.of(String(repeating: "x", count: 1_000)).count == WebSession.maximumAgentCharacters)
     }
 
     @Test func interpolatedTextIsEscaped() {

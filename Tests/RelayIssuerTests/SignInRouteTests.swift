@@ -31,6 +31,13 @@ import Testing
         #expect(kinds == [.signedIn, .signedOut, .signedIn, .passwordSet, .setUpLinkMade])
     }
 
+    @Test func passwordOfAnotherKeyboardSignsIn() async throws {
+        try await test.browse { client in
+            try await TestBrowser(client).setUp(test, password: "motde\u{301}passe")
+            #expect(try await TestBrowser(client).signIn(password: "motd\u{E9}passe").location == "/auth/account")
+        }
+    }
+
     @Test func operatorSetsAPassword() async throws {
         let subject = try await test.ada()
         await #expect(throws: IssuerError.self) { try await test.issuer.setPassword(subject: subject, to: Secret("short")) }

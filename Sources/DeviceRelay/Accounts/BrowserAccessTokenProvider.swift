@@ -96,12 +96,11 @@ public final class BrowserAccessTokenProvider: AccessTokenProvider {
             case .known(let id): id
             case .registering(let name): try await client.register(name, request.device, redirect: redirect.uri, at: issuer)
             }
-        let url = keys.url(
-            of: page,
-            [
-                ("client_id", clientID), ("redirect_uri", redirect.uri), ("scope", issuer.scopeParameter(for: request.scopes)),
-            ]
-        )
+        let scope = issuer.scopeParameter(for: request.scopes)
+        var parameters = [("client_id", clientID), ("redirect_uri", redirect.uri), ("scope", scope)]
+        // Some providers of OpenID Connect demand it, although only ID tokens contain it, which nobody reads here.
+        if scope.split(separator: " ").contains("openid") { parameters.append(("nonce", AuthorizationKeys().state.exposed)) }
+        let url = keys.url(of: page, parameters)
         guard let url else { throw IssuerClientError.notOffered }
         do {
             try await open(url)

@@ -56,16 +56,25 @@ struct IssuerClient: Sendable {
         var namesItselfInResponses: Bool
         /// The scopes that it lists; `nil` if it lists none.
         var scopes: Set<String>?
+        /// Whether it cannot define the relay's scopes, as the relay says.
+        var lacksRelayScopes = false
 
         /// The invitation endpoint, which is not standardised: below the issuer's URL. Only the relay's own issuer has one.
         var invitationEndpoint: ServerURL? { isRelaysOwn ? ServerURL(url.text + "/invitations", at: url.address) : nil }
 
-        /// The text of the `scope` parameter for a sign-in. Other issuers may reject scopes that they do not know.
+        /// The text of the `scope` parameter for a sign-in. Other issuers may reject scopes that they do not know. They need not list those
+        /// that they know (RFC 8414 §2): if an issuer lists none of the relay's, all of them are requested.
         func scopeParameter(for scopes: Set<AccessTokenScope>) -> String {
-            var names = Set(scopes.map(\.rawValue))
-            if !isRelaysOwn, let known = self.scopes { names = names.intersection(known).union(known.intersection(["openid"])) }
-            return names.sorted().joined(separator: " ")
+            let names = Set(scopes.map(\.rawValue))
+            guard !isRelaysOwn else { return Self.text(names) }
+            let relays = names.filter { $0.utf8.starts(with: "relay.".utf8) }
+            let known = self.scopes ?? names
+            let listed = relays.intersection(known)
+            let others = names.subtracting(relays).union(["openid"]).intersection(known)
+            return Self.text(others.union(lacksRelayScopes ? [] : listed.isEmpty ? relays : listed))
         }
+
+        private static func text(_ names: Set<String>) -> String { names.sorted().joined(separator: " ") }
     }
 
     /// Discovers an issuer from the relay's metadata (RFC 9728) and the issuer's (RFC 8414, or OpenID Connect Discovery). All
@@ -73,9 +82,11 @@ struct IssuerClient: Sendable {
     func discover(_ choice: IssuerChoice) async throws(IssuerClientError) -> Issuer {
         struct Resource: Decodable {
             var servers: [String]
+            var serversWithoutScopes: [String]?
 
             enum CodingKeys: String, CodingKey {
                 case servers = "authorization_servers"
+                case serversWithoutScopes = "authorization_servers_without_scopes"
             }
         }
         let path = "/.well-known/oauth-protected-resource"
@@ -92,7 +103,9 @@ struct IssuerClient: Sendable {
                 servers.first { Self.isSame($0, name) }.flatMap { ServerURL($0, at: address) ?? ServerURL(anywhere: $0) }
             }
         guard let url else { throw choice == .relaysOwn ? .noIssuer : .issuerNotTrusted }
-        return try await metadata(of: url)
+        var issuer = try await metadata(of: url)
+        issuer.lacksRelayScopes = resource.serversWithoutScopes?.contains { $0.utf8.elementsEqual(url.text.utf8) } ?? false
+        return issuer
     }
 
     /// Whether a person means an issuer. A slash at the end does not matter to them.

@@ -10,16 +10,22 @@ extension Issuer {
     /// - Returns: Its secret, with which it asks by HTTP Basic authentication.
     package func addResourceServer(_ name: String) async throws(IssuerError) -> Secret<String> {
         // Characters that HTTP Basic of OAuth (RFC 6749 §2.3.1) leaves as they are.
-        guard (1...64).contains(name.utf8.count), FormCoding.encode(name).utf8.elementsEqual(name.utf8) else { throw .nameInvalid }
+        guard (1...64).contains(name.utf8.count), FormCoding.encode(name).utf8.elementsEqual(name.utf8) else {
+            throw .resourceServerNameInvalid
+        }
         let secret = Secret(Base64.url.encode(randomBytes(32)))
         let digest = Digest256(hashing: Array(secret.exposed.utf8))
         try await store.write { try $0.setResourceServer(name, secret: digest) }
         return secret
     }
 
-    package func removeResourceServer(_ name: String) async throws(IssuerError) {
+    /// - Returns: Whether there was one.
+    package func removeResourceServer(_ name: String) async throws(IssuerError) -> Bool {
         try await store.write { try $0.removeResourceServer(name) }
     }
+
+    /// The names of the registered resource servers.
+    package func resourceServers() async throws(IssuerError) -> [String] { try await store.read { try $0.resourceServers() } }
 
     /// What a token is. Everything that is no valid token of this issuer is just not active.
     struct Introspection: Encodable, Sendable {

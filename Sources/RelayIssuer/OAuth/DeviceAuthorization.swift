@@ -7,6 +7,8 @@ import RelayProtocol
 /// A device without a browser of its own that waits for its user to allow it elsewhere (RFC 8628).
 struct DeviceAuthorization: Hashable, Sendable {
     static let life: Int64 = 600_000
+    /// How long a device hears that its code has expired, after that.
+    static let memory: Int64 = 600_000
     /// How long a device waits between two requests.
     static let interval: Int64 = 5_000
     /// The maximum number of devices that wait, of all addresses together.

@@ -68,7 +68,7 @@ struct PasswordHash: Hashable, Sendable {
     }
 
     private static func derive(_ password: Secret<String>, salt: [UInt8], cost: Cost) -> [UInt8] {
-        let bytes = Array(password.exposed.utf8)
+        let bytes = Array(OpaqueString.prepare(password).exposed.utf8)
         guard !bytes.isEmpty else { return [] }
         let key = try? KDF.Scrypt.deriveKey(
             from: bytes,
@@ -115,7 +115,8 @@ enum PasswordRule {
 
     /// Why the text may not become the password of this user; `nil` if it may.
     static func objection(to password: Secret<String>, name: String) -> String? {
-        let text = password.exposed
+        if !OpaqueString.isAllowed(password) { return "The password may not contain control characters." }
+        let text = OpaqueString.prepare(password).exposed
         if text.utf8.count > maximumBytes { return "The password may have at most \(maximumBytes) bytes." }
         if text.unicodeScalars.count < minimumCharacters { return "The password needs at least \(minimumCharacters) characters." }
         if Set(text.unicodeScalars).count < 5 || text.lowercased() == name.lowercased() {

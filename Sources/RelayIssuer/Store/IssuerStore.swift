@@ -93,16 +93,19 @@ protocol IssuerTransaction {
     func insert(_ authorization: DeviceAuthorization) throws
     func deviceAuthorization(_ code: Digest256) throws -> DeviceAuthorization?
     func deviceAuthorization(userCode: Digest256) throws -> DeviceAuthorization?
-    /// How many there are.
-    func deviceAuthorizations() throws -> Int
+    /// How many have not expired.
+    func deviceAuthorizations(at now: Milliseconds) throws -> Int
     func decide(_ code: Digest256, _ decision: DeviceAuthorization.Decision) throws
     func removeDeviceAuthorization(_ code: Digest256) throws
 
     // MARK: Resource servers
 
     func setResourceServer(_ name: String, secret: Digest256) throws
-    func removeResourceServer(_ name: String) throws
+    /// - Returns: Whether there was one.
+    func removeResourceServer(_ name: String) throws -> Bool
     func secret(ofResourceServer name: String) throws -> Digest256?
+    /// Their names, in order.
+    func resourceServers() throws -> [String]
 
     // MARK: Logins
 

@@ -134,7 +134,9 @@ extension SQLiteIssuerTransaction {
         return found
     }
 
-    func deviceAuthorizations() throws -> Int { try Int.fetchOne(db, sql: "SELECT count(*) FROM device_authorization") ?? 0 }
+    func deviceAuthorizations(at now: Milliseconds) throws -> Int {
+        try Int.fetchOne(db, sql: "SELECT count(*) FROM device_authorization WHERE expires > ?", arguments: [now.count]) ?? 0
+    }
 
     func decide(_ code: Digest256, _ decision: DeviceAuthorization.Decision) throws {
         let subject: String? = if case .allowed(let subject) = decision { subject } else { nil }
@@ -154,9 +156,12 @@ extension SQLiteIssuerTransaction {
         try db.execute(sql: "INSERT OR REPLACE INTO resource_server (name, secret) VALUES (?, ?)", arguments: [name, Data(secret.bytes)])
     }
 
-    func removeResourceServer(_ name: String) throws {
+    func removeResourceServer(_ name: String) throws -> Bool {
         try db.execute(sql: "DELETE FROM resource_server WHERE name = ?", arguments: [name])
+        return db.changesCount > 0
     }
+
+    func resourceServers() throws -> [String] { try String.fetchAll(db, sql: "SELECT name FROM resource_server ORDER BY name") }
 
     func secret(ofResourceServer name: String) throws -> Digest256? {
         try Data.fetchOne(db, sql: "SELECT secret FROM resource_server WHERE name = ?", arguments: [name])

@@ -159,7 +159,7 @@ struct SQLiteIssuerTransaction: IssuerTransaction {
 
     func forget(before now: Milliseconds) throws {
         try forgetClients(before: now)
-        try db.execute(sql: "DELETE FROM device_authorization WHERE expires <= ?", arguments: [now.count])
+        try db.execute(sql: "DELETE FROM device_authorization WHERE expires <= ?", arguments: [now.count - DeviceAuthorization.memory])
         try db.execute(sql: "DELETE FROM set_up WHERE expires <= ?", arguments: [now.count])
         try db.execute(
             sql: "DELETE FROM web_session WHERE used <= ? OR created <= ?",

@@ -113,7 +113,7 @@ extension Issuer {
             \(visit.form("/logout", button: "Sign out"))
             \(devices)
             <h2>Apps and devices</h2>
-            <ul>\(account.logins.map { item(visit, $0) })</ul>
+            \(HTML.list(account.logins.map { item(visit, $0) }))
             <h2>Browsers</h2>
             <ul>\(account.browsers.map { item(visit, $0, isOwn: $0.id == session.id) })</ul>
             \(session.isFresh(at: visit.now) ? changes(visit, account) : Issuer.old(visit))
@@ -148,7 +148,7 @@ extension Issuer {
         <p>A new password signs all other browsers out. Apps and devices stay signed in.</p>
         \(visit.form("/account/password", HTML.newPassword(of: account.user), button: "Set the password"))
         <h2>Passkeys</h2>
-        <ul>\(account.passkeys.map { passkeyItem(visit, $0) })</ul>
+        \(HTML.list(account.passkeys.map { passkeyItem(visit, $0) }))
         \(newPasskeyForm(visit, "/account/passkey", account.user))
         <h2>Recovery codes</h2>
         <p>\(account.codes) unused codes.</p>

@@ -59,6 +59,7 @@ extension Issuer {
         guard let endpoints = try? await accounts.endpoints(of: session.subject) else {
             return "<h2>Devices</h2><p>The devices cannot be shown now. Try again later.</p>"
         }
+        guard !endpoints.isEmpty else { return "<h2>Devices</h2><p>None.</p>" }
         let names = Dictionary(endpoints.map { ($0.id, $0.name) }) { first, _ in first }
         let isFresh = session.isFresh(at: visit.now)
         return """
@@ -88,6 +89,7 @@ extension Issuer {
         let password: HTML? =
             try await hasPassword(user)
             ? """
+            \(HTML.userName(of: user))
             <label>Your password
             <input type="password" name="password" autocomplete="current-password" required></label>
             """ : nil

@@ -75,7 +75,7 @@ extension Issuer {
                     session: known == nil ? nil : try await session(of: browser),
                     setUp: cookie(PageResponse.Cookies.setUp).flatMap(SetUpToken.init(parsing:)),
                     address: address,
-                    agent: Issuer.agent(Issuer.values(of: "user-agent", in: request).first ?? ""),
+                    agent: BrowserName.of(Issuer.values(of: "user-agent", in: request).first ?? ""),
                     now: now()
                 )
                 let answer = try await body(visit, known != nil)
@@ -96,11 +96,6 @@ extension Issuer {
             if now.count - session.used.count >= 60_000 { try await store.write { try $0.setUsed(session.id, at: now) } }
             return session
         }
-    }
-
-    /// A browser's name for people: short, and without what could imitate other text.
-    static func agent(_ text: String) -> String {
-        String(String.UnicodeScalarView(DisplayText.sanitized(text).unicodeScalars.prefix(WebSession.maximumAgentCharacters)))
     }
 
     func addPages<Context: RequestContext>(

@@ -149,28 +149,38 @@ extension Issuer {
             kind: "get",
             fields: ["credential", "signature"],
             visit.hidden("next", next.text),
-            "Sign in with a passkey"
+            "Sign in with a passkey",
+            intro: "<p>Or without a password:</p>"
         )
     }
 
-    func newPasskeyForm(_ visit: Visit, _ action: String, _ user: IssuerUser) -> HTML? {
+    func newPasskeyForm(_ visit: Visit, _ action: String, _ user: IssuerUser, intro: HTML = "") -> HTML? {
         passkeyForm(
             visit,
             action,
             kind: "create",
             fields: ["public_key", "algorithm"],
             "<input type=\"hidden\" data-user=\"\(user.subject)\" data-name=\"\(user.name)\" disabled>",
-            "Add a passkey"
+            "Add a passkey",
+            intro: intro
         )
     }
 
-    private func passkeyForm(_ visit: Visit, _ action: String, kind: String, fields: [String], _ more: HTML, _ button: String) -> HTML? {
+    private func passkeyForm(
+        _ visit: Visit,
+        _ action: String,
+        kind: String,
+        fields: [String],
+        _ more: HTML,
+        _ button: String,
+        intro: HTML
+    ) -> HTML? {
         guard let host = Issuer.relyingParty(visit.issuer) else { return nil }
         let challenge = PasskeyChallenge(browser: visit.browser, now: visit.now, key: master.formKey)
         let inputs = (["client_data", "authenticator_data"] + fields).map { "<input type=\"hidden\" name=\"\($0)\" value=\"\">" as HTML }
         return """
             <div data-passkey="\(kind)" data-challenge="\(challenge.text)" data-host="\(host)" hidden>
-            \(visit.form(action, "\(inputs)\(more)", button: button))
+            \(intro)\(visit.form(action, "\(inputs)\(more)", button: button))
             <p class="note" role="alert" hidden>The passkey was not used. Try again, or sign in another way.</p>
             </div>
             <script src="\(Issuer.path)/passkey.js" defer></script>

@@ -94,7 +94,8 @@ extension Issuer {
 
     static func objection(to password: Secret<String>, repeated: String?, _ user: IssuerUser) -> String? {
         if let objection = PasswordRule.objection(to: password, name: user.name) { return objection }
-        guard let repeated, repeated.utf8.elementsEqual(password.exposed.utf8) else { return "The two passwords differ." }
+        let typed = OpaqueString.prepare(Secret(repeated ?? "")).exposed
+        guard typed.utf8.elementsEqual(OpaqueString.prepare(password).exposed.utf8) else { return "The two passwords differ." }
         return nil
     }
 
@@ -117,7 +118,7 @@ extension Issuer {
             \(note.map { "<p class=\"note\" role=\"alert\">\($0)</p>" })
             <p>Choose how you sign in to this relay. Your name here is <strong>\(user.name)</strong>.</p>
             \(visit.form("/setup", HTML.newPassword(of: user), button: "Set the password"))
-            \(newPasskeyForm(visit, "/setup/passkey", user))
+            \(newPasskeyForm(visit, "/setup/passkey", user, intro: "<p>Or without a password:</p>"))
             """,
             status: status
         )

@@ -145,7 +145,9 @@ extension PageResponse {
         h2 { font-size: 1.15rem; margin-top: 2rem; }
         label { display: block; margin: 1rem 0; }
         input { box-sizing: border-box; display: block; width: 100%; padding: .6rem; font: inherit; }
-        button { padding: .6rem 1.2rem; font: inherit; margin: .25rem .5rem .25rem 0; }
+        input[type=checkbox] { display: inline; width: auto; margin: 0 .4rem 0 0; }
+        input, button { border: 1px solid; border-radius: .4rem; }
+        button { padding: .6rem 1.2rem; font: inherit; margin: .25rem .5rem .25rem 0; cursor: pointer; }
         ul { list-style: none; padding: 0; }
         li { border-top: 1px solid; padding: .5rem 0; overflow-wrap: anywhere; }
         .note { border-left: .3rem solid; padding-left: .7rem; }
@@ -175,10 +177,17 @@ extension Visit {
 }
 
 extension HTML {
-    /// Two fields for a new password. Password managers read the user's name from the hidden field.
+    static func list(_ items: [HTML]) -> HTML { items.isEmpty ? "<p>None.</p>" : "<ul>\(items)</ul>" }
+
+    /// The name for password managers, which read it from a hidden field.
+    static func userName(of user: IssuerUser) -> HTML {
+        "<input name=\"username\" value=\"\(user.name)\" autocomplete=\"username\" hidden>"
+    }
+
+    /// Two fields for a new password.
     static func newPassword(of user: IssuerUser) -> HTML {
         """
-        <input name="username" value="\(user.name)" autocomplete="username" hidden>
+        \(userName(of: user))
         <label>New password, at least \(PasswordRule.minimumCharacters) characters
         <input type="password" name="password" autocomplete="new-password" required></label>
         <label>The same password again

@@ -44,7 +44,7 @@ struct WebSession: Hashable, Sendable {
 
     let id: Digest256
     let subject: String
-    /// The browser, as it names itself.
+    /// The browser, as `BrowserName` shows it.
     let agent: String
     let created: Milliseconds
     var used: Milliseconds

@@ -9,7 +9,7 @@ struct MetricsRoutes {
     var metrics: PrometheusMetrics
 
     func makeRouter() -> Router<RelayRequestContext> {
-        let router = Router(context: RelayRequestContext.self)
+        let router = Router(context: RelayRequestContext.self, options: .autoGenerateHeadEndpoints)
         router.add(middleware: ProblemMiddleware())
         // On loopback the `Host` field must match. On other addresses the operator has opened the metrics to all clients, under any name.
         if address.isLoopback { router.add(middleware: HostMiddleware(origins: OwnOrigins(urls: [], isTLS: false))) }

@@ -14,6 +14,16 @@ package struct ProblemMiddleware: RouterMiddleware {
         context: RelayRequestContext,
         next: (Request, RelayRequestContext) async throws -> Response
     ) async throws -> Response {
+        let response = try await answer(request, context, next)
+        // Also an error has no body then.
+        return request.method == .head ? response.createHeadResponse() : response
+    }
+
+    private func answer(
+        _ request: Request,
+        _ context: RelayRequestContext,
+        _ next: (Request, RelayRequestContext) async throws -> Response
+    ) async throws -> Response {
         do {
             return try await next(request, context)
         } catch let error as ProblemDetails {

@@ -17,6 +17,8 @@ package struct RelayRoutes: Sendable {
     package var origins: OwnOrigins
     /// The accepted issuers, published for clients.
     package var issuers: [String]
+    /// Those of them that cannot define the relay's scopes.
+    package var issuersWithoutScopes: [String]
     /// The ports for plain tunnel connections, for clients that diagnose failures.
     package var tunnelPorts: @Sendable () -> [Int]
     /// Why the relay cannot serve requests now, as text; `nil` if it can.
@@ -25,18 +27,20 @@ package struct RelayRoutes: Sendable {
     package init(
         origins: OwnOrigins,
         issuers: [String],
+        issuersWithoutScopes: [String] = [],
         tunnelPorts: @escaping @Sendable () -> [Int],
         obstacle: @escaping @Sendable () async -> String?
     ) {
         self.origins = origins
         self.issuers = issuers
+        self.issuersWithoutScopes = issuersWithoutScopes
         self.tunnelPorts = tunnelPorts
         self.obstacle = obstacle
     }
 
     /// - Parameter adding: adds more routes, such as the issuer's.
     package func makeRouter(adding: (Router<RelayRequestContext>) -> Void = { _ in }) -> Router<RelayRequestContext> {
-        let router = Router(context: RelayRequestContext.self)
+        let router = Router(context: RelayRequestContext.self, options: .autoGenerateHeadEndpoints)
         router.add(middleware: ProblemMiddleware())
         router.add(middleware: HostMiddleware(origins: origins))
         router.add(middleware: ChallengeMiddleware { try resource(of: $0) })
@@ -60,22 +64,30 @@ package struct RelayRoutes: Sendable {
         return router
     }
 
-    /// RFC 9728.
+    /// RFC 9728, and which of the issuers cannot be asked for the relay's scopes.
     private func protectedResource(_ request: Request) throws -> Response {
         struct Metadata: Encodable {
             var resource: String
             var issuers: [String]
+            var issuersWithoutScopes: [String]?
             var methods = ["header"]
             var scopes = RelayScope.allCases.map(\.rawValue)
 
             enum CodingKeys: String, CodingKey {
                 case resource
                 case issuers = "authorization_servers"
+                case issuersWithoutScopes = "authorization_servers_without_scopes"
                 case methods = "bearer_methods_supported"
                 case scopes = "scopes_supported"
             }
         }
-        return try Self.json(Metadata(resource: resource(of: request).description, issuers: issuers))
+        return try Self.json(
+            Metadata(
+                resource: resource(of: request).description,
+                issuers: issuers,
+                issuersWithoutScopes: issuersWithoutScopes.isEmpty ? nil : issuersWithoutScopes
+            )
+        )
     }
 
     /// The relay, as the client knows it.

@@ -119,6 +119,26 @@ import Testing
         #expect(bench.heads.value.filter { $0.hasPrefix("POST") }.allSatisfy { $0.contains("DPoP: ") })
     }
 
+    /// Some providers of OpenID Connect demand a nonce.
+    @Test func requestWithOpenIDHasANonce() async throws {
+        var answers = Answers()
+        let members = "\"authorization_endpoint\": \"ISSUER/page\", \"token_endpoint\""
+        answers.metadata = answers.metadata.replacing("\"token_endpoint\"", with: members)
+        let bench = try await Bench(answers)
+        let pages = Shared<[URL]>([])
+        let provider = BrowserAccessTokenProvider(clientID: "the client") { page in
+            pages.withLock { $0.append(page) }
+            throw CancellationError()
+        }
+        let request = try bench.endpoint.request()
+        await #expect(throws: AccessTokenError.self) { try await provider.accessToken(for: request) }
+        let page = try #require(pages.value.first)
+        let query = URLComponents(url: page, resolvingAgainstBaseURL: false)?.queryItems ?? []
+        #expect(query.first { $0.name == "scope" }?.value == "offline_access openid relay.command")
+        #expect(query.first { $0.name == "nonce" }?.value?.count == 43)
+        await bench.stop()
+    }
+
     @Test func issuerWithoutProofsGetsNone() async throws {
         var answers = Answers()
         answers.metadata = answers.metadata.replacing("[\"ES256\"]", with: "[\"RS256\"]")

@@ -8,9 +8,12 @@ import Testing
 extension TestHome {
     /// Two devices with access tokens from elsewhere discover, launch on and call each other.
     func devicesWork(with tokens: [String]) async throws {
+        try await devicesWork(with: tokens.map { StaticAccessTokenProvider(AccessToken($0)) })
+    }
+
+    func devicesWork(with providers: [any AccessTokenProvider]) async throws {
         var devices: [TestDevice] = []
-        for (name, token) in zip(["Phone", "PC"], tokens) {
-            let provider = StaticAccessTokenProvider(AccessToken(token))
+        for (name, provider) in zip(["Phone", "PC"], providers) {
             let device = try TestDevice(name, relay: url(relayd.origin), in: self, accessTokens: provider)
             try await device.start()
             try await device.platform.accounts.add(device.account)

@@ -64,6 +64,7 @@ import Testing
         try await TestRelay.with { relay in
             let answer = try await Self.get("/.well-known/oauth-protected-resource", relay: relay)
             #expect(answer.contains("\"authorization_servers\":[\"https://issuer.example\"]"))
+            #expect(!answer.contains("without_scopes"))
             #expect(answer.contains("\"resource\":\"\(relay.origin)\""))
         }
     }

@@ -75,7 +75,7 @@ import Testing
         let phone = WireEndpoint("Phone", at: relayd)
         phone.token = start.token
         try await phone.connect()
-        try input.fileHandleForWriting.write(contentsOf: Data((start.token + "\n").utf8))
+        try input.fileHandleForWriting.write(contentsOf: Data("revoke \(start.token)\n".utf8))
         _ = try await RelaydProcess.lines(of: output, 1)
         let code = try await phone.event { if case .authInvalidated(let invalidated) = $0 { invalidated.code } else { nil } }
         #expect(code == .tokenRevoked)

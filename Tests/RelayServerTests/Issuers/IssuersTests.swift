@@ -67,7 +67,7 @@ import Testing
     @Test func metadataOfTheRelayNamesItsIssuers() async throws {
         let (one, two) = (try await IssuerServer(), try await IssuerServer())
         for isEmbedded in [true, false] {
-            let relayd = try await relayd(trusting: [(one, ""), (two, "")], embedded: isEmbedded)
+            let relayd = try await relayd(trusting: [(one, ""), (two, #""needsScopes":false"#)], embedded: isEmbedded)
             let socket = try await TestSocket(port: relayd.port)
             try await socket.send(
                 "GET /.well-known/oauth-protected-resource HTTP/1.1\r\nHost: \(relayd.host)\r\nConnection: close\r\n\r\n"
@@ -76,6 +76,7 @@ import Testing
             #expect(answer.contains("\"\(one.url)\",\"\(two.url)\"]"))
             #expect(answer.contains("\"\(relayd.origin)/auth\"") == isEmbedded)
             #expect(answer.contains(#""scopes_supported":["relay.device.read","#))
+            #expect(answer.contains("\"authorization_servers_without_scopes\":[\"\(two.url)\"]"))
             // So does the answer to a client without a token.
             if isEmbedded {
                 let challenged = try await TestSocket(port: relayd.port)

@@ -86,6 +86,31 @@ import Testing
         }
     }
 
+    @Test func firstStartPrintsLinksForTheOwner() async throws {
+        let directory = FileManager.default.temporaryDirectory.appending(path: "relayd-\(UUID().uuidString)")
+        defer { try? FileManager.default.removeItem(at: directory) }
+        let arguments = ["serve", "--data-directory", directory.path, "--listen", "127.0.0.1:0", "--tunnel-listen", "127.0.0.1:0"]
+        let first = RelaydProcess.process(arguments)
+        let output = try ProcessStart.reading(first)
+        let lines = try await RelaydProcess.lines(of: output, 3)
+        let invitation = try #require(lines[1].firstRange(of: "relay join '"))
+        let origin = try JoinLink(parsing: String(lines[1][invitation.upperBound...].dropLast()), plainHTTP: .allowed).origin
+        let browser = SignInBrowser(origin: origin)
+        try await browser.setUp(try #require(lines[2].split(separator: " ").last.map(String.init)))
+        #expect(try await browser.get("/auth/account").status == 200)
+        first.terminate()
+        first.waitUntilExit()
+        #expect(try output.readToEnd()?.isEmpty ?? true)
+        // With an account there is nothing to set up.
+        let second = RelaydProcess.process(arguments)
+        let later = try ProcessStart.reading(second)
+        let ready = try await RelaydProcess.lines(of: later, 1)
+        second.terminate()
+        second.waitUntilExit()
+        #expect(ready.count == 1)
+        #expect(try later.readToEnd()?.isEmpty ?? true)
+    }
+
     @Test func disabledAccountRejectsItsEndpoints() async throws {
         let relayd = try await RelaydProcess()
         _ = try await relayd.start()

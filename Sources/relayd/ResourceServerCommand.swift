@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import RelayComposition
+import RelayIssuer
+import RelayProtocol
+
+struct ResourceServerCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "resource-server",
+        abstract: "Let other services ask the relay's own issuer about tokens (introspection, RFC 7662).",
+        subcommands: [Add.self, List.self, Remove.self]
+    )
+
+    private struct Shown: Encodable {
+        var name: String
+        var secret: String?
+    }
+
+    struct Add: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Register a service, and print the secret with which it asks.",
+            discussion: "The secret is printed only now. A service that is already registered gets a new one."
+        )
+
+        @OptionGroup var settings: ConfigurationOptions
+        @Argument(help: "The service's name, its user name for HTTP Basic: letters, digits and -._~, at most 64.") var name: String
+        @Flag(help: "Print a JSON object.") var json = false
+
+        func run() async throws {
+            let (issuer, _) = try openIssuer(settings.read(), .existing)
+            let secret = try await issuer.addResourceServer(name).exposed
+            try json ? printJSON(Shown(name: name, secret: secret)) : print(secret)
+        }
+    }
+
+    struct List: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "List the registered services.")
+
+        @OptionGroup var settings: ConfigurationOptions
+        @Flag(help: "Print a JSON array.") var json = false
+
+        func run() async throws {
+            let (issuer, _) = try openIssuer(settings.read(), .existing)
+            let names = try await issuer.resourceServers()
+            if json { return try printJSON(names.map { Shown(name: $0) }) }
+            for name in names { print(name) }
+        }
+    }
+
+    struct Remove: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Remove a service: it can no longer ask.")
+
+        @OptionGroup var settings: ConfigurationOptions
+        @Argument(help: "The service's name.") var name: String
+        @Flag(help: "Print a JSON object.") var json = false
+
+        func run() async throws {
+            let (issuer, _) = try openIssuer(settings.read(), .existing)
+            guard try await issuer.removeResourceServer(name) else { throw IssuerError.unknownResourceServer }
+            if json { try printJSON(Shown(name: name)) }
+        }
+    }
+}

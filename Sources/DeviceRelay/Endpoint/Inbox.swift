@@ -26,6 +26,8 @@ final class Inbox {
     private var isFlushScheduled = false
     private var hasStarted = false
     private var held = HeldCommands()
+    /// Called when work begins, and with `true` when all commands are handled and settled.
+    var onIdle: (Bool) -> Void = { _ in }
 
     /// - Parameters:
     ///   - stored: The stored commands from the journal.
@@ -159,6 +161,7 @@ final class Inbox {
 
     /// Continues the work, also after the storage works again.
     private func work() {
+        onIdle(machine.isIdle)
         guard storage.isUsable, machine.hasWork, !isWorking else { return }
         isWorking = true
         if loop.spawn(self, { await $0.run() }) == nil { isWorking = false }
@@ -175,6 +178,7 @@ final class Inbox {
             }
         }
         isWorking = false
+        onIdle(machine.isIdle)
         scheduleFlush()
     }
 

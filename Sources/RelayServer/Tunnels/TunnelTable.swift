@@ -103,6 +103,16 @@ struct TunnelTable: Sendable {
         }.sorted()
     }
 
+    /// The tunnels that wait for a host channel of their target, with the channels of their openers, ordered by id.
+    func waiting(for target: EndpointID) -> [(tunnel: TunnelID, opener: ChannelID)] {
+        tunnels(of: target).sorted().compactMap { id in
+            guard let tunnel = tunnels[id], tunnel.opening.target == target, tunnel.phase == .waiting else { return nil }
+            return (id, tunnel.opening.openerChannel)
+        }
+    }
+
+    func isAwaited(_ target: EndpointID) -> Bool { !waiting(for: target).isEmpty }
+
     /// Records that the offer is sent on a channel.
     /// - Returns: whether it is the first offer.
     mutating func offer(_ id: TunnelID, to channel: ChannelID, now: Milliseconds) -> Bool {

@@ -81,8 +81,9 @@ import Testing
         let command = try await RemoteLauncher(phone.platform).submit(try url("film:1"), on: .init(system))
         for await status in command.statuses where status == .accepted { break }
         let notification = try notification(for: pc, home)
-        async let first = pc.platform.process(notification, within: .seconds(120))
-        async let second = pc.platform.process(notification, within: .seconds(120))
+        let platform = pc.platform
+        async let first = platform.process(notification, within: .seconds(120))
+        async let second = platform.process(notification, within: .seconds(120))
         #expect(await first)
         #expect(await second)
         #expect(await log.entries == ["film:1"])

@@ -9,10 +9,13 @@ extension LocalEndpoint {
     /// The progress of fetching. A request to drain the mailbox is answered when the endpoint has stored all commands; they are done when
     /// the inbox is idle after that.
     struct Fetching: Hashable, Sendable {
+        enum Answer: Hashable, Sendable {
+            case served, refused, connectionLost
+        }
+
         /// The number of answered requests.
         var answers = 0
-        /// Whether the last one was served.
-        var isServed = false
+        var lastAnswer: Answer?
         var isInboxIdle = true
     }
 
@@ -53,9 +56,12 @@ extension LocalEndpoint {
             let answers = fetching.value.answers
             requestDrain()
             guard let answer = await fetching.first(within: left(), where: { $0.answers > answers }) else { return false }
-            // The connection may have ended meanwhile; the next one begins anew.
-            guard answer.isServed else { continue }
-            return await fetching.first(within: left()) { $0.isInboxIdle } != nil
+            switch answer.lastAnswer {
+            case .served: return await fetching.first(within: left()) { $0.isInboxIdle } != nil
+            case .refused, nil: return false
+            // The next connection begins anew.
+            case .connectionLost: continue
+            }
         }
         return false
     }

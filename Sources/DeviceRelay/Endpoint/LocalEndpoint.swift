@@ -358,10 +358,15 @@ actor LocalEndpoint {
         control.request {
             .mailboxDrain(.init(ref: $0))
         } answer: { [fetching] answer in
-            let isServed = if case .ok = answer { true } else { false }
+            let result: Fetching.Answer =
+                switch answer {
+                case .ok, .settled: .served
+                case .failure: .refused
+                case .connectionLost: .connectionLost
+                }
             fetching.update { fetching in
                 fetching.answers += 1
-                fetching.isServed = isServed
+                fetching.lastAnswer = result
             }
         }
     }

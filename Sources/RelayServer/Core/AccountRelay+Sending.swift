@@ -12,7 +12,8 @@ extension AccountRelay {
         transact(on: channel, bytes: command.encoded.count) { store, now in
             let change = try Self.store(command, again: request.again, in: account, store, rules.admission, now: now, offersIt: host != nil)
             guard sleeps, change.isNew else { return (change, Waking.none) }
-            let waiting = WaitingCommands(urgency: command.header.urgency, expires: descriptor.expires)
+            let urgency = try Self.urgency(of: command.header, in: account, store)
+            let waiting = WaitingCommands(urgency: urgency, expires: descriptor.expires)
             return (change, try store.wake(descriptor.lane.target, of: account, for: waiting, rules, at: now))
         } then: { (relay, result: Result<(CommandChange, Waking), any Error>) in
             switch result {
@@ -111,7 +112,8 @@ extension AccountRelay {
             var (row, actions) = MailboxCommand.store(descriptor, inDoubt: inDoubt)
             if offersIt { actions += row.offer(now: now) }
             // One write adds the row with its offer. Nearly all commands are new, so the insertion itself detects the few that are not.
-            if try store.add(row, urgency: command.header.urgency, blob: command.encoded, account: account) {
+            let urgency = try urgency(of: command.header, in: account, store)
+            if try store.add(row, urgency: urgency, blob: command.encoded, account: account) {
                 actions.removeAll { if case .persist = $0 { true } else { false } }
                 var change = try store.perform(actions, of: row, account: account)
                 change.isNew = true
@@ -122,6 +124,18 @@ extension AccountRelay {
         if let known = try store.change(key, { $0.sentAgain(digest: command.digest) }) { return known }
         guard case .failure(let refusal) = admitted else { throw Refusal(.internalError, "the stored command cannot be found") }
         return CommandChange(command: descriptor, state: .accepted, effects: [.refuse(refusal)])
+    }
+
+    /// The class of the wakes for a command. For a launch, someone waits. A sender that is new to the target shows no alert there.
+    private static func urgency(
+        of header: CommandHeader,
+        in account: AccountID,
+        _ store: any StoreTransaction
+    ) throws -> WakePayload.Urgency {
+        guard header.kind == .launch, let sender = try store.endpoint(header.sender, of: account),
+            let target = try store.endpoint(header.target, of: account), !sender.isNew(to: target)
+        else { return .background }
+        return .urgent
     }
 
     /// The part of a target's mailbox that counts for a sender. Senders that are new to the target share one part; any other sender counts
@@ -188,9 +202,4 @@ extension AccountRelay {
             }
         }
     }
-}
-
-extension CommandHeader {
-    /// The class of the wakes for the command. For a launch, someone waits.
-    fileprivate var urgency: WakePayload.Urgency { kind == .launch ? .urgent : .background }
 }

@@ -16,7 +16,8 @@ extension AccountRelay {
             var waking = Waking.none
             if sleeps {
                 let expires = now + min(request.timeout, TunnelTable.maximumTimeout).count
-                waking = try store.wake(target.id, of: channel.account, for: .init(urgency: .urgent, expires: expires), rules, at: now)
+                let urgency: WakePayload.Urgency = row.isNew(to: target) ? .background : .urgent
+                waking = try store.wake(target.id, of: channel.account, for: .init(urgency: urgency, expires: expires), rules, at: now)
             }
             return (try store.introduction(of: row), row.isNew(to: target), waking)
         } then: { (relay, result: Result<(Introduction, Bool, Waking), any Error>) in

@@ -28,7 +28,7 @@ extension AccountRelay {
     /// - Parameter isSilent: the endpoint is connected, but does not answer.
     mutating func handlePush(of endpoint: EndpointID, isSilent: Bool = false) {
         let (account, rules, time) = (id, rules, now.count)
-        let (isConnected, isAwaited) = (host(of: endpoint) != nil && !isSilent, tunnels.isAwaited(endpoint))
+        let (isConnected, awaited) = (host(of: endpoint) != nil && !isSilent, tunnels.urgency(for: endpoint))
         transact { store, _ -> (PushRow, Waking)? in
             guard var push = try store.push(of: endpoint), push.account == account else { return nil }
             let before = push
@@ -36,7 +36,7 @@ extension AccountRelay {
             if isConnected {
                 _ = push.connected(at: time)
                 push.response = before.response
-            } else if let waiting = try store.waiting(for: endpoint, account: account, isAwaited: isAwaited, at: time),
+            } else if let waiting = try store.waiting(for: endpoint, account: account, tunnels: awaited, at: time),
                 push.isWakeable(at: time, rules)
             {
                 waking = try store.decide(&push, waiting, isNew: isSilent, rules, at: time)
@@ -59,7 +59,12 @@ extension AccountRelay {
             change(host.id) { $0.wakeability = wakeability }
             let state = push.state(at: now.count)
             if state != .registered { send(.notificationsState(.init(appID: push.appID, state: state)), to: host.id) }
-        } else if let presence = presences[push.endpoint], presence.state == .unavailable, presence.isWakeable != wakeability.isWakeable {
+            return
+        }
+        if let base = waking[push.endpoint]?.base, base.state == .unavailable {
+            waking[push.endpoint]?.base = Presence(.unavailable, base.reason, since: base.sinceTime, wakeability)
+        }
+        if let presence = presences[push.endpoint], presence.state == .unavailable, presence.isWakeable != wakeability.isWakeable {
             set(Presence(.unavailable, presence.reason, since: presence.sinceTime, wakeability), of: push.endpoint)
         }
     }
@@ -206,12 +211,17 @@ extension StoreTransaction {
         return .none
     }
 
-    /// - Parameter isAwaited: whether a tunnel waits for the endpoint.
-    func waiting(for endpoint: EndpointID, account: AccountID, isAwaited: Bool, at now: Int64) throws -> WaitingCommands? {
-        let waiting = try waiting(for: endpoint, account: account, at: now)
-        guard isAwaited else { return waiting }
+    /// - Parameter tunnels: the class of the tunnels that wait for the endpoint.
+    func waiting(
+        for endpoint: EndpointID,
+        account: AccountID,
+        tunnels: WakePayload.Urgency?,
+        at now: Int64
+    ) throws -> WaitingCommands? {
+        let commands = try waiting(for: endpoint, account: account, at: now)
+        guard let tunnels, commands?.urgency != .urgent else { return commands }
         let expires = now + WakePayload.Urgency.urgent.interval
-        return WaitingCommands(urgency: .urgent, expires: waiting?.urgency == .urgent ? max(waiting?.expires ?? 0, expires) : expires)
+        return WaitingCommands(urgency: tunnels, expires: max(commands?.expires ?? 0, expires))
     }
 
     /// The connection of an endpoint has ended. If commands wait for it, it is woken unless it comes back soon.

@@ -111,7 +111,12 @@ struct TunnelTable: Sendable {
         }
     }
 
-    func isAwaited(_ target: EndpointID) -> Bool { !waiting(for: target).isEmpty }
+    /// The class of the wakes for the tunnels that wait for a target; `nil` if there are none.
+    func urgency(for target: EndpointID) -> WakePayload.Urgency? {
+        let waiting = waiting(for: target)
+        guard !waiting.isEmpty else { return nil }
+        return waiting.contains { tunnels[$0.tunnel]?.opening.isNew == false } ? .urgent : .background
+    }
 
     /// Records that the offer is sent on a channel.
     /// - Returns: whether it is the first offer.

@@ -304,6 +304,21 @@ import Testing
         #expect(wakes.take().isEmpty)
     }
 
+    /// Otherwise it could show an alert every minute.
+    @Test func newcomerWakesInTheBackgroundOnly() async throws {
+        let world = try await world()
+        _ = try await world.open(sender)
+        try await asleep(world)
+        let newcomer = TestDevice(subject: "me")
+        let near = try await world.open(newcomer)
+        for number in 1...3 as ClosedRange<UInt64> {
+            try await near.send(try await world.command(from: newcomer, to: target, number: number, kind: .launch))
+            _ = try await openTunnel(near)
+            try await world.pass(61_000)
+        }
+        #expect(wakes.take().map(\.payload.urgency) == [.background])
+    }
+
     @Test func signedOutEndpointIsNotWoken() async throws {
         let world = try await world()
         let near = try await world.open(sender)

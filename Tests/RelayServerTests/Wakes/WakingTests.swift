@@ -245,11 +245,13 @@ import Testing
         let world = try await world()
         let (near, far) = (try await world.open(sender), try await world.open(target))
         _ = try await register(far)
-        try await near.send(try await launch(world))
+        let command = try await launch(world)
+        try await near.send(command)
         try await far.disconnect(isSilent: true)
         try await world.pass(9_999)
         #expect(wakes.take().isEmpty)
         let back = try await world.open(target)
+        try await back.send(.commandReceived(.init(sender: sender.id, id: command.header.id)))
         try await world.pass(60_000)
         #expect(wakes.take().isEmpty)
         try await back.disconnect(isSilent: true)
@@ -401,7 +403,7 @@ import Testing
         // Without time to wait nobody is woken.
         try await far.disconnect()
         try await world.pass(120_000)
-        _ = wakes.take()
+        _ = (wakes.take(), try await near.receive())
         #expect(try await openTunnel(near, timeout: 0).count == 2)
         #expect(wakes.take().isEmpty)
     }

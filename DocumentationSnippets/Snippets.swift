@@ -135,11 +135,19 @@ func background(_ platform: ConnectedDevicesPlatform) async {
     // end
 }
 
-func register(deviceToken: Data, _ send: (String) -> Void) {
+func register(deviceToken: Data, _ platform: ConnectedDevicesPlatform, for account: ConnectedDevicesAccount) async throws {
     // snippet: device-token
     let token = deviceToken.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+    let registration = NotificationRegistration(type: .apns, token: token, appID: "com.example.player", displayName: "Player")
+    try await platform.notifications.register(registration, for: account)
     // end
-    send(token)
+}
+
+func received(_ userInfo: [AnyHashable: Any], _ platform: ConnectedDevicesPlatform) async -> Bool {
+    // snippet: notification
+    guard let notification = ConnectedDevicesNotification(parsing: userInfo) else { return false }  // it is not from a relay
+    return await platform.process(notification)
+    // end
 }
 
 func serve(

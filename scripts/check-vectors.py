@@ -924,7 +924,7 @@ def take_frame(data):
 # The types of fields from the page's tables: `?` marks an optional field; base64 has a minimum and maximum of bytes, or a limit.
 RECORD, VOUCHER, RECEIPT = "base64 1 8192", "base64 1 1024", "base64 1 4096"
 INTRODUCTION = {"record": RECORD, "vouchers?": [VOUCHER]}
-PRESENCE = {"state": "text", "reason": "text", "since?": "ms", "expectedWithin?": "ms"}
+PRESENCE = {"state": "text", "reason": "text", "since?": "ms", "expectedWithin?": "ms", "wakeable?": "flag"}
 JOINING = {"time": "ms", "invitedBy?": "id", "address?": "text"}
 LIMIT = {"name": "text", "allowed": "integer", "requested": "integer"}
 ENTRANCE = {"tunnel": "tunnel", "token": "base64 32 32", "urls": ["text"]}
@@ -950,6 +950,7 @@ MESSAGES = {
         "command.received": {"sender": "id", "id": "command"},
         "command.result": {"ref": "ref", "sender": "id", "id": "command", "receipt": RECEIPT, "reply?": REPLY},
         "command.acknowledge": {"id": "command"},
+        "mailbox.drain": {"ref": "ref"},
         "tunnel.open": {"ref": "ref", "target": "id", "timeout": "ms"},
         "tunnel.decline": {"tunnel": "tunnel"},
         "auth.refresh": {"ref": "ref", "token": "text"},
@@ -972,7 +973,8 @@ MESSAGES = {
         "command": {"command": COMMAND, "sender?": INTRODUCTION},
         "command.cancel": {"sender": "id", "id": "command"},
         "command.settled": {"ref": "ref", "sender": "id", "id": "command"},
-        "command.status": {"id": "command", "state": "text", "attestedBy?": "text", "receipt?": RECEIPT, "reply?": REPLY, "outcome?": "text"},
+        "command.status": {"id": "command", "state": "text", "attestedBy?": "text", "receipt?": RECEIPT, "reply?": REPLY, "outcome?": "text",
+                           "channel?": "text", "expectedWithin?": "ms"},
         "tunnel.offer": {"entrance": ENTRANCE, "opener": INTRODUCTION},
         "tunnel.ready": {"entrance": ENTRANCE},
         "tunnel.failed": {"tunnel": "tunnel", "code": "text", "message": "text", "retryAfter?": "ms"},
@@ -985,7 +987,7 @@ MESSAGES = {
 # The channel types of notifications.register.
 CHANNELS = {
     "apns": {"token": "text", "environment": "text"}, "fcm": {"token": "text"}, "wns": {"token": "text"},
-    "webPush": {"token": "text", "publicKey": "base64 65 65", "secret": "base64 16 16"}, "polling": {},
+    "webPush": {"token": "text", "publicKey": "base64 65 65", "secret": "base64 16 16"}, "polling": {"interval?": "ms"},
 }
 
 

@@ -28,12 +28,14 @@ package struct Composition {
     package let hasIssuer: Bool
     package let parts: RelayService.Parts
 
+    /// - Parameter wakes: sends wakes through push services; `nil` if the relay wakes nobody.
     package init(
         _ configuration: RelayConfiguration,
         store: any RelayStore,
         key: RelayKey,
         metrics: PrometheusMetrics,
-        logger: Logger
+        logger: Logger,
+        wakes: (any WakeSender)? = nil
     ) async throws {
         let clock = RelayClock.system
         let now: @Sendable () -> Milliseconds = { clock.now().time }
@@ -75,6 +77,7 @@ package struct Composition {
             now: now,
             logger: logger,
             logins: IssuerLogins(issuer: issuer),
+            wakes: wakes,
             tunnelMetrics: TunnelMetrics(factory: metrics)
         )
         relay.begin(core)

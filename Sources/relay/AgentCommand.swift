@@ -20,8 +20,22 @@ struct AgentCommand: AsyncParsableCommand {
 
     @OptionGroup var common: CommonOptions
     @OptionGroup var settings: AgentOptions
+    @Option(
+        parsing: .unconditional,
+        help: ArgumentHelp(
+            "Do not stay connected: connect at this interval to fetch what waits. App services are then not answered in between.",
+            valueName: "seconds"
+        )
+    ) var poll: Int?
 
-    func run() async throws { try await Agent(configurationPath: settings.config).run(try common.context) }
+    func validate() throws {
+        if let poll, !(1...86_400).contains(poll) { throw ValidationError("--poll must be 1 to 86400 seconds.") }
+    }
+
+    func run() async throws {
+        let agent = Agent(configurationPath: settings.config, pollingInterval: poll.map { .seconds($0) })
+        try await agent.run(try common.context)
+    }
 }
 
 struct AgentOptions: ParsableArguments {

@@ -26,6 +26,8 @@ final class Inbox {
     private var isFlushScheduled = false
     private var hasStarted = false
     private var held = HeldCommands()
+    /// Called when work begins, and with `true` when all commands are handled and settled.
+    var onIdle: (Bool) -> Void = { _ in }
 
     /// - Parameters:
     ///   - stored: The stored commands from the journal.
@@ -160,6 +162,7 @@ final class Inbox {
 
     /// Continues the work, also after the storage works again.
     private func work() {
+        onIdle(machine.isIdle)
         guard storage.isUsable, machine.hasWork, !isWorking else { return }
         isWorking = true
         if loop.spawn(self, { await $0.run() }) == nil { isWorking = false }
@@ -176,6 +179,7 @@ final class Inbox {
             }
         }
         isWorking = false
+        onIdle(machine.isIdle)
         scheduleFlush()
     }
 

@@ -27,6 +27,16 @@ actor LocalEndpoint {
     private let outbox: Outbox
     private let inbox: Inbox
     private let sessions: SessionPool
+    private let notifier: Notifier
+    nonisolated let notifications = CurrentValue(Notifier.Status())
+    nonisolated let fetching = CurrentValue(Fetching())
+
+    /// Whether the endpoint connects only to fetch what waits.
+    var isSuspended = false
+    /// The number of fetches that run.
+    var fetches = 0
+    /// The next connection of a suspended endpoint that polls.
+    var poll: Scheduled<Void>?
 
     private var arePartsConnected = false
     private var hasStarted = false
@@ -54,6 +64,7 @@ actor LocalEndpoint {
         let endpoint = try EndpointContext(account, storage, settings, accessTokens, on: Self.nextLoop())
         let (loop, journal, logger) = (endpoint.loop, endpoint.journal, endpoint.logger)
         let (own, target) = try journal.read { (try $0.ownEndpoint(), try $0.target()) }
+        let notification = try journal.read { try $0.notification() }
         let (offset, urls) = try journal.read { (try $0.relayOffset() ?? 0, try $0.relayURLs()) }
         let clock = RelayClock(loop, journal, offset: offset)
         let storageGuard = StorageGuard(loop, journal, logger)
@@ -80,6 +91,7 @@ actor LocalEndpoint {
             app: publisher.app
         )
         self.sessions = SessionPool(endpoint, link: control, peers: peers, publisher: publisher)
+        self.notifier = Notifier(endpoint, stored: notification, link: control, status: notifications)
     }
 
     private static let loops = Array(MultiThreadedEventLoopGroup.singleton.makeIterator())
@@ -99,6 +111,9 @@ actor LocalEndpoint {
         arePartsConnected = true
         control.onEvent = { [weak self] event in self?.assumeIsolated { $0.take(event) } }
         peers.onEvent = { [weak self] event in self?.assumeIsolated { $0.take(event) } }
+        inbox.onIdle = { [fetching] isIdle in
+            if fetching.value.isInboxIdle != isIdle { fetching.update { $0.isInboxIdle = isIdle } }
+        }
         storageGuard.onFailure = { [weak self] error in self?.assumeIsolated { $0.storageFailed(error) } }
         storageGuard.onRecovery = { [weak self] in self?.assumeIsolated { $0.storageRecovered() } }
     }
@@ -111,6 +126,7 @@ actor LocalEndpoint {
             if control.isHost { inbox.connected() }
             peers.connected()
             if control.isHost { publisher.connected() }
+            notifier.connected(isHost: control.isHost)
         case .disconnected(let reason): disconnected(reason)
         case .message(let message): take(message)
         }
@@ -128,7 +144,7 @@ actor LocalEndpoint {
         case .tunnelOffer(let message): sessions.offered(message)
         case .tunnelReady(let message): sessions.ready(message)
         case .tunnelFailed(let message): sessions.failed(message)
-        case .notificationsState: break
+        case .notificationsState(let message): notifier.receive(message)
         // The control channel handles these messages itself.
         case .challenge, .welcome, .rejected, .ok, .failure, .commandSettled, .authExpiring, .authInvalidated, .replaced, .restarting: break
         }
@@ -209,6 +225,7 @@ actor LocalEndpoint {
         guard !isShutDown else { return }
         await leave(reason)
         isShutDown = true
+        poll?.cancel()
         storageGuard.end()
         control.end()
         sessions.end()
@@ -218,6 +235,8 @@ actor LocalEndpoint {
         await outbox.end()
         await inbox.end()
         endpoint.status.finish()
+        notifications.finish()
+        fetching.finish()
         endpoint.journal.close()
     }
 
@@ -306,6 +325,50 @@ actor LocalEndpoint {
     func updateRecord() async -> Bool {
         guard let record = try? identity.currentRecord() else { return false }
         return await publisher.update(record)
+    }
+
+    // MARK: Notifications
+
+    var endpointLoop: EndpointLoop { endpoint.loop }
+    var pollingInterval: Int64? { notifier.pollingInterval }
+
+    /// Stores a registration and waits for the relay's answer to it.
+    func register(_ registration: StoredNotification) async throws(NotificationRegistrationError) {
+        do {
+            try await notifier.register(registration)
+        } catch {
+            throw NotificationRegistrationError(.storageFailed, "the registration cannot be stored: \(error)")
+        }
+        guard control.isHost else {
+            throw NotificationRegistrationError(.notHosting, "it is stored, and is sent once an app is hosted: call host or publish")
+        }
+        let status = await notifications.first(within: .seconds(30)) { $0.answer != nil || $0.registration != registration }
+        guard let status else {
+            if Task.isCancelled { throw NotificationRegistrationError(.cancelled, "the task was cancelled") }
+            throw NotificationRegistrationError(.relayUnavailable, "it is stored, and is sent on the next connection")
+        }
+        guard status.registration == registration else {
+            throw NotificationRegistrationError(.cancelled, "a newer registration came first")
+        }
+        if case .failed(let error) = status.answer { throw error }
+    }
+
+    /// Asks the relay to answer once all commands have arrived.
+    func requestDrain() {
+        control.request {
+            .mailboxDrain(.init(ref: $0))
+        } answer: { [fetching] answer in
+            let result: Fetching.Answer =
+                switch answer {
+                case .ok, .settled: .served
+                case .failure: .refused
+                case .connectionLost: .connectionLost
+                }
+            fetching.update { fetching in
+                fetching.answers += 1
+                fetching.lastAnswer = result
+            }
+        }
     }
 
     /// Removes all devices from the directory, because the account was removed.

@@ -21,7 +21,6 @@ extension CommandProgress {
     init?(_ state: RelayMessage.CommandStatus.State) {
         switch state {
         case .accepted: self = .accepted
-        case .waking: self = .waking
         case .delivered: self = .delivered
         default: return nil
         }
@@ -49,5 +48,10 @@ extension CommandRefusal {
 
 extension RelayMessage.CommandStatus {
     /// Whether the status contains the outcome of the command.
-    var isEnd: Bool { if case .step = status { false } else { true } }
+    var isEnd: Bool {
+        switch status {
+        case .step, .waking: false
+        case .attestedByTarget, .attestedByRelay: true
+        }
+    }
 }

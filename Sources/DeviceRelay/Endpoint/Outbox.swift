@@ -238,6 +238,7 @@ final class Outbox {
             guard machine.adopt(row, id, isEnd: message.isEnd) else { return }
         }
         switch message.status {
+        case .waking(let wake): machine.progressed(id, .waking(wake))
         case .step(let state): if let progress = CommandProgress(state) { machine.progressed(id, progress) }
         case .attestedByRelay(let outcome): machine.ended(id, CommandFinal(attestedByRelay: outcome), receiptIsValid: false)
         case .attestedByTarget(let receipt, let reply):

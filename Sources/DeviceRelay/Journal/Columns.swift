@@ -83,7 +83,7 @@ extension CommandProgress {
     init?(column: String) {
         switch column {
         case "accepted": self = .accepted
-        case "waking": self = .waking
+        case "waking": self = .waking(CommandWake())
         case "delivered": self = .delivered
         default: return nil
         }

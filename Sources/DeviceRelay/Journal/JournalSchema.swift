@@ -33,6 +33,8 @@ enum JournalSchema {
             account TEXT,
             record BLOB,
             relay_urls TEXT NOT NULL DEFAULT '',
+            -- The registration for notifications, as JSON
+            notification TEXT,
             enumerated INTEGER NOT NULL DEFAULT 0 CHECK (enumerated IN (0, 1)),
             inviter BLOB CHECK (inviter IS NULL OR length(inviter) = 32)
         );

@@ -61,6 +61,18 @@ extension JournalTransaction {
         try run("UPDATE meta SET relay_urls = ?", [urls.joined(separator: "\n")])
     }
 
+    /// The registration for notifications; `nil` if there is none, or a newer version has stored it.
+    package func notification() throws -> StoredNotification? {
+        let text: String? = try Row.fetchOne(statement("SELECT notification FROM meta"))?.value("notification")
+        return text.flatMap { try? StoredNotification(json: JSONValue(parsing: Array($0.utf8))) }
+    }
+
+    package func setNotification(_ notification: StoredNotification) throws {
+        var json = JSONWriter()
+        notification.write(to: &json)
+        try run("UPDATE meta SET notification = ?", [String(decoding: json.bytes, as: UTF8.self)])
+    }
+
     /// The last signed registration of an app.
     package func registration(of appID: String) throws -> [UInt8]? {
         try Row.fetchOne(statement("SELECT registration FROM registrations WHERE app = ?"), arguments: [appID])?.bytes("registration")
@@ -89,5 +101,30 @@ extension JournalTransaction {
 
     package func setEnumerated() throws {
         try run("UPDATE meta SET enumerated = 1")
+    }
+}
+
+/// The registration for notifications as it is stored.
+package struct StoredNotification: JSONObjectCodable, Hashable, Sendable {
+    package var appID: String
+    package var displayName: String
+    package var channel: PushRegistration
+
+    package init(appID: String, displayName: String, channel: PushRegistration) {
+        self.appID = appID
+        self.displayName = displayName
+        self.channel = channel
+    }
+
+    package init(json: JSONValue) throws(JSONError) {
+        self.appID = try json.member("appID")
+        self.displayName = try json.member("displayName")
+        self.channel = try json.member("channel")
+    }
+
+    package func writeMembers(to json: inout JSONWriter) {
+        json.member("appID", appID)
+        json.member("displayName", displayName)
+        json.member("channel", channel)
     }
 }

@@ -45,6 +45,9 @@ public final class ConnectedDevicesPlatform: Sendable {
     /// The devices of each account, by the app's id of the account.
     package let directories = CurrentValue<[String: DeviceDirectory]>([:])
 
+    /// Whether the stored accounts are opened.
+    let opened = CurrentValue(false)
+
     /// Creates a platform. It does nothing before `start`.
     /// - Parameters:
     ///   - settings: The relay, the storage directory, and the description of this device.
@@ -84,6 +87,7 @@ public final class ConnectedDevicesPlatform: Sendable {
             for endpoint in endpoints { await begin(endpoint) }
             // Without accounts, watchers can finish their enumeration at once.
             if endpoints.isEmpty { directories.update { _ in } }
+            opened.update { $0 = true }
         } catch {
             throw PlatformError(error)
         }
@@ -108,12 +112,13 @@ public final class ConnectedDevicesPlatform: Sendable {
     func begin(_ endpoint: LocalEndpoint) async {
         let (apps, isSuspended) = state.withLock { (($0.hosted.removeValue(forKey: endpoint.account.id) ?? []), $0.isSuspended) }
         for app in apps { await endpoint.host(app) }
-        if !isSuspended { await endpoint.start() }
+        if isSuspended { await endpoint.suspend() } else { await endpoint.start() }
     }
 
     /// Disconnects all accounts until `resume`, for apps that go to the background. It returns within seconds.
     ///
-    /// Other devices see this one as suspended. Commands for it wait at the relay until they expire, and no wake is sent.
+    /// Other devices see this one as suspended. Commands for it wait at the relay until they expire. The relay
+    /// wakes it if it is registered with `notifications`; one that is registered for polling connects by itself, and is suspended again.
     /// Running command handlers continue. App service connections in both directions are closed.
     public func suspend() async {
         let endpoints = state.withLock { state in
@@ -121,7 +126,7 @@ public final class ConnectedDevicesPlatform: Sendable {
             return Array(state.endpoints.values)
         }
         await withTaskGroup { group in
-            for endpoint in endpoints { group.addTask { await endpoint.leave(.suspended) } }
+            for endpoint in endpoints { group.addTask { await endpoint.suspend() } }
         }
     }
 
@@ -131,7 +136,7 @@ public final class ConnectedDevicesPlatform: Sendable {
             state.isSuspended = false
             return Array(state.endpoints.values)
         }
-        for endpoint in endpoints { await endpoint.start() }
+        for endpoint in endpoints { await endpoint.resume() }
     }
 
     /// Reconnects at once after a change of the network, without waiting for a timeout. Call it from a network monitor (on
@@ -157,6 +162,7 @@ public final class ConnectedDevicesPlatform: Sendable {
         }
         state.withLock { $0.hostLock = nil }
         directories.finish()
+        opened.finish()
     }
 
     // MARK: Accounts

@@ -23,6 +23,9 @@ public struct ConnectedDevicesPlatformSettings: Sendable {
     /// The storage of the private keys; on Apple systems a `KeychainKeyStorage`, or an app's own. The default is files in
     /// `storageDirectory`, which only this user can read. It is set before the first start: keys do not move to another storage.
     public var keyStorage: (any KeyStorage)?
+    /// The source of the token for notifications, for apps that get it from their system after the platform has started. Apps that know
+    /// their token call `platform.notifications.register` instead.
+    public var notificationProvider: (any NotificationProvider)?
     /// How other devices show this device.
     public var device: DeviceDescription
     /// Whether a relay on another machine may be used without TLS. The default is `false`: without TLS, anyone on the network

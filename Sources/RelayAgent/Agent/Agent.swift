@@ -15,9 +15,15 @@ import Darwin
 /// Makes this machine a device: opens URIs that other devices launch and answers their app service requests, until SIGINT or SIGTERM.
 package struct Agent: Sendable {
     var configurationPath: String?
+    var pollingInterval: Duration?
 
-    /// - Parameter configurationPath: The settings file; `nil` for `agent.yaml` in the home directory, which may be missing.
-    package init(configurationPath: String?) { self.configurationPath = configurationPath }
+    /// - Parameters:
+    ///   - configurationPath: The settings file; `nil` for `agent.yaml` in the home directory, which may be missing.
+    ///   - pollingInterval: How often the agent connects to fetch what waits; `nil` for an agent that stays connected.
+    package init(configurationPath: String?, pollingInterval: Duration? = nil) {
+        self.configurationPath = configurationPath
+        self.pollingInterval = pollingInterval
+    }
 
     package struct Event: AgentResult {
         package enum Kind: String, Encodable, Sendable {
@@ -76,6 +82,11 @@ package struct Agent: Sendable {
         do {
             try await context.host(app, output: output) { local in
                 try await local.platform.publish(app, for: local.account)
+                if let pollingInterval {
+                    let registration = NotificationRegistration(type: .polling(every: pollingInterval), appID: app.appID)
+                    try await local.platform.notifications.register(registration, for: local.account)
+                    await local.platform.suspend()
+                }
                 try output.print(Self.event(.ready, configuration, app))
                 let newDevices = NewDeviceWatch(
                     local: local,

@@ -82,6 +82,8 @@ extension LocalDevice {
                 if state.isConnected { reported = nil }
                 continue
             }
+            // A polling agent suspends itself.
+            if problem.code == .suspended { continue }
             if state.phase == .stopped { throw problem }
             if reported != problem { console.note("not connected: \(problem.message)") }
             reported = problem

@@ -25,8 +25,23 @@ package struct CommandList: Sendable {
         package var app: String
         package var sent: Date
         package var expires: Date
+        /// What the relay knows of the wake, with the status `waking`.
+        package var wake: WakeResult?
         /// Who attests the outcome.
         package var attested: Attestation?
+    }
+
+    /// A wake that the relay has sent to a sleeping device.
+    package struct WakeResult: Encodable, Sendable {
+        /// The push service, if it is known.
+        package var channel: String?
+        /// How long the device took to answer its last wake, in seconds.
+        package var expectedWithin: Double?
+
+        init(_ wake: CommandWake) {
+            channel = wake.channel.map(DisplayText.sanitized)
+            expectedWithin = wake.expectedWithin.map { $0 / .seconds(1) }
+        }
     }
 
     package struct Result: AgentResult {
@@ -80,6 +95,7 @@ package struct CommandList: Sendable {
             app: DisplayText.sanitized(command.target.appID),
             sent: command.id.time,
             expires: command.expiresAt,
+            wake: command.status?.wake.map(WakeResult.init),
             attested: command.attestation.map { Attestation($0, in: endpoints) }
         )
         guard entry.ended else { return entry }

@@ -45,6 +45,8 @@ package struct Launch: Sendable {
         /// Whether the fallback URI was launched.
         package var fallback: Bool?
         package var expires: Date?
+        /// What the relay knows of the wake, with the status `waking`.
+        package var wake: CommandList.WakeResult?
         /// Who attests the success.
         package var attested: Attestation?
 
@@ -72,7 +74,7 @@ package struct Launch: Sendable {
             do {
                 guard waits else { return try await sent(launcher.submit(uri, on: request, options: options), to: system) }
                 let receipt = try await context.console.whileWaiting {
-                    "waiting for the other device, which is \(system.status == .available ? "connected" : "not connected")"
+                    "waiting for the other device: \(PresenceText.reason(system.presence))"
                 } _: { [options] in
                     try await interruption.cancelling { try await launcher.launch(uri, on: request, options: options) }
                 }
@@ -87,7 +89,8 @@ package struct Launch: Sendable {
                     attested: local.attested(receipt.attestation)
                 )
             } catch let error as RemoteLaunchError {
-                var failure = Self.explained(error, system)
+                let commands = try? await local.platform.commands(for: local.account)
+                var failure = Self.explained(error, system, commands?.first { $0.id == error.commandID }?.status?.wake)
                 failure.attested = error.attestation.map(local.attested)
                 failure.isInterruption = interruption.isThere
                 throw failure
@@ -118,11 +121,12 @@ package struct Launch: Sendable {
             deviceName: DisplayText.sanitized(system.displayName),
             app: DisplayText.sanitized(command.target.appID),
             endpoint: "\(command.target.endpoint)",
-            expires: command.expiresAt
+            expires: command.expiresAt,
+            wake: status.wake.map(CommandList.WakeResult.init)
         )
     }
 
-    private static func explained(_ error: RemoteLaunchError, _ system: RemoteSystem) -> AgentError {
+    private static func explained(_ error: RemoteLaunchError, _ system: RemoteSystem, _ wake: CommandWake?) -> AgentError {
         var failure = AgentError(error)
         guard error.code == .pending else { return failure }
         guard let id = error.commandID else {
@@ -130,7 +134,9 @@ package struct Launch: Sendable {
             return failure
         }
         let name = DisplayText.sanitized(system.displayName)
-        failure.message = "not opened yet: \(name) has not answered; the launch continues. See `relay commands`. Cancel: relay cancel \(id)"
+        let sent = wake.map { "; \(PresenceText.wake($0))" } ?? ""
+        failure.message =
+            "not opened yet: \(name) has not answered\(sent); the launch continues. See `relay commands`. Cancel: relay cancel \(id)"
         return failure
     }
 

@@ -36,6 +36,8 @@ package struct DeviceResult: Encodable, Sendable {
     package var reason: String
     package var since: Date?
     package var expectedWithin: Double?
+    /// Whether it sleeps and the relay can wake it.
+    package var wakeable: Bool
     package var apps: [App]
     package var new: Bool
     /// Whether the device is known only because it was listed when this device joined.
@@ -53,6 +55,7 @@ package struct DeviceResult: Encodable, Sendable {
         reason = DisplayText.sanitized(system.presence.reason.rawValue)
         since = system.presence.since
         expectedWithin = system.presence.expectedWithin.map { $0 / .seconds(1) }
+        wakeable = system.presence.isWakeable
         apps = system.apps.map(App.init)
         new = system.isNew
         unverified = !system.isNew && !system.isVerified
@@ -65,7 +68,7 @@ package struct DeviceResult: Encodable, Sendable {
         table.add(
             .init(name + (local ? " (this device)" : "") + Self.mark(new: new, unverified: unverified), new ? .attention : .strong),
             .init(kind),
-            .init(Self.status(status, reason, since, now), status == "available" ? .good : .faint),
+            .init(Self.status(status, reason, since, now, wakeable: wakeable), status == "available" ? .good : .faint),
             .init(apps.isEmpty ? "-" : Array(Set(apps.map(\.title))).sorted().joined(separator: ", ")),
             .init(String(id.prefix(8)))
         )
@@ -73,9 +76,9 @@ package struct DeviceResult: Encodable, Sendable {
 
     static func mark(new: Bool, unverified: Bool) -> String { new ? " (new)" : unverified ? " (unverified)" : "" }
 
-    static func status(_ status: String, _ reason: String, _ since: Date?, _ now: Date) -> String {
+    static func status(_ status: String, _ reason: String, _ since: Date?, _ now: Date, wakeable: Bool = false) -> String {
         let age = since.map { ", " + Age.text(since: $0, now: now) } ?? ""
-        return "\(status) (\(reason)\(age))"
+        return "\(status) (\(reason)\(age)\(wakeable && status == "unavailable" ? "; can be woken" : ""))"
     }
 }
 

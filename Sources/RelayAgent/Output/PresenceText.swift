@@ -26,7 +26,16 @@ enum PresenceText {
             case .relayUnreachable: "there is no connection to the relay"
             default: DisplayText.sanitized(presence.reason.rawValue)
             }
-        guard let since = presence.since else { return reason }
-        return "\(reason) \(Age.text(since: since, now: now)) ago"
+        let wakeable = presence.isWakeable && presence.state == .unavailable ? "; it can be woken" : ""
+        guard let since = presence.since else { return reason + wakeable }
+        return "\(reason) \(Age.text(since: since, now: now)) ago\(wakeable)"
+    }
+
+    /// Such as `a wake was sent to it through apns; it took 4 s to answer the last one`.
+    static func wake(_ wake: CommandWake) -> String {
+        let channel = wake.channel.map { " through \(DisplayText.sanitized($0))" } ?? ""
+        guard let time = wake.expectedWithin else { return "a wake was sent to it\(channel)" }
+        return
+            "a wake was sent to it\(channel); it took \(Age.text(seconds: Int(clamping: time.components.seconds))) to answer the last one"
     }
 }

@@ -10,17 +10,20 @@ public struct CommandStatus: Hashable, Sendable, CustomStringConvertible {
     public let outcome: CommandOutcome?
     /// Who says how it ended; `nil` unless this is its final status.
     public let attestedBy: CommandAttestation?
+    /// What the relay knows of the wake; `nil` unless the status is `waking`.
+    public let wake: CommandWake?
 
-    private init(_ name: Name, outcome: CommandOutcome? = nil, attestedBy: CommandAttestation? = nil) {
+    private init(_ name: Name, outcome: CommandOutcome? = nil, attestedBy: CommandAttestation? = nil, wake: CommandWake? = nil) {
         self.name = name
         self.outcome = outcome
         self.attestedBy = attestedBy
+        self.wake = wake
     }
 
     /// The relay has stored it: it is not lost any more.
     public static let accepted = Self(.accepted)
-    /// The relay has sent a wake to its target, which is not connected. A relay that sends no wakes never says so.
-    public static let waking = Self(.waking)
+    /// The relay has sent a wake to its target, which is not connected, and the push service has taken it.
+    public static func waking(_ wake: CommandWake) -> Self { Self(.waking, wake: wake) }
     /// The target has stored it.
     public static let delivered = Self(.delivered)
     /// It has ended. Nothing comes after this.
@@ -32,18 +35,41 @@ public struct CommandStatus: Hashable, Sendable, CustomStringConvertible {
     public var description: String { name.rawValue }
 }
 
+/// What the relay knows of a wake that it has sent.
+public struct CommandWake: Hashable, Sendable {
+    /// The type of the push channel: `apns`, `fcm`, `wns` or `webPush`; `nil` if it is not known any more. A newer relay may use more types.
+    public let channel: String?
+    package let expectedWithinMilliseconds: Milliseconds?
+
+    /// How long the device took to answer its last wake, if it has answered one.
+    public var expectedWithin: Duration? { expectedWithinMilliseconds.map { .milliseconds($0.count) } }
+
+    package init(channel: String? = nil, expectedWithin: Milliseconds? = nil) {
+        self.channel = channel
+        self.expectedWithinMilliseconds = expectedWithin
+    }
+}
+
 /// The statuses before the final one, in order. A status is never followed by an earlier one.
-package enum CommandProgress: Int, Hashable, Sendable, Comparable {
+package enum CommandProgress: Hashable, Sendable, Comparable {
     case accepted
-    case waking
+    case waking(CommandWake)
     case delivered
 
-    package static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
+    package static func < (left: Self, right: Self) -> Bool { left.rank < right.rank }
+
+    private var rank: Int {
+        switch self {
+        case .accepted: 0
+        case .waking: 1
+        case .delivered: 2
+        }
+    }
 
     package var status: CommandStatus {
         switch self {
         case .accepted: .accepted
-        case .waking: .waking
+        case .waking(let wake): .waking(wake)
         case .delivered: .delivered
         }
     }

@@ -20,6 +20,7 @@ package enum EndpointMessage: Hashable, Sendable {
     case commandReceived(CommandReceived)
     case commandResult(CommandResult)
     case commandAcknowledge(CommandAcknowledge)
+    case mailboxDrain(MailboxDrain)
     case tunnelOpen(TunnelOpen)
     case tunnelDecline(TunnelDecline)
     case authRefresh(AuthRefresh)
@@ -42,6 +43,7 @@ package enum EndpointMessage: Hashable, Sendable {
         case .commandReceived(let message): message
         case .commandResult(let message): message
         case .commandAcknowledge(let message): message
+        case .mailboxDrain(let message): message
         case .tunnelOpen(let message): message
         case .tunnelDecline(let message): message
         case .authRefresh(let message): message
@@ -69,6 +71,7 @@ package enum EndpointMessage: Hashable, Sendable {
         case CommandReceived.type: self = .commandReceived(try CommandReceived(json: json))
         case CommandResult.type: self = .commandResult(try CommandResult(json: json))
         case CommandAcknowledge.type: self = .commandAcknowledge(try CommandAcknowledge(json: json))
+        case MailboxDrain.type: self = .mailboxDrain(try MailboxDrain(json: json))
         case TunnelOpen.type: self = .tunnelOpen(try TunnelOpen(json: json))
         case TunnelDecline.type: self = .tunnelDecline(try TunnelDecline(json: json))
         case AuthRefresh.type: self = .authRefresh(try AuthRefresh(json: json))

@@ -21,7 +21,7 @@ public struct RemoteSystemStatus: RawRepresentable, Hashable, Sendable, CustomSt
     public static let discoveringAvailability = Self(rawValue: "discoveringAvailability")
     /// Its availability is unknown.
     public static let unknown = Self(rawValue: "unknown")
-    /// It is not connected. A wake may still reach it: see the presence's reason.
+    /// It is not connected. A wake may still reach it: see `Presence.isWakeable`.
     public static let unavailable = Self(rawValue: "unavailable")
 
     /// The status's name.
@@ -36,19 +36,28 @@ public struct Presence: Hashable, Sendable {
     public let reason: Reason
     let sinceMilliseconds: Milliseconds?
     let expectedWithinMilliseconds: Milliseconds?
+    /// Whether it sleeps and the relay can wake it: it has a push channel that works. A launch then arrives without anyone's help.
+    public let isWakeable: Bool
 
     /// The start of the state, by the relay's clock.
     public var since: Date? {
         sinceMilliseconds.map { Date(timeIntervalSince1970: Double($0.count) / 1_000) }
     }
 
-    /// The time within which it normally answers a wake.
+    /// The time within which it is expected to connect: it took this long to answer the last wake, or asks the relay at this interval.
     public var expectedWithin: Duration? {
         expectedWithinMilliseconds.map { .milliseconds($0.count) }
     }
 
-    package init(_ state: RemoteSystemStatus, _ reason: Reason, since: Milliseconds? = nil, expectedWithin: Milliseconds? = nil) {
+    package init(
+        _ state: RemoteSystemStatus,
+        _ reason: Reason,
+        since: Milliseconds? = nil,
+        expectedWithin: Milliseconds? = nil,
+        isWakeable: Bool = false
+    ) {
         self.state = state
+        self.isWakeable = isWakeable
         self.reason = reason
         self.sinceMilliseconds = since
         self.expectedWithinMilliseconds = expectedWithin
@@ -66,7 +75,7 @@ public struct Presence: Hashable, Sendable {
         public static let connected = Reason(rawValue: "connected")
         /// A wake was sent, and it has not answered yet.
         public static let waking = Reason(rawValue: "waking")
-        /// It announced that it goes to sleep. A wake can reach it.
+        /// It announced that it goes to sleep.
         public static let suspended = Reason(rawValue: "suspended")
         /// It announced that it signs out.
         public static let signedOut = Reason(rawValue: "signedOut")
@@ -84,6 +93,9 @@ public struct Presence: Hashable, Sendable {
 }
 
 extension Presence: JSONObjectCodable {
+    /// `since`, by the relay's clock.
+    package var sinceTime: Milliseconds? { sinceMilliseconds }
+
     package init(json: JSONValue) throws(JSONError) {
         let state = RemoteSystemStatus(rawValue: try json.member("state"))
         // A newer relay may know more states.
@@ -91,6 +103,7 @@ extension Presence: JSONObjectCodable {
         self.reason = try json.member("reason")
         self.sinceMilliseconds = try json.optional("since")
         self.expectedWithinMilliseconds = try json.optional("expectedWithin")
+        self.isWakeable = try json.optional("wakeable") ?? false
     }
 
     package func writeMembers(to json: inout JSONWriter) {
@@ -98,13 +111,15 @@ extension Presence: JSONObjectCodable {
         json.member("reason", reason)
         json.member("since", sinceMilliseconds)
         json.member("expectedWithin", expectedWithinMilliseconds)
+        if isWakeable { json.member("wakeable", true) }
     }
 }
 
 extension Presence.Reason: JSONCodable {}
 
 extension Presence {
-    /// Orders the presences of two endpoints, best first: available, being discovered, unknown, suspended, unavailable for another reason.
+    /// Orders the presences of two endpoints, best first: available, being discovered, unknown, wakeable, suspended, unavailable for another
+    /// reason.
     /// If they are equal, the more recent one comes first.
     func isBetter(than other: Presence) -> Bool {
         if rank != other.rank { return rank < other.rank }
@@ -112,8 +127,9 @@ extension Presence {
     }
 
     private var rank: Int {
-        // A suspended device can be woken.
-        reason == .suspended && state == .unavailable ? 3 : state.rank ?? 2
+        guard state == .unavailable else { return state.rank ?? 2 }
+        // A suspended device may come back by itself.
+        return isWakeable ? 3 : reason == .suspended ? 4 : 5
     }
 }
 
@@ -124,7 +140,7 @@ extension RemoteSystemStatus {
         case .available: 0
         case .discoveringAvailability: 1
         case .unknown: 2
-        case .unavailable: 4
+        case .unavailable: 5
         default: nil
         }
     }

@@ -119,7 +119,7 @@ extension Limits {
     }
 
     /// Checks a text that programs compare.
-    func checkIdentifier(_ text: String, field: String) throws(RecordError) {
+    package func checkIdentifier(_ text: String, field: String) throws(RecordError) {
         guard ProgramText.isValid(text) else { throw .invalidField(field) }
     }
 }

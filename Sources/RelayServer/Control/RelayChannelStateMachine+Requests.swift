@@ -118,7 +118,7 @@ extension EndpointMessage {
         switch self {
         case .commandSend, .commandCancel: .commandsPerSecond
         case .publish, .unpublish, .endpointUpdate, .endpointApprove, .endpointRevoke, .notificationsRegister: .publishesPerSecond
-        case .watch: .watchesPerSecond
+        case .watch, .mailboxDrain: .watchesPerSecond
         case .tunnelOpen: .tunnelOpensPerSecond
         case .hello, .leaving, .unwatch, .commandReceived, .commandResult, .commandAcknowledge, .tunnelDecline, .authRefresh: nil
         }

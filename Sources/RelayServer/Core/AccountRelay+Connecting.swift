@@ -15,7 +15,8 @@ extension AccountRelay {
         /// - Parameters:
         ///   - joining: set if the endpoint is new.
         ///   - introduction: set if the endpoint is new or has changed.
-        case admitted(joining: Joining?, introduction: Introduction?, hasHosted: Bool, registrations: [Digest256])
+        ///   - push: the push registration of a host.
+        case admitted(joining: Joining?, introduction: Introduction?, hasHosted: Bool, registrations: [Digest256], push: PushRow?)
     }
 
     /// Handles the hello of an endpoint that has proved its identity: accepts, rejects, verifies or redirects it.
@@ -32,9 +33,9 @@ extension AccountRelay {
             case .success(.unverified): relay.perform(.verify(hello, id))
             case .success(.elsewhere(let account)): relay.perform(.redirect(hello, id, to: account))
             case .success(.rejected(let rejected)): relay.perform(.reject(id, rejected))
-            case .success(.admitted(let joining, let introduction, let hasHosted, let registrations)):
+            case .success(.admitted(let joining, let introduction, let hasHosted, let registrations, let push)):
                 let channel = AccountChannel(id, hello, in: relay.id, registrations: registrations)
-                relay.open(channel) { presence in
+                relay.open(channel, push) { presence in
                     if let joining, let introduction {
                         let presence = presence ?? Presence(.unavailable, hasHosted ? .lost : .neverSeen)
                         return .endpointAdded(
@@ -128,7 +129,8 @@ extension AccountRelay {
                 joining: joining,
                 introduction: Introduction(record: Blob(hello.record.encoded)),
                 hasHosted: false,
-                registrations: []
+                registrations: [],
+                push: nil
             )
         }
         let isSame = row.record == hello.record.encoded
@@ -147,17 +149,20 @@ extension AccountRelay {
         // An unchanged endpoint costs no write, since after a restart of the relay all endpoints reconnect.
         if row != known { try store.put(row) }
         let introduction = isSame ? nil : try store.introduction(of: row)
+        var push = hello.role == .host ? try store.push(of: id) : nil
+        if push?.connected(at: time) == true, let push { try store.put(push) }
         return .admitted(
             joining: nil,
             introduction: introduction,
             hasHosted: hasHosted,
-            registrations: try store.registrations(of: id).map { Digest256(hashing: $0.registration) }
+            registrations: try store.registrations(of: id).map { Digest256(hashing: $0.registration) },
+            push: push
         )
     }
 
     /// Opens a channel of an endpoint whose row is stored.
     /// - Parameter news: the message for watchers, given the presence if it changes.
-    private mutating func open(_ channel: AccountChannel, news: (Presence?) -> RelayMessage?) {
+    private mutating func open(_ channel: AccountChannel, _ push: PushRow?, news: (Presence?) -> RelayMessage?) {
         let siblings = channels(of: channel.endpoint).filter { $0.role == channel.role }
         let (forerunners, others) = (
             siblings.filter { $0.instance == channel.instance }, siblings.filter { $0.instance != channel.instance }
@@ -178,6 +183,12 @@ extension AccountRelay {
             for older in others { close(older, saying: .replaced(.init()), code: 1000, reason: "replaced by a newer channel") }
             presence = Presence(.available, .connected, since: now)
             presences[channel.endpoint] = presence
+            waking[channel.endpoint] = nil
+            if let push {
+                let wakeability = push.wakeability(at: now.count, rules)
+                change(channel.id) { $0.wakeability = wakeability }
+                send(.notificationsState(.init(appID: push.appID, state: push.state(at: now.count))), to: channel.id)
+            }
         }
         if let news = news(presence) { tellWatchers(news) }
         readBoxes(of: channel)
@@ -189,7 +200,7 @@ extension AccountRelay {
         guard let open = channels[id] else { return }
         let channel = open.channel
         if channel.role == .host, !open.hasLeft {
-            set(Presence(.unavailable, .lost, since: now), of: channel.endpoint)
+            set(Presence(.unavailable, .lost, since: now, wakeability(of: id)), of: channel.endpoint)
             // Submitted before the account's presences are dropped, so that the next read of the store finds it.
             if !isStopping { storeLoss(of: channel.endpoint) }
         }
@@ -198,11 +209,12 @@ extension AccountRelay {
 
     /// If the write fails, the endpoint is still `lost` after the next start; only the time is missing.
     private mutating func storeLoss(of endpoint: EndpointID) {
-        let (account, time) = (id, now.count)
+        let (account, rules, time) = (id, rules, now.count)
         transact { store, _ in
             guard var row = try store.endpoint(endpoint, of: account) else { return }
             row.departure = .init(reason: .lost, time: time)
             try store.put(row)
+            try store.startWaking(endpoint, of: account, rules, at: time)
         } then: { _, _ in
         }
     }

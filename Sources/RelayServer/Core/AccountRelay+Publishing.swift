@@ -87,11 +87,17 @@ extension AccountRelay {
             case .signedOut: .signedOut
             case .shutdown: .shutdown
             }
-        let time = now
+        let (time, rules) = (now, rules)
         serve(request.ref, on: channel) { store, _ in
             var row = try store.member(channel.endpoint, of: channel.account)
             row.departure = .init(reason: reason, time: time.count)
             try store.put(row)
+            guard reason == .signedOut else { return try store.startWaking(channel.endpoint, of: channel.account, rules, at: time.count) }
+            // Who has signed out wants no wakes.
+            guard var push = try store.push(of: channel.endpoint) else { return }
+            push.isGone = true
+            push.setDue(nil, now: time.count)
+            try store.put(push)
         } then: { relay, _ in
             let left: Void? = relay.change(channel.id) { open in
                 open.hasLeft = true
@@ -99,7 +105,7 @@ extension AccountRelay {
             }
             // If a newer host channel has opened meanwhile, the endpoint has not left.
             guard left != nil else { return }
-            relay.set(Presence(.unavailable, reason, since: time), of: channel.endpoint)
+            relay.set(Presence(.unavailable, reason, since: time, relay.wakeability(of: channel.id)), of: channel.endpoint)
         }
     }
 }

@@ -42,6 +42,26 @@ extension AccountRelay {
                 }
             }
         }
+        answerDrains(on: channel)
+    }
+
+    private static let drainsAtOnce = 4
+
+    /// Answers once the endpoint has stored every command in its mailbox, or the command has ended.
+    mutating func drain(_ request: EndpointMessage.MailboxDrain, on channel: AccountChannel) {
+        guard let open = channels[channel.id], !open.hasLeft, open.drains.count < Self.drainsAtOnce else {
+            return fail(request.ref, Refusal(.unavailable, "this channel ends, or has asked too often", retryAfter: 1_000), on: channel.id)
+        }
+        change(channel.id) { $0.drains.append(request.ref) }
+        answerDrains(on: channel.id)
+    }
+
+    private mutating func answerDrains(on channel: ChannelID) {
+        // Before the mailbox is read there is no delivery.
+        guard let open = channels[channel], !open.drains.isEmpty, open.delivery?.isEmpty == true, storing[open.channel.endpoint] == nil
+        else { return }
+        change(channel) { $0.drains = [] }
+        for ref in open.drains { send(.ok(.init(ref: ref)), to: channel) }
     }
 
     /// Marks a command as answered on the channel of its target: it takes no more room in the window.

@@ -8,6 +8,7 @@ extension AccountRelay {
     mutating func receive(_ message: CheckedMessage, on channel: AccountChannel) {
         // The channel may have been closed meanwhile.
         guard channels[channel.id] != nil else { return }
+        if !offerTimes.isEmpty { offerTimes[channel.id] = nil }
         switch message {
         case .publish(let request): publish(request, on: channel)
         case .update(let request, let record): update(request, record, on: channel)
@@ -30,10 +31,10 @@ extension AccountRelay {
         case .commandCancel(let request): cancel(request, on: channel)
         case .commandReceived(let statement): received(statement, on: channel)
         case .commandAcknowledge(let statement): acknowledge(statement, on: channel)
+        case .mailboxDrain(let request): drain(request, on: channel)
         case .tunnelOpen(let request): openTunnel(request, on: channel)
         case .tunnelDecline(let statement): decline(statement, on: channel)
-        case .notificationsRegister(let request):
-            fail(request.ref, Refusal(.unsupported, "this relay sends no wakes"), on: channel.id)
+        case .notificationsRegister(let request): register(request, on: channel)
         // `CheckedMessage` has its own cases for these, or the transport handles them.
         case .publish, .endpointUpdate, .endpointApprove, .endpointRevoke, .commandSend, .commandResult, .hello, .authRefresh: break
         }

@@ -6,14 +6,20 @@ import RelayProtocol
 /// Commands, on the side of their senders.
 extension AccountRelay {
     mutating func send(_ request: EndpointMessage.CommandSend, _ command: SealedCommand, on channel: AccountChannel) {
-        let (descriptor, account, admission) = (command.descriptor, id, rules.admission)
+        let (descriptor, account, rules) = (command.descriptor, id, rules)
+        let sleeps = self.host(of: descriptor.lane.target) == nil
         let host = beginOffer(of: descriptor)
         transact(on: channel, bytes: command.encoded.count) { store, now in
-            try Self.store(command, again: request.again, in: account, store, admission, now: now, offersIt: host != nil)
-        } then: { relay, result in
+            let change = try Self.store(command, again: request.again, in: account, store, rules.admission, now: now, offersIt: host != nil)
+            guard sleeps, change.isNew else { return (change, Waking.none) }
+            let urgency = try Self.urgency(of: command.header, in: account, store)
+            let waiting = WaitingCommands(urgency: urgency, expires: descriptor.expires)
+            return (change, try store.wake(descriptor.lane.target, of: account, for: waiting, rules, at: now))
+        } then: { (relay, result: Result<(CommandChange, Waking), any Error>) in
             switch result {
-            case .success(let change):
+            case .success((let change, let waking)):
                 relay.perform(change, request: (channel.id, request.ref), target: host)
+                relay.perform(waking, for: descriptor)
                 relay.endOffer(of: descriptor, to: host, isMade: change.isOffered)
                 relay.stored(change)
             case .failure(let error):
@@ -22,7 +28,18 @@ extension AccountRelay {
                 // The write may have reached the disk although the store reported an error.
                 failure.mayHaveRun = true
                 relay.send(.failure(failure), to: channel.id)
+                if let host = relay.host(of: descriptor.lane.target) { relay.offerNext(on: host.id) }
             }
+        }
+    }
+
+    /// Wakes the target of a new command. If it has connected meanwhile, the wake would be useless.
+    private mutating func perform(_ waking: Waking, for command: CommandDescriptor) {
+        guard host(of: command.lane.target) == nil else { return }
+        switch waking {
+        case .wake(let request): perform(.wake(request))
+        case .outstanding(let wake): tell(command.lane.sender, .waking(wake), of: command.id)
+        case .none, .suppressed: break
         }
     }
 
@@ -52,7 +69,7 @@ extension AccountRelay {
         guard let host = host(of: change.command.lane.target) else { return }
         // This applies also to a known command: the answer to its first commit may have failed. A command that is already offered stays
         // offered.
-        guard change.state == .accepted, !change.isRefused, !change.isOffered else { return }
+        guard change.state == .accepted, !change.isRefused, !change.isOffered else { return offerNext(on: host.id) }
         self.change(host.id) { $0.delivery?.add(change.command) }
         offerNext(on: host.id)
     }
@@ -95,7 +112,8 @@ extension AccountRelay {
             var (row, actions) = MailboxCommand.store(descriptor, inDoubt: inDoubt)
             if offersIt { actions += row.offer(now: now) }
             // One write adds the row with its offer. Nearly all commands are new, so the insertion itself detects the few that are not.
-            if try store.add(row, blob: command.encoded, account: account) {
+            let urgency = try urgency(of: command.header, in: account, store)
+            if try store.add(row, urgency: urgency, blob: command.encoded, account: account) {
                 actions.removeAll { if case .persist = $0 { true } else { false } }
                 var change = try store.perform(actions, of: row, account: account)
                 change.isNew = true
@@ -106,6 +124,18 @@ extension AccountRelay {
         if let known = try store.change(key, { $0.sentAgain(digest: command.digest) }) { return known }
         guard case .failure(let refusal) = admitted else { throw Refusal(.internalError, "the stored command cannot be found") }
         return CommandChange(command: descriptor, state: .accepted, effects: [.refuse(refusal)])
+    }
+
+    /// The class of the wakes for a command. For a launch, someone waits. A sender that is new to the target shows no alert there.
+    private static func urgency(
+        of header: CommandHeader,
+        in account: AccountID,
+        _ store: any StoreTransaction
+    ) throws -> WakePayload.Urgency {
+        guard header.kind == .launch, let sender = try store.endpoint(header.sender, of: account),
+            let target = try store.endpoint(header.target, of: account), !sender.isNew(to: target)
+        else { return .background }
+        return .urgent
     }
 
     /// The part of a target's mailbox that counts for a sender. Senders that are new to the target share one part; any other sender counts

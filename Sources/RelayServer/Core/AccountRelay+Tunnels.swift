@@ -9,15 +9,25 @@ extension AccountRelay {
         guard request.target != channel.endpoint else {
             return fail(request.ref, Refusal(.unsupported, "an endpoint needs no tunnel to itself"), on: channel.id)
         }
-        transact(on: channel) { store, _ in
+        let (rules, sleeps) = (rules, host(of: request.target) == nil && request.timeout > 0)
+        transact(on: channel) { store, now in
             let row = try store.member(channel.endpoint, of: channel.account)
             let target = try store.member(request.target, of: channel.account)
-            return (try store.introduction(of: row), row.isNew(to: target))
-        } then: { (relay, result: Result<(Introduction, Bool), any Error>) in
+            var waking = Waking.none
+            if sleeps {
+                let expires = now + min(request.timeout, TunnelTable.maximumTimeout).count
+                let urgency: WakePayload.Urgency = row.isNew(to: target) ? .background : .urgent
+                waking = try store.wake(target.id, of: channel.account, for: .init(urgency: urgency, expires: expires), rules, at: now)
+            }
+            return (try store.introduction(of: row), row.isNew(to: target), waking)
+        } then: { (relay, result: Result<(Introduction, Bool, Waking), any Error>) in
             guard relay.channels[channel.id] != nil else { return }
             switch result {
-            case .success((let introduction, let isNew)):
-                relay.openTunnel(request, on: channel, introduction, isNew: isNew)
+            case .success((_, _, .suppressed(let until))) where relay.host(of: request.target) == nil:
+                let retryAfter = Milliseconds(clamping: until - relay.now.count)
+                relay.fail(request.ref, Refusal(.wakeSuppressed, Refusal.wakeSuppressed, retryAfter: retryAfter), on: channel.id)
+            case .success((let introduction, let isNew, let waking)):
+                relay.openTunnel(request, on: channel, introduction, isNew: isNew, waking)
             case .failure(let error): relay.fail(request.ref, error, on: channel.id)
             }
         }
@@ -27,7 +37,8 @@ extension AccountRelay {
         _ request: EndpointMessage.TunnelOpen,
         on channel: AccountChannel,
         _ introduction: Introduction,
-        isNew: Bool
+        isNew: Bool,
+        _ waking: Waking
     ) {
         var random = SystemRandomNumberGenerator()
         let tunnel = TunnelID(using: &random)
@@ -45,8 +56,12 @@ extension AccountRelay {
             return fail(request.ref, Refusal(exceeding: error), on: channel.id)
         }
         perform(.tunnel(.opened(tunnel)))
-        send(.ok(.init(ref: request.ref, result: .init(tunnel: tunnel))), to: channel.id)
-        if let host = host(of: request.target) {
+        let host = host(of: request.target)
+        var result = RelayMessage.OK.Result(tunnel: tunnel)
+        if host == nil, case .outstanding = waking { result.isWaking = true }
+        send(.ok(.init(ref: request.ref, result: result)), to: channel.id)
+        if host == nil, case .wake(let wake) = waking { perform(.wake(wake)) }
+        if let host {
             offer(tunnel, introduction, to: host)
         } else if request.timeout == 0 {
             tunnels.remove(tunnel)

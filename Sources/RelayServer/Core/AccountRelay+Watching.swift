@@ -8,16 +8,17 @@ extension AccountRelay {
     mutating func watch(_ request: EndpointMessage.Watch, on channel: AccountChannel) {
         let account = id
         serve(request.ref, on: channel) { store, _ in
-            (try store.directory(of: account), try store.revocations(of: account))
+            (try store.directory(of: account), try store.revocations(of: account), try store.pushes(of: account))
         } then: { relay, found in
-            let (directory, revocations) = found
+            let (directory, revocations) = (found.0, found.1)
+            let pushes = relay.wakeabilities(found.2)
             guard relay.change(channel.id, { $0.isWatching = true }) != nil else { return }
             for entry in directory {
                 let added = RelayMessage.EndpointAdded(
                     endpoint: entry.endpoint.id,
                     introduction: entry.introduction,
                     registrations: entry.registrations,
-                    presence: relay.presence(of: entry.endpoint),
+                    presence: relay.presence(of: entry.endpoint, pushes[entry.endpoint.id] ?? Wakeability()),
                     joining: entry.endpoint.joining
                 )
                 relay.send(.endpointAdded(added), to: channel.id)
@@ -35,21 +36,25 @@ extension AccountRelay {
         }
     }
 
+    private func wakeabilities(_ pushes: [PushRow]) -> [EndpointID: Wakeability] {
+        Dictionary(uniqueKeysWithValues: pushes.map { ($0.endpoint, $0.wakeability(at: now.count, rules)) })
+    }
+
     /// The presence of a stored endpoint.
-    private mutating func presence(of row: EndpointRow) -> Presence {
+    private mutating func presence(of row: EndpointRow, _ wakeability: Wakeability) -> Presence {
         if let presence = presences[row.id] { return presence }
         guard row.hasHosted else { return Presence(.unavailable, .neverSeen) }
-        if let departure = row.departure, departure.time >= rules.startTime { return Self.presence(after: departure) }
+        if let departure = row.departure, departure.time >= rules.startTime { return Self.presence(after: departure, wakeability) }
         guard now.count >= rules.startTime + Self.startingPeriod else {
             awaitsPresence = true
             return Presence(.unknown, .relayStarting, since: Milliseconds(clamping: rules.startTime))
         }
-        return Self.presence(after: row.departure)
+        return Self.presence(after: row.departure, wakeability)
     }
 
-    private static func presence(after departure: EndpointRow.Departure?) -> Presence {
-        guard let departure else { return Presence(.unavailable, .lost) }
-        return Presence(.unavailable, departure.reason, since: Milliseconds(clamping: departure.time))
+    static func presence(after departure: EndpointRow.Departure?, _ wakeability: Wakeability) -> Presence {
+        guard let departure else { return Presence(.unavailable, .lost, wakeability) }
+        return Presence(.unavailable, departure.reason, since: Milliseconds(clamping: departure.time), wakeability)
     }
 
     /// Ends the starting period: endpoints that have not connected since then get their stored presence.
@@ -58,11 +63,13 @@ extension AccountRelay {
         awaitsPresence = false
         let account = id
         transact { store, _ in
-            try store.endpoints(of: account)
-        } then: { relay, result in
-            guard case .success(let rows) = result else { return relay.awaitsPresence = !relay.channels.isEmpty }
+            (try store.endpoints(of: account), try store.pushes(of: account))
+        } then: { (relay, result: Result<([EndpointRow], [PushRow]), any Error>) in
+            guard case .success((let rows, let pushes)) = result else { return relay.awaitsPresence = !relay.channels.isEmpty }
+            let wakeabilities = relay.wakeabilities(pushes)
             for row in rows where row.hasHosted && relay.presences[row.id] == nil {
-                relay.tellWatchers(.endpointUpdated(.init(endpoint: row.id, presence: Self.presence(after: row.departure))))
+                let presence = Self.presence(after: row.departure, wakeabilities[row.id] ?? Wakeability())
+                relay.tellWatchers(.endpointUpdated(.init(endpoint: row.id, presence: presence)))
             }
         }
     }

@@ -27,6 +27,8 @@ struct AccountRelay: Sendable {
         /// The identity belongs to another account.
         case redirect(ProvedHello, ChannelID, to: AccountID)
         case tunnel(TunnelAction)
+        /// Send a wake, and report its outcome with `waked`.
+        case wake(WakeRequest)
         /// The logins of revoked endpoints must be ended.
         case endLogins
         /// Call a completion outside the lock.
@@ -59,6 +61,10 @@ struct AccountRelay: Sendable {
         var delivery: CommandDelivery?
         /// The outcomes from before this channel opened that are still to be sent.
         var outcomes: ArraySlice<CommandKey> = []
+        /// The requests to be answered once the mailbox is drained.
+        var drains: [RequestRef] = []
+        /// Of a host.
+        var wakeability = Wakeability()
 
         init(_ channel: AccountChannel) { self.channel = channel }
     }
@@ -78,6 +84,10 @@ struct AccountRelay: Sendable {
     var presences: [EndpointID: Presence] = [:]
     /// Watchers received a provisional presence because the relay is starting. They need an update.
     var awaitsPresence = false
+    /// The endpoints whose presence is `waking`, and the presence that follows if they do not connect in time.
+    var waking: [EndpointID: (until: Milliseconds, base: Presence)] = [:]
+    /// The hosts that can be woken and have given no sign of life since the offer of a command, with the time of the offer.
+    var offerTimes: [ChannelID: Milliseconds] = [:]
     /// The number of commands per target that are being stored and will be offered after that. New commands must not overtake them.
     var storing: [EndpointID: Int] = [:]
     var tunnels: TunnelTable
@@ -113,11 +123,13 @@ struct AccountRelay: Sendable {
     }
 
     /// Whether `handleDeadlines` may have something to do.
-    var isDue: Bool { !tunnels.pending.isEmpty || awaitsPresence }
+    var isDue: Bool { !tunnels.pending.isEmpty || awaitsPresence || !waking.isEmpty || !offerTimes.isEmpty }
 
     mutating func handleDeadlines() {
         perform(tunnels.expire(now: now))
         endStarting()
+        endWaking()
+        wakeSilentHosts()
     }
 
     // MARK: Actions
@@ -183,6 +195,9 @@ extension AccountRelay {
         return nil
     }
 
+    /// How the endpoint of a host channel would answer if the channel ended.
+    func wakeability(of channel: ChannelID) -> Wakeability { channels[channel]?.wakeability ?? Wakeability() }
+
     /// Changes the state of a channel if it is still open.
     @discardableResult
     mutating func change<Result>(_ channel: ChannelID, _ body: (inout OpenChannel) -> Result) -> Result? {
@@ -198,6 +213,7 @@ extension AccountRelay {
     /// Removes a channel; nothing more is sent on it.
     mutating func remove(_ channel: AccountChannel) {
         channels[channel.id] = nil
+        offerTimes[channel.id] = nil
         channelsOfEndpoint[channel.endpoint]?.removeAll { $0 == channel.id }
         if channelsOfEndpoint[channel.endpoint]?.isEmpty ?? false { channelsOfEndpoint[channel.endpoint] = nil }
         perform(tunnels.closed(channel.id, of: channel.endpoint))
@@ -205,6 +221,7 @@ extension AccountRelay {
         guard channels.isEmpty else { return }
         // Without channels, the store holds the current presence.
         presences = [:]
+        waking = [:]
         awaitsPresence = false
     }
 
@@ -224,7 +241,7 @@ extension AccountRelay {
     /// Closes a channel because something for it could not be stored or read. Its successor starts with all of it again.
     mutating func reopen(_ id: ChannelID) {
         guard let channel = channels[id]?.channel else { return }
-        if channel.role == .host { set(Presence(.unavailable, .lost, since: now), of: channel.endpoint) }
+        if channel.role == .host { set(Presence(.unavailable, .lost, since: now, wakeability(of: id)), of: channel.endpoint) }
         close(channel, saying: nil, code: 1013, reason: "the relay cannot store anything now")
     }
 }

@@ -14,14 +14,25 @@ final class RelayRules: Sendable {
     let tunnelPorts: [Int]
     /// Whether an issuer has logins to end when an endpoint is revoked.
     let hasLogins: Bool
+    /// Whether the relay can wake an app through a type of push channel.
+    let canWake: @Sendable (PushRegistration.Kind, _ appID: String) -> Bool
 
-    init(relay: RelayID, limits: Limits, databaseBegan: Int64, startTime: Int64, tunnelPorts: [Int] = [], hasLogins: Bool = false) {
+    init(
+        relay: RelayID,
+        limits: Limits,
+        databaseBegan: Int64,
+        startTime: Int64,
+        tunnelPorts: [Int] = [],
+        hasLogins: Bool = false,
+        canWake: @escaping @Sendable (PushRegistration.Kind, _ appID: String) -> Bool = { _, _ in false }
+    ) {
         self.relay = relay
         self.limits = limits
         self.admission = CommandAdmission(limits: limits, databaseBegan: databaseBegan)
         self.startTime = startTime
         self.tunnelPorts = tunnelPorts
         self.hasLogins = hasLogins
+        self.canWake = canWake
     }
 }
 

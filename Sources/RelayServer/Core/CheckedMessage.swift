@@ -105,7 +105,7 @@ extension EndpointMessage {
     /// commands.
     fileprivate var isForHosts: Bool {
         switch self {
-        case .publish, .unpublish, .leaving, .notificationsRegister, .commandReceived, .commandResult: true
+        case .publish, .unpublish, .leaving, .notificationsRegister, .commandReceived, .commandResult, .mailboxDrain: true
         case .hello, .endpointUpdate, .endpointApprove, .endpointRevoke, .watch, .unwatch, .commandSend, .commandCancel,
             .commandAcknowledge,
             .tunnelOpen, .tunnelDecline, .authRefresh:

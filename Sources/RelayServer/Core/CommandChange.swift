@@ -75,11 +75,12 @@ extension RelayMessage.CommandStatus.State {
 }
 
 extension CommandProgress {
-    fileprivate var state: RelayMessage.CommandStatus.State {
+    /// The message for the sender.
+    fileprivate var status: RelayMessage.CommandStatus.Status {
         switch self {
-        case .accepted: .accepted
-        case .waking: .waking
-        case .delivered: .delivered
+        case .accepted: .step(.accepted)
+        case .waking(let wake): .waking(wake)
+        case .delivered: .step(.delivered)
         }
     }
 }
@@ -108,11 +109,12 @@ extension AccountRelay {
             case .refuse(let refusal):
                 guard let request else { continue }
                 send(.failure(failure(refusal, request.ref)), to: request.channel)
-            case .progress(let progress): tell(sender, .step(progress.state), of: id)
+            case .progress(let progress): tell(sender, progress.status, of: id)
             case .final(let final): tell(sender, final.message, of: id)
             case .offer(let blob, let introduction):
                 guard let target, target == host else { continue }
                 send(.command(.init(command: Blob(blob), sender: introduction)), to: target)
+                if wakeability(of: target).isWakeable, offerTimes[target] == nil { offerTimes[target] = now }
             case .requestCancel:
                 guard let host else { continue }
                 send(.commandCancel(.init(sender: sender, id: id)), to: host)
@@ -126,7 +128,7 @@ extension AccountRelay {
         }
     }
 
-    private mutating func tell(_ sender: EndpointID, _ status: RelayMessage.CommandStatus.Status, of id: CommandID) {
+    mutating func tell(_ sender: EndpointID, _ status: RelayMessage.CommandStatus.Status, of id: CommandID) {
         for channel in channels(of: sender) { send(.commandStatus(.init(id: id, status: status)), to: channel.id) }
     }
 

@@ -50,6 +50,7 @@ extension RelayCore {
             state.outgoing.append(.call { self.connect(hello, to: other, peer: arrival.peer, completion: arrival.completion) })
         case .tunnel(let action):
             if let call = tunnels.perform(action, of: account) { state.outgoing.append(.call(call)) }
+        case .wake(let request): state.outgoing.append(.call { self.send(request) })
         case .endLogins: state.outgoing.append(.call { self.endLogins() })
         case .call(let call): state.outgoing.append(.call(call))
         case .offerFailed(let error):

@@ -21,6 +21,11 @@ package final class RelayCore: RelayCoreProtocol {
         var loginsPass = LoginsPass.idle
         /// When to retry the logins of revoked endpoints that could not be ended.
         var nextLoginsPass: Int64 = 0
+        /// Whether due push registrations are being read.
+        var isWaking = false
+        var wakeSearch = WakeSearch.done
+        /// Whether a step of that search is running.
+        var isSearching = false
     }
 
     let store: any RelayStore
@@ -30,6 +35,8 @@ package final class RelayCore: RelayCoreProtocol {
     let logger: Logger
     /// `nil` if there are no logins to end.
     let logins: (any LoginEnding)?
+    /// `nil` if the relay sends no wakes.
+    let wakes: (any WakeSender)?
     let shards: AccountShards
     let node = Mutex(Node())
     let tunnels: TunnelRegistry
@@ -41,6 +48,7 @@ package final class RelayCore: RelayCoreProtocol {
         now: @escaping @Sendable () -> Milliseconds,
         logger: Logger,
         logins: (any LoginEnding)? = nil,
+        wakes: (any WakeSender)? = nil,
         tunnelMetrics: TunnelMetrics = TunnelMetrics(factory: NOOPMetricsHandler.instance)
     ) {
         self.store = store
@@ -49,6 +57,7 @@ package final class RelayCore: RelayCoreProtocol {
         self.now = now
         self.logger = logger
         self.logins = logins
+        self.wakes = wakes
         self.shards = AccountShards()
         self.tunnels = TunnelRegistry(metrics: tunnelMetrics)
     }
@@ -67,10 +76,14 @@ package final class RelayCore: RelayCoreProtocol {
             databaseBegan: began,
             startTime: time,
             tunnelPorts: tunnelPorts,
-            hasLogins: logins != nil
+            hasLogins: logins != nil,
+            canWake: { [wakes] kind, appID in wakes?.canWake(kind, appID: appID) ?? false }
         )
         for shard in shards.all { shard.state.withLock { $0.rules = rules } }
-        node.withLock { $0.isStarted = true }
+        node.withLock { node in
+            node.isStarted = true
+            if wakes != nil { node.wakeSearch = .waiting(until: time + AccountRelay.startingPeriod) }
+        }
         endLogins()
     }
 
@@ -91,6 +104,7 @@ package final class RelayCore: RelayCoreProtocol {
         guard node.withLock({ $0.isStarted }) else { return }
         endCommands()
         endLoginsIfDue()
+        handleDuePushes()
         probeStore()
         for shard in shards.all {
             let due = shard.state.withLock { state in state.accounts.values.filter(\.isDue).map(\.id) }

@@ -28,6 +28,10 @@ struct CachingTransaction<Backend: StoreTransaction>: StoreTransaction {
     func revocation(of id: EndpointID) throws -> RevocationRow? { try backend.revocation(of: id) }
     func revocationsWithLogins(limit: Int) throws -> [RevocationRow] { try backend.revocationsWithLogins(limit: limit) }
     func dueCommands(at time: Int64, limit: Int) throws -> [StoredCommandKey] { try backend.dueCommands(at: time, limit: limit) }
+    func duePushes(at time: Int64, limit: Int) throws -> [PushKey] { try backend.duePushes(at: time, limit: limit) }
+    func unwokenPushes(after endpoint: EndpointID?, at time: Int64, limit: Int) throws -> [UnwokenPush] {
+        try backend.unwokenPushes(after: endpoint, at: time, limit: limit)
+    }
 
     // MARK: Accounts
 
@@ -111,6 +115,10 @@ struct CachingTransaction<Backend: StoreTransaction>: StoreTransaction {
         try backend.registrations(of: endpoint).first { $0.appID == appID }.map(AccountUse.bytes(of:)) ?? 0
     }
 
+    func push(of endpoint: EndpointID) throws -> PushRow? { try backend.push(of: endpoint) }
+    func pushes(of account: AccountID) throws -> [PushRow] { try backend.pushes(of: account) }
+    func put(_ push: PushRow) throws { try backend.put(push) }
+
     func vouchers(for endpoint: EndpointID) throws -> [[UInt8]] {
         if let known = cache.endpoints[endpoint]?.vouchers { return known }
         let found = try backend.vouchers(for: endpoint)
@@ -140,8 +148,8 @@ struct CachingTransaction<Backend: StoreTransaction>: StoreTransaction {
         return found
     }
 
-    func add(_ command: MailboxCommand, blob: [UInt8], account: AccountID) throws -> Bool {
-        guard try backend.add(command, blob: blob, account: account) else { return false }
+    func add(_ command: MailboxCommand, urgency: WakePayload.Urgency, blob: [UInt8], account: AccountID) throws -> Bool {
+        guard try backend.add(command, urgency: urgency, blob: blob, account: account) else { return false }
         let key = StoredCommandKey(account: account, command: command.command.key)
         cache.changed(key, from: nil, to: .init(row: command, blob: command.isFinal ? nil : blob))
         return true
@@ -176,6 +184,10 @@ struct CachingTransaction<Backend: StoreTransaction>: StoreTransaction {
 
     func mailbox(of target: EndpointID, account: AccountID) throws -> [CommandDescriptor] {
         try backend.mailbox(of: target, account: account)
+    }
+
+    func waiting(for target: EndpointID, account: AccountID, at time: Int64) throws -> WaitingCommands? {
+        try backend.waiting(for: target, account: account, at: time)
     }
 
     func mailboxShares(of target: EndpointID, account: AccountID) throws -> [EndpointID: MailboxUse] {

@@ -90,6 +90,29 @@ enum SQLiteSchema {
             FOREIGN KEY (account, giver) REFERENCES endpoints (account, id) ON DELETE CASCADE
         );
         CREATE INDEX vouchers_giver ON vouchers (account, giver);
+        -- How an endpoint is woken, and its wakes since it was last connected.
+        CREATE TABLE pushes (
+            endpoint BLOB PRIMARY KEY NOT NULL CHECK (length(endpoint) = 32),
+            account TEXT NOT NULL,
+            app TEXT NOT NULL,
+            name TEXT NOT NULL,
+            -- JSON, as in the message
+            channel TEXT NOT NULL,
+            polls INTEGER NOT NULL CHECK (polls IN (0, 1)),
+            registered INTEGER NOT NULL,
+            gone INTEGER NOT NULL CHECK (gone IN (0, 1)),
+            first_wake INTEGER,
+            last_wake INTEGER,
+            last_class TEXT CHECK (last_class IN ('urgent', 'background')),
+            accepted INTEGER,
+            suppressed INTEGER,
+            response INTEGER,
+            due INTEGER,
+            CHECK ((last_wake IS NULL) = (last_class IS NULL)),
+            FOREIGN KEY (account, endpoint) REFERENCES endpoints (account, id) ON DELETE CASCADE
+        );
+        CREATE INDEX pushes_account ON pushes (account, endpoint);
+        CREATE INDEX pushes_due ON pushes (due) WHERE due IS NOT NULL;
         CREATE TABLE revoked (
             id BLOB PRIMARY KEY NOT NULL CHECK (length(id) = 32),
             account TEXT NOT NULL REFERENCES accounts (id),
@@ -119,6 +142,7 @@ enum SQLiteSchema {
             expires INTEGER NOT NULL,
             digest BLOB NOT NULL,
             size INTEGER NOT NULL,
+            urgent INTEGER NOT NULL CHECK (urgent IN (0, 1)),
             state INTEGER NOT NULL CHECK (state BETWEEN 0 AND 2),
             cancel_requested INTEGER NOT NULL,
             ended INTEGER,

@@ -63,7 +63,7 @@ extension SQLiteTransaction {
         }
     }
 
-    func add(_ command: MailboxCommand, blob: [UInt8], account: AccountID) throws -> Bool {
+    func add(_ command: MailboxCommand, urgency: WakePayload.Urgency, blob: [UInt8], account: AccountID) throws -> Bool {
         let descriptor = command.command
         let columns = try Columns(command)
         try run(
@@ -71,7 +71,7 @@ extension SQLiteTransaction {
             [
                 account.rawValue, descriptor.lane.sender.column, descriptor.id.column, descriptor.lane.target.column, descriptor.lane.appID,
                 NumberColumn.encode(descriptor.number), descriptor.created, descriptor.expires, Data(descriptor.digest.bytes),
-                descriptor.size,
+                descriptor.size, urgency == .urgent,
                 columns.state.rawValue, columns.cancelRequested, columns.ended, columns.outcome, command.nextDeadline, columns.receipt,
                 columns.reply, command.isFinal ? nil : Data(blob),
             ]
@@ -81,8 +81,8 @@ extension SQLiteTransaction {
 
     private static let insertCommand = """
         INSERT INTO commands
-            (account, \(descriptorColumns), state, cancel_requested, ended, outcome, deadline, receipt, reply, blob)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            (account, \(descriptorColumns), urgent, state, cancel_requested, ended, outcome, deadline, receipt, reply, blob)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
         ON CONFLICT (account, sender, id) DO NOTHING
         """
 

@@ -210,6 +210,10 @@ package protocol StoreTransaction: AppRows {
     func revocationsWithLogins(limit: Int) throws -> [RevocationRow]
     /// The commands whose deadline has passed, earliest first.
     func dueCommands(at time: Int64, limit: Int) throws -> [StoredCommandKey]
+    /// The push registrations for which there is something to do, earliest first.
+    func duePushes(at time: Int64, limit: Int) throws -> [PushKey]
+    /// The endpoints with a push channel to which no wake was sent since they were last connected, ordered by id.
+    func unwokenPushes(after endpoint: EndpointID?, at time: Int64, limit: Int) throws -> [UnwokenPush]
 
     // MARK: Accounts
 
@@ -265,11 +269,19 @@ package protocol StoreTransaction: AppRows {
     /// Adds or replaces the voucher of one endpoint of the account for another.
     func putVoucher(_ voucher: [UInt8], for endpoint: EndpointID, by other: EndpointID, of account: AccountID) throws
 
+    // MARK: Push registrations
+
+    func push(of endpoint: EndpointID) throws -> PushRow?
+    func pushes(of account: AccountID) throws -> [PushRow]
+    /// Adds or replaces the registration of a stored endpoint.
+    func put(_ push: PushRow) throws
+
     // MARK: Commands
 
     func command(_ key: StoredCommandKey) throws -> MailboxCommand?
+    /// - Parameter urgency: the class of the wakes for it.
     /// - Returns: whether it was added: `false` if the key exists, and then nothing has changed.
-    func add(_ command: MailboxCommand, blob: [UInt8], account: AccountID) throws -> Bool
+    func add(_ command: MailboxCommand, urgency: WakePayload.Urgency, blob: [UInt8], account: AccountID) throws -> Bool
     /// Writes a command's state, and deletes the blob of a final command.
     func update(_ command: MailboxCommand, account: AccountID) throws
     /// Keeps a command's state in a cache, if there is one, and writes nothing.
@@ -278,6 +290,8 @@ package protocol StoreTransaction: AppRows {
     func blob(of key: StoredCommandKey) throws -> [UInt8]?
     /// The commands that have not ended, in the order of storage.
     func mailbox(of target: EndpointID, account: AccountID) throws -> [CommandDescriptor]
+    /// The most urgent commands among those that have neither ended nor expired; `nil` if there are none.
+    func waiting(for target: EndpointID, account: AccountID, at time: Int64) throws -> WaitingCommands?
     /// The part of each sender. Senders without commands are absent.
     func mailboxShares(of target: EndpointID, account: AccountID) throws -> [EndpointID: MailboxUse]
     func use(of lane: CommandLane, account: AccountID) throws -> LaneUse

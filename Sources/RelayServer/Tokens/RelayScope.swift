@@ -22,7 +22,9 @@ extension EndpointMessage {
         case .hello(let hello): hello.role == .host ? .deviceRegister : nil
         case .publish, .unpublish, .endpointUpdate, .endpointApprove, .endpointRevoke, .leaving: .deviceRegister
         case .watch: .deviceRead
-        case .commandSend, .commandCancel, .commandReceived, .commandResult, .commandAcknowledge, .tunnelOpen, .tunnelDecline: .command
+        case .commandSend, .commandCancel, .commandReceived, .commandResult, .commandAcknowledge, .mailboxDrain, .tunnelOpen,
+            .tunnelDecline:
+            .command
         case .notificationsRegister: .push
         case .unwatch, .authRefresh: nil
         }

@@ -103,6 +103,21 @@ struct TunnelTable: Sendable {
         }.sorted()
     }
 
+    /// The tunnels that wait for a host channel of their target, with the channels of their openers, ordered by id.
+    func waiting(for target: EndpointID) -> [(tunnel: TunnelID, opener: ChannelID)] {
+        tunnels(of: target).sorted().compactMap { id in
+            guard let tunnel = tunnels[id], tunnel.opening.target == target, tunnel.phase == .waiting else { return nil }
+            return (id, tunnel.opening.openerChannel)
+        }
+    }
+
+    /// The class of the wakes for the tunnels that wait for a target; `nil` if there are none.
+    func urgency(for target: EndpointID) -> WakePayload.Urgency? {
+        let waiting = waiting(for: target)
+        guard !waiting.isEmpty else { return nil }
+        return waiting.contains { tunnels[$0.tunnel]?.opening.isNew == false } ? .urgent : .background
+    }
+
     /// Records that the offer is sent on a channel.
     /// - Returns: whether it is the first offer.
     mutating func offer(_ id: TunnelID, to channel: ChannelID, now: Milliseconds) -> Bool {

@@ -39,7 +39,7 @@ import Testing
     static let content = JournalTransaction.SentContent(blob: [1, 2, 3], body: [4], target: [5])
 
     static let states: [SentCommand.State] = [
-        .prepared, .sent, .withdrawn, .accepted(.accepted), .accepted(.waking), .accepted(.delivered),
+        .prepared, .sent, .withdrawn, .accepted(.accepted), .accepted(.waking(CommandWake())), .accepted(.delivered),
         .refused(CommandRefusal(.idConflict, mayHaveRun: true)),
         .refused(CommandRefusal(.limit(LimitExceeded(limit: .mailboxBytes, allowed: 7, requested: 8)), mayHaveRun: false)),
         .refused(CommandRefusal(.limit(LimitExceeded(limit: .commandBytes, allowed: 7, requested: 8)), mayHaveRun: false)),
@@ -207,7 +207,7 @@ import Testing
     @Test func unansweredCommandsOfALaneAreReadInOrder() async throws {
         let (one, two) = (try journal(), try journal())
         let peer = peer
-        let open: [SentCommand.State] = [.sent, .prepared, .accepted(.waking), .withdrawn, .sent, .prepared]
+        let open: [SentCommand.State] = [.sent, .prepared, .accepted(.waking(CommandWake())), .withdrawn, .sent, .prepared]
         for (index, state) in open.enumerated() {
             let sent = SentCommand(restoring: command(UInt64(6 - index)), state: state, cancelRequested: false, signings: 1)
             try await one.write { try $0.add(sent) }

@@ -57,7 +57,7 @@ import Testing
                 (
                     .displayNameCharacters,
                     .notificationsRegister(
-                        .init(ref: .first, appID: "a", displayName: String(repeating: "x", count: count), channel: .polling)
+                        .init(ref: .first, appID: "a", displayName: String(repeating: "x", count: count), channel: .polling(interval: nil))
                     )
                 ),
             ]

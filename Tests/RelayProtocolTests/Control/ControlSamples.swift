@@ -23,7 +23,8 @@ enum ControlSamples {
         let secret = Secret(Blob<BlobKinds.PushAuthSecret>(bytes(16)))
         let channels: [PushRegistration] = [
             .apns(token: Secret("a0"), environment: .sandbox), .fcm(token: Secret("f")), .wns(channelURI: Secret("https://w")),
-            .webPush(endpoint: Secret("https://p"), publicKey: Blob(bytes(65)), secret: secret), .polling, .unknown(type: "gcm"),
+            .webPush(endpoint: Secret("https://p"), publicKey: Blob(bytes(65)), secret: secret), .polling(interval: nil),
+            .polling(interval: 900_000), .unknown(type: "gcm"),
         ]
         return [
             .hello(
@@ -53,6 +54,7 @@ enum ControlSamples {
             .commandResult(.init(ref: ref(), sender: endpoint, id: command, receipt: Blob([1]), reply: Blob([]))),
             .commandResult(.init(ref: ref(), sender: endpoint, id: command, receipt: Blob([1]))),
             .commandAcknowledge(.init(id: command)),
+            .mailboxDrain(.init(ref: ref())),
             .tunnelOpen(.init(ref: ref(), target: endpoint, timeout: 30_000)),
             .tunnelDecline(.init(tunnel: tunnel)),
             .authRefresh(.init(ref: ref(Milliseconds.end - 1), token: Secret("token"))),
@@ -110,6 +112,8 @@ enum ControlSamples {
             .commandCancel(.init(sender: endpoint, id: command)),
             .commandSettled(.init(ref: ref(), sender: endpoint, id: command)),
             .commandStatus(.init(id: command, status: .step(.delivered))),
+            .commandStatus(.init(id: command, status: .waking(CommandWake()))),
+            .commandStatus(.init(id: command, status: .waking(CommandWake(channel: "fcm", expectedWithin: 900)))),
             .commandStatus(.init(id: command, status: .attestedByTarget(Blob([1]), reply: Blob([2])))),
             .commandStatus(.init(id: command, status: .attestedByTarget(Blob([1]), reply: nil))),
             .commandStatus(.init(id: command, status: .attestedByRelay(.expired))),

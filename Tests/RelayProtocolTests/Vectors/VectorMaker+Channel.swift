@@ -80,6 +80,7 @@ extension VectorMaker {
                 )
             ),
             ("acknowledge", .commandAcknowledge(.init(id: header.id))),
+            ("drain the mailbox", .mailboxDrain(.init(ref: try ref(19)))),
             ("open a tunnel", .tunnelOpen(.init(ref: try ref(12), target: pc, timeout: 30_000))),
             ("decline a tunnel", .tunnelDecline(.init(tunnel: tunnel))),
             ("a new token", .authRefresh(.init(ref: try ref(13), token: Secret("another.access.token")))),
@@ -93,7 +94,7 @@ extension VectorMaker {
                     .webPush(endpoint: Secret("https://push.example/y"), publicKey: Blob(point), secret: Secret(Blob(Array(0..<16))))
                 )
             ),
-            ("register polling", try register(18, .polling)),
+            ("register polling", try register(18, .polling(interval: 900_000))),
         ]
     }
 
@@ -166,6 +167,10 @@ extension VectorMaker {
             ("please cancel", .commandCancel(.init(sender: phone, id: header.id))),
             ("settled", .commandSettled(.init(ref: try ref(11), sender: phone, id: header.id))),
             ("a step", .commandStatus(.init(id: header.id, status: .step(.delivered)))),
+            (
+                "a wake was sent",
+                .commandStatus(.init(id: header.id, status: .waking(CommandWake(channel: "apns", expectedWithin: 4_000))))
+            ),
             (
                 "an outcome by the target",
                 .commandStatus(

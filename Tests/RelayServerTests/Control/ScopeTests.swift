@@ -12,7 +12,9 @@ import Testing
         .hello: .deviceRegister, .publish: .deviceRegister, .unpublish: .deviceRegister, .endpointUpdate: .deviceRegister,
         .endpointApprove: .deviceRegister, .endpointRevoke: .deviceRegister, .leaving: .deviceRegister, .watch: .deviceRead,
         .commandSend: .command, .commandCancel: .command, .commandReceived: .command, .commandResult: .command,
-        .commandAcknowledge: .command, .tunnelOpen: .command, .tunnelDecline: .command, .notificationsRegister: .push, .unwatch: nil,
+        .commandAcknowledge: .command, .tunnelOpen: .command, .tunnelDecline: .command, .notificationsRegister: .push,
+        .mailboxDrain: .command,
+        .unwatch: nil,
         .authRefresh: nil,
     ]
 
@@ -42,11 +44,13 @@ import Testing
             .endpointApprove(.init(ref: .first, endpoint: endpoint, voucher: Blob([1]))),
             .endpointRevoke(.init(ref: .first, endpoint: endpoint, revocation: Blob([1]))),
             .leaving(.init(ref: .first, reason: .shutdown)),
-            .notificationsRegister(.init(ref: .first, appID: "a", displayName: "A", channel: .polling)), .watch(.init(ref: .first)),
+            .notificationsRegister(.init(ref: .first, appID: "a", displayName: "A", channel: .polling(interval: nil))),
+            .watch(.init(ref: .first)),
             .unwatch(.init(ref: .first)), .commandSend(.init(ref: .first, command: Blob([1]))),
             .commandCancel(.init(ref: .first, id: id)), .commandReceived(.init(sender: endpoint, id: id)),
             .commandResult(.init(ref: .first, sender: endpoint, id: id, receipt: Blob([1]))), .commandAcknowledge(.init(id: id)),
-            .tunnelOpen(.init(ref: .first, target: endpoint, timeout: 1)), .tunnelDecline(.init(tunnel: TunnelID(using: &random))),
+            .mailboxDrain(.init(ref: .first)), .tunnelOpen(.init(ref: .first, target: endpoint, timeout: 1)),
+            .tunnelDecline(.init(tunnel: TunnelID(using: &random))),
             .authRefresh(.init(ref: .first, token: Secret("t"))),
         ]
     }

@@ -15,6 +15,7 @@ final class CoreWorld: Sendable {
     let clock: TestClock
     let limits: Limits
     private let logins: (any LoginEnding)?
+    private let wakes: (any WakeSender)?
     private let current: Mutex<RelayCore>
     private let ids = Mutex(CommandIDGenerator())
 
@@ -31,6 +32,7 @@ final class CoreWorld: Sendable {
         limits: Limits = Limits(),
         age: Int64 = 100 * 86_400_000,
         logins: (any LoginEnding)? = nil,
+        wakes: (any WakeSender)? = nil,
         store: (any RelayStore)? = nil
     ) async throws {
         let store = TestStore(try store ?? SQLiteStore())
@@ -38,8 +40,9 @@ final class CoreWorld: Sendable {
         self.clock = TestClock()
         self.limits = limits
         self.logins = logins
+        self.wakes = wakes
         let clock = clock
-        self.current = Mutex(Self.core(store, relay, limits, clock, logins))
+        self.current = Mutex(Self.core(store, relay, limits, clock, logins, wakes))
         let began = clock.now - age
         try await store.transact { try $0.setDatabaseBegan(began) }
         try await core.start()
@@ -52,7 +55,8 @@ final class CoreWorld: Sendable {
         _ relay: RelayID,
         _ limits: Limits,
         _ clock: TestClock,
-        _ logins: (any LoginEnding)?
+        _ logins: (any LoginEnding)?,
+        _ wakes: (any WakeSender)?
     ) -> RelayCore {
         var logger = Logger(label: "test")
         logger.logLevel = .critical
@@ -62,15 +66,23 @@ final class CoreWorld: Sendable {
             limits: limits,
             now: { Milliseconds(clamping: clock.now) },
             logger: logger,
-            logins: logins
+            logins: logins,
+            wakes: wakes
         )
     }
 
     /// The relay's process ends and begins anew. Peers of the old one hear nothing more.
     func restart() async throws {
-        let core = Self.core(store, relay, limits, clock, logins)
+        let core = Self.core(store, relay, limits, clock, logins, wakes)
         current.withLock { $0 = core }
         try await core.start()
+    }
+
+    /// Lets time pass, and the relay notice it.
+    func pass(_ milliseconds: Int64) async throws {
+        clock.pass(milliseconds)
+        core.handleDeadlines()
+        try await settle()
     }
 
     /// Waits until everything that was submitted, and what came of it, is done.
@@ -111,7 +123,8 @@ final class CoreWorld: Sendable {
         life: Int64 = 300_000,
         app: String = "player",
         account: String? = nil,
-        padding: Int = 0
+        padding: Int = 0,
+        kind: CommandHeader.Kind = .message
     ) async throws -> SealedCommand {
         let known: String
         if let account { known = account } else { known = try await self.account(of: sender) }
@@ -127,12 +140,16 @@ final class CoreWorld: Sendable {
             senderApp: nil,
             targetApp: app,
             keyID: target.agreementKey.publicKey.keyID,
-            kind: .message,
+            kind: kind,
             number: number,
             created: now,
             expires: now + life
         )
-        let body = CommandBody.message(service: "a", ["b": .data(Array(repeating: 0, count: padding))])
+        let body: CommandBody =
+            switch kind {
+            case .launch: .launch(.init(uri: try LaunchURI("https://films.example")))
+            case .message: .message(service: "a", ["b": .data(Array(repeating: 0, count: padding))])
+            }
         return try SealedCommand(body, header: header, target: target.agreementKey.publicKey, key: sender.identityKey)
     }
 

@@ -77,7 +77,7 @@ import Testing
                 .commandResult(.init(ref: testRef(), sender: sender.id, id: id, receipt: stolenReceipt)),
                 .commandAcknowledge(.init(id: commands[2].header.id)),
                 .tunnelOpen(.init(ref: testRef(), target: target.id, timeout: 1)),
-                .notificationsRegister(.init(ref: testRef(), appID: "player", displayName: "P", channel: .polling)),
+                .notificationsRegister(.init(ref: testRef(), appID: "player", displayName: "P", channel: .polling(interval: nil))),
                 .unwatch(.init(ref: testRef())),
                 .watch(.init(ref: testRef())),
                 .leaving(.init(ref: testRef(), reason: .shutdown)),

@@ -23,7 +23,7 @@ struct DatabaseDump: Hashable {
                     let isOwn =
                         switch table {
                         case "accounts": row["id"] == account
-                        case "identities", "endpoints": row["account"] == account
+                        case "identities", "endpoints", "pushes": row["account"] == account
                         case "registrations": row["endpoint"] == endpoint
                         default: false
                         }

@@ -9,7 +9,8 @@ struct Intrusion {
     /// A kind of message. A new message does not compile until it has a kind, and a new kind not until it has an attack.
     enum Kind: String, CaseIterable {
         case hello, publish, unpublish, endpointUpdate, endpointApprove, endpointRevoke, leaving, notificationsRegister, watch, unwatch
-        case commandSend, commandCancel, commandReceived, commandResult, commandAcknowledge, tunnelOpen, tunnelDecline, authRefresh
+        case commandSend, commandCancel, commandReceived, commandResult, commandAcknowledge, mailboxDrain, tunnelOpen, tunnelDecline,
+            authRefresh
 
         init(_ message: EndpointMessage) {
             self =
@@ -29,6 +30,7 @@ struct Intrusion {
                 case .commandReceived: .commandReceived
                 case .commandResult: .commandResult
                 case .commandAcknowledge: .commandAcknowledge
+                case .mailboxDrain: .mailboxDrain
                 case .tunnelOpen: .tunnelOpen
                 case .tunnelDecline: .tunnelDecline
                 case .authRefresh: .authRefresh
@@ -95,9 +97,9 @@ struct Intrusion {
                 ref: ref,
                 appID: "org.example.player",
                 displayName: "P",
-                channel: .polling
+                channel: .polling(interval: nil)
             )
-            return [(.notificationsRegister(request), ofHosts(.refused(.unsupported)))]
+            return [(.notificationsRegister(request), ofHosts(.served))]
         case .watch: return [(.watch(.init(ref: ref)), .served)]
         case .unwatch: return [(.unwatch(.init(ref: ref)), .served)]
         case .commandSend:
@@ -132,6 +134,7 @@ struct Intrusion {
                 return (.commandResult(request), ofHosts(.refused(code)))
             }
         case .commandAcknowledge: return [(.commandAcknowledge(.init(id: done.header.id)), .none)]
+        case .mailboxDrain: return [(.mailboxDrain(.init(ref: ref)), ofHosts(.served))]
         // A relay without tunnels says so.
         case .tunnelOpen:
             return [(.tunnelOpen(.init(ref: ref, target: pc.id, timeout: 1)), .refused(.notFound, .unsupported))]

@@ -48,7 +48,7 @@ import Testing
                 { .endpointRevoke(.init(ref: $0, endpoint: phone.id, revocation: try reader.revocation(of: phone))) }
             ),
             ("relay.device.register", { .leaving(.init(ref: $0, reason: .shutdown)) }),
-            ("relay.push", { .notificationsRegister(.init(ref: $0, appID: "a", displayName: "A", channel: .polling)) }),
+            ("relay.push", { .notificationsRegister(.init(ref: $0, appID: "a", displayName: "A", channel: .polling(interval: nil))) }),
         ]
         for (scope, make) in attempts {
             let message = try await missing(reader, make)

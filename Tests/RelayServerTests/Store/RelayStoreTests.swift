@@ -308,7 +308,12 @@ import Darwin
         ]
         try await store.transact { store in
             for (command, state) in zip(commands, states) {
-                let isNew = try store.add(MailboxCommand(restoring: command, state: .stored), blob: [UInt8(command.size)], account: account)
+                let isNew = try store.add(
+                    MailboxCommand(restoring: command, state: .stored),
+                    urgency: .urgent,
+                    blob: [UInt8(command.size)],
+                    account: account
+                )
                 #expect(isNew)
                 try store.update(MailboxCommand(restoring: command, state: state), account: account)
             }
@@ -324,7 +329,7 @@ import Darwin
             let blob = try await store.transact { try $0.blob(of: own) }
             if case .final = state { #expect(blob == nil) } else { #expect(blob == [UInt8(command.size)]) }
             let isNew = try await store.transact {
-                try $0.add(MailboxCommand(restoring: command, state: .stored), blob: [8], account: account)
+                try $0.add(MailboxCommand(restoring: command, state: .stored), urgency: .urgent, blob: [8], account: account)
             }
             #expect(!isNew)
             #expect(try await store.transact { try $0.command(own) } == MailboxCommand(restoring: command, state: state))

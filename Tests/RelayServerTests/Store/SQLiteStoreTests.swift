@@ -120,7 +120,7 @@ import Foundation
         let blob = (0..<250_000).map { UInt8(truncatingIfNeeded: $0 &* 31) }
         try await store.transact { store in
             try store.addAccount(account, identity: Identity(issuer: "a", subject: "b"), time: 1)
-            _ = try store.add(MailboxCommand(restoring: command, state: .stored), blob: blob, account: account)
+            _ = try store.add(MailboxCommand(restoring: command, state: .stored), urgency: .urgent, blob: blob, account: account)
         }
         try await store.database.writeWithoutTransaction { try $0.execute(sql: "PRAGMA wal_checkpoint(TRUNCATE)") }
         try await store.transact {

@@ -89,8 +89,8 @@ import Testing
             case .add(let command):
                 guard try stored(command) == nil else { return }
                 let row = MailboxCommand(restoring: command, state: .stored)
-                #expect(try store.add(row, blob: [UInt8(command.size)], account: account))
-                #expect(try !store.add(row, blob: [9], account: account))
+                #expect(try store.add(row, urgency: .urgent, blob: [UInt8(command.size)], account: account))
+                #expect(try !store.add(row, urgency: .urgent, blob: [9], account: account))
             case .receive(let command):
                 guard var row = try stored(command) else { return }
                 for case .note(let row) in row.received() { try store.note(row, account: account) }

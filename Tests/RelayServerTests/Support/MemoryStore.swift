@@ -56,6 +56,7 @@ final class MemoryRows: StoreTransaction {
         struct Command {
             var row: MailboxCommand
             var blob: [UInt8]?
+            let urgency: WakePayload.Urgency
             let sequence: Int
         }
 
@@ -75,6 +76,7 @@ final class MemoryRows: StoreTransaction {
         /// By the endpoint of the voucher, then by its giver.
         var vouchers: [EndpointID: [EndpointID: [UInt8]]] = [:]
         var revocations: [EndpointID: RevocationRow] = [:]
+        var pushes: [EndpointID: PushRow] = [:]
         var commands: [StoredCommandKey: Command] = [:]
         var lastSequence = 0
         var appIdentities: [String: AppIdentity] = [:]
@@ -206,6 +208,7 @@ final class MemoryRows: StoreTransaction {
         tables.endpoints[id] = nil
         tables.registrations[id] = nil
         tables.vouchers[id] = nil
+        tables.pushes[id] = nil
         for other in tables.vouchers.keys { tables.vouchers[other]?[id] = nil }
     }
 
@@ -250,15 +253,61 @@ final class MemoryRows: StoreTransaction {
         tables.vouchers[endpoint, default: [:]][other] = voucher
     }
 
+    // MARK: Push registrations
+
+    func push(of endpoint: EndpointID) -> PushRow? { tables.pushes[endpoint] }
+
+    func pushes(of account: AccountID) -> [PushRow] {
+        tables.pushes.values.filter { $0.account == account }.sorted { $0.endpoint < $1.endpoint }
+    }
+
+    func put(_ push: PushRow) throws {
+        try Self.check(endpoint(push.endpoint, of: push.account) != nil)
+        tables.pushes[push.endpoint] = push
+    }
+
+    func duePushes(at time: Int64, limit: Int) -> [PushKey] {
+        let due = tables.pushes.values.filter { $0.due.map { $0 <= time } ?? false }
+        let sorted = due.sorted { ($0.due ?? 0, $0.endpoint) < ($1.due ?? 0, $1.endpoint) }
+        return sorted.prefix(limit).map { PushKey(account: $0.account, endpoint: $0.endpoint) }
+    }
+
+    func unwokenPushes(after endpoint: EndpointID?, at time: Int64, limit: Int) -> [UnwokenPush] {
+        let found = tables.pushes.values.filter { push in
+            push.channel.kind != .polling && !push.isGone && push.schedule.first == nil && endpoint.map { $0 < push.endpoint } ?? true
+        }
+        return found.sorted { $0.endpoint < $1.endpoint }.prefix(limit).map { push in
+            UnwokenPush(
+                key: PushKey(account: push.account, endpoint: push.endpoint),
+                waits: waiting(for: push.endpoint, account: push.account, at: time) != nil
+            )
+        }
+    }
+
+    func waiting(for target: EndpointID, account: AccountID, at time: Int64) -> WaitingCommands? {
+        let commands = tables.commands.filter { key, command in
+            key.account == account && command.row.command.lane.target == target && !command.row.isFinal
+                && command.row.command.expires > time
+        }.values
+        let urgent = commands.filter { $0.urgency == .urgent }
+        guard let expires = (urgent.isEmpty ? Array(commands) : Array(urgent)).map(\.row.command.expires).max() else { return nil }
+        return WaitingCommands(urgency: urgent.isEmpty ? .background : .urgent, expires: expires)
+    }
+
     // MARK: Commands
 
     func command(_ key: StoredCommandKey) -> MailboxCommand? { tables.commands[key]?.row }
 
-    func add(_ command: MailboxCommand, blob: [UInt8], account: AccountID) -> Bool {
+    func add(_ command: MailboxCommand, urgency: WakePayload.Urgency, blob: [UInt8], account: AccountID) -> Bool {
         let key = StoredCommandKey(account: account, command: command.command.key)
         guard tables.commands[key] == nil else { return false }
         tables.lastSequence += 1
-        tables.commands[key] = .init(row: command, blob: command.isFinal ? nil : blob, sequence: tables.lastSequence)
+        tables.commands[key] = .init(
+            row: command,
+            blob: command.isFinal ? nil : blob,
+            urgency: urgency,
+            sequence: tables.lastSequence
+        )
         return true
     }
 

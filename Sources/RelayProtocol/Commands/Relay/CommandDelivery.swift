@@ -32,6 +32,9 @@ package struct CommandDelivery: Hashable, Sendable {
     private var unanswered: [CommandKey: Int] = [:]
     private var unansweredBytes = 0
 
+    /// Whether nothing waits for an offer or an answer.
+    package var isEmpty: Bool { unanswered.isEmpty && waiting.isEmpty }
+
     /// The target has connected.
     /// - Parameter mailbox: All its commands without a committed result, in the order in which they were stored.
     package init(mailbox: [CommandDescriptor]) {

@@ -36,6 +36,9 @@ package struct CommandTarget: Hashable, Sendable {
     /// There was no room for an offer. Later offers on this connection must not overtake it.
     private var refusesOffers = false
 
+    /// Whether all commands are settled.
+    package var isEmpty: Bool { rows.isEmpty }
+
     /// Restores the stored highest number of each lane, and the stored rows.
     package init(limits: Limits = Limits(), highestNumbers: [CommandLane: UInt64] = [:], rows: [Row] = []) {
         self.limits = limits

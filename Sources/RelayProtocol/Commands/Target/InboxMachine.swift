@@ -93,6 +93,9 @@ package struct InboxMachine: Hashable, Sendable {
     /// Whether the owner must call `storeDeferred` after the buffer's delay.
     package var hasUnwritten: Bool { !noted.isEmpty || !settled.isEmpty }
 
+    /// Whether all commands are handled and settled.
+    package var isIdle: Bool { target.isEmpty && !hasWork && !isWaiting }
+
     /// Whether `next` can make progress.
     package var hasWork: Bool { !isWaiting && !(again.isEmpty && batch.isEmpty && queue.isEmpty) }
 

@@ -234,7 +234,9 @@ extension RelayMessage {
 
         /// A step, or the outcome with the party that attests it.
         package enum Status: Hashable, Sendable {
+            /// Any step except `waking`.
             case step(State)
+            case waking(CommandWake)
             /// The target's receipt, which contains the outcome, and its reply.
             case attestedByTarget(Blob<BlobKinds.Receipt>, reply: Blob<BlobKinds.Reply>?)
             /// Only an outcome that the relay can know.
@@ -247,6 +249,12 @@ extension RelayMessage.CommandStatus {
     package init(json: JSONValue) throws(JSONError) {
         self.id = try json.member("id")
         let state: State = try json.member("state")
+        if state == .waking {
+            let channel: String? = try json.optional("channel")
+            if let channel, channel.utf8.count > PushRegistration.maximumTypeBytes { throw json.invalid("channel") }
+            self.status = .waking(CommandWake(channel: channel, expectedWithin: try json.optional("expectedWithin")))
+            return
+        }
         guard state == .final else {
             self.status = .step(state)
             return
@@ -264,6 +272,10 @@ extension RelayMessage.CommandStatus {
         json.member("id", id)
         switch status {
         case .step(let state): json.member("state", state)
+        case .waking(let wake):
+            json.member("state", State.waking)
+            json.member("channel", wake.channel)
+            json.member("expectedWithin", wake.expectedWithinMilliseconds)
         case .attestedByTarget(let receipt, let reply):
             json.member("state", State.final)
             json.member("attestedBy", CommandAttestation.target)

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 extension EndpointMessage {
-    /// Registers how an app of this endpoint is woken. It replaces an earlier registration of the app.
+    /// Registers how this endpoint is woken. It replaces the endpoint's earlier registration.
     package struct NotificationsRegister: NumberedControlMessage {
         package static let type = "notifications.register"
         package var ref: RequestRef
@@ -40,8 +40,26 @@ extension EndpointMessage {
     }
 }
 
+extension EndpointMessage {
+    /// Asks for an answer once no command waits in the mailbox: the endpoint has stored all of them.
+    package struct MailboxDrain: NumberedControlMessage {
+        package static let type = "mailbox.drain"
+        package var ref: RequestRef
+
+        package init(ref: RequestRef) { self.ref = ref }
+
+        package init(json: JSONValue) throws(JSONError) {
+            self.ref = try json.member("ref")
+        }
+
+        package func writeMembers(to json: inout JSONWriter) {
+            json.member("ref", ref)
+        }
+    }
+}
+
 extension RelayMessage {
-    /// A push registration of this endpoint has a new state: it expires soon, or its provider no longer accepts it.
+    /// A push registration of this endpoint has a new state: it is registered, expires soon, or its provider no longer accepts it.
     package struct NotificationsState: ControlMessage {
         package static let type = "notifications.state"
         package var appID: String

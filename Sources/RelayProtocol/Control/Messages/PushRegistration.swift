@@ -11,8 +11,8 @@ package enum PushRegistration: Hashable, Sendable {
     case wns(channelURI: Secret<String>)
     /// Web Push, for browsers and UnifiedPush: the URL and the subscriber's keys (RFC 8291).
     case webPush(endpoint: Secret<String>, publicKey: Blob<BlobKinds.PushPublicKey>, secret: Secret<Blob<BlobKinds.PushAuthSecret>>)
-    /// No push channel: the app polls.
-    case polling
+    /// No push channel: the app polls, normally at this interval.
+    case polling(interval: Milliseconds?)
     /// A channel that this version does not know, or that no longer exists, such as `gcm`. The answer is `unsupported`.
     case unknown(type: String)
 
@@ -24,10 +24,23 @@ package enum PushRegistration: Hashable, Sendable {
 
 extension PushRegistration: JSONObjectCodable {
     /// Longer than any provider's token or address.
-    static let maximumTokenBytes = 4 << 10
+    package static let maximumTokenBytes = 4 << 10
 
-    private enum Kind: String, JSONCodable {
+    /// The type of a channel.
+    package enum Kind: String, JSONCodable, CaseIterable, Sendable {
         case apns, fcm, wns, webPush, polling
+    }
+
+    /// `nil` for a type that this version does not know.
+    package var kind: Kind? {
+        switch self {
+        case .apns: .apns
+        case .fcm: .fcm
+        case .wns: .wns
+        case .webPush: .webPush
+        case .polling: .polling
+        case .unknown: nil
+        }
     }
 
     /// The maximum length of the name of an unknown channel.
@@ -51,7 +64,7 @@ extension PushRegistration: JSONObjectCodable {
         case .wns: self = .wns(channelURI: try token())
         case .webPush:
             self = .webPush(endpoint: try token(), publicKey: try json.member("publicKey"), secret: try json.member("secret"))
-        case .polling: self = .polling
+        case .polling: self = .polling(interval: try json.optional("interval"))
         }
     }
 
@@ -72,7 +85,9 @@ extension PushRegistration: JSONObjectCodable {
             json.member("token", endpoint)
             json.member("publicKey", publicKey)
             json.member("secret", secret)
-        case .polling: json.member("type", Kind.polling)
+        case .polling(let interval):
+            json.member("type", Kind.polling)
+            json.member("interval", interval)
         case .unknown(let type): json.member("type", type)
         }
     }

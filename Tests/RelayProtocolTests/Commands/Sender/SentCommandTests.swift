@@ -64,7 +64,7 @@ import Testing
     @Test func statusesGoForwardOnly() {
         var row = accepted()
         #expect(row.progressed(.delivered) == [.note(row), .report(.status(.delivered))])
-        #expect(row.progressed(.waking) == [])
+        #expect(row.progressed(.waking(CommandWake())) == [])
         #expect(row.progressed(.delivered) == [])
     }
 

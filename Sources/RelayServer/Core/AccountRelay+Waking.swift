@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// Wakes of endpoints that are not connected while something waits for them.
+///
+/// There is no queue of wakes. A wake is derived from the commands that wait, and `PushRow.due` says when to look again.
+extension AccountRelay {
+    /// What a transaction has decided and stored about waking an endpoint.
+    enum Waking: Sendable {
+        /// The endpoint cannot be woken, or the time of the next wake is not reached.
+        case none
+        case wake(WakeRequest)
+        /// A wake was sent a moment ago, and counts for this too.
+        case outstanding(CommandWake)
+        /// No wake is allowed before a time.
+        case suppressed(until: Int64)
+    }
+
+    /// How long a host may leave an offer without any sign of life before it is woken. A connection that was lost has the same time to
+    /// come back.
+    static let silencePeriod: Int64 = 10_000
+
+    // MARK: Due wakes
+
+    /// Handles a push registration whose time has come, or an endpoint that may have to be woken.
+    /// - Parameter isSilent: the endpoint is connected, but does not answer.
+    mutating func handlePush(of endpoint: EndpointID, isSilent: Bool = false) {
+        let (account, rules, time) = (id, rules, now.count)
+        let (isConnected, awaited) = (host(of: endpoint) != nil && !isSilent, tunnels.urgency(for: endpoint))
+        transact { store, _ -> (PushRow, Waking)? in
+            guard var push = try store.push(of: endpoint), push.account == account else { return nil }
+            let before = push
+            var waking = Waking.none
+            if isConnected {
+                _ = push.connected(at: time)
+                push.response = before.response
+            } else if let waiting = try store.waiting(for: endpoint, account: account, tunnels: awaited, at: time),
+                push.isWakeable(at: time, rules)
+            {
+                waking = try store.decide(&push, waiting, isNew: isSilent, rules, at: time)
+            } else {
+                push.setDue(nil, now: time)
+            }
+            if push != before { try store.put(push) }
+            return (push, waking)
+        } then: { relay, result in
+            guard case .success((let push, let waking)?) = result else { return }
+            if case .wake(let request) = waking { relay.perform(.wake(request)) }
+            relay.tellState(of: push)
+        }
+    }
+
+    /// Tells an endpoint the state of its registration, and the watchers whether it can still be woken.
+    private mutating func tellState(of push: PushRow) {
+        let wakeability = push.wakeability(at: now.count, rules)
+        if let host = host(of: push.endpoint) {
+            change(host.id) { $0.wakeability = wakeability }
+            let state = push.state(at: now.count)
+            if state != .registered { send(.notificationsState(.init(appID: push.appID, state: state)), to: host.id) }
+            return
+        }
+        if let base = waking[push.endpoint]?.base, base.state == .unavailable {
+            waking[push.endpoint]?.base = Presence(.unavailable, base.reason, since: base.sinceTime, wakeability)
+        }
+        if let presence = presences[push.endpoint], presence.state == .unavailable, presence.isWakeable != wakeability.isWakeable {
+            set(Presence(.unavailable, presence.reason, since: presence.sinceTime, wakeability), of: push.endpoint)
+        }
+    }
+
+    /// Wakes hosts that were offered a command and gave no sign of life since.
+    mutating func wakeSilentHosts() {
+        for (channel, time) in offerTimes.sorted(by: { $0.key < $1.key }) where now.count >= time.count + Self.silencePeriod {
+            offerTimes[channel] = nil
+            if let endpoint = channels[channel]?.channel.endpoint { handlePush(of: endpoint, isSilent: true) }
+        }
+    }
+
+    // MARK: Outcomes
+
+    private struct Waked: Sendable {
+        var push: PushRow
+        var row: EndpointRow
+        var commands: [CommandDescriptor] = []
+    }
+
+    /// The sender of the wakes reports what became of one.
+    mutating func waked(_ request: WakeRequest, _ outcome: WakeOutcome) {
+        if case .failed = outcome { return }
+        let (account, endpoint) = (id, request.payload.endpoint)
+        transact { store, now -> Waked? in
+            // An outcome says nothing about a registration that came later.
+            guard var push = try store.push(of: endpoint), push.account == account, push.registered == request.registered.count,
+                !push.isGone, let row = try store.endpoint(endpoint, of: account)
+            else { return nil }
+            var commands: [CommandDescriptor] = []
+            switch outcome {
+            case .accepted:
+                // The endpoint may have connected meanwhile.
+                guard push.schedule.last != nil else { return nil }
+                push.accepted = now
+                commands = try store.mailbox(of: endpoint, account: account).filter { $0.expires > now }
+            case .gone(let since):
+                guard since.map({ $0.count > push.registered }) ?? true else { return nil }
+                push.isGone = true
+                push.setDue(nil, now: now)
+            case .suppressed(let until):
+                push.suppressed = until.count
+                if let due = push.due { push.setDue(max(due, until.count), now: now) }
+            case .failed: return nil
+            }
+            try store.put(push)
+            return Waked(push: push, row: row, commands: commands)
+        } then: { relay, result in
+            guard case .success(let waked?) = result else { return }
+            switch outcome {
+            case .accepted: relay.wakeSent(waked, request.payload.urgency)
+            case .gone: relay.tellState(of: waked.push)
+            case .suppressed(let until): relay.failWaitingTunnels(to: endpoint, until: until)
+            case .failed: break
+            }
+        }
+    }
+
+    /// Tells the senders and the watchers that a wake was sent.
+    private mutating func wakeSent(_ waked: Waked, _ urgency: WakePayload.Urgency) {
+        let endpoint = waked.push.endpoint
+        for command in waked.commands { tell(command.lane.sender, .waking(waked.push.wake), of: command.id) }
+        guard urgency == .urgent, !channels.isEmpty, host(of: endpoint) == nil else { return }
+        let wakeability = waked.push.wakeability(at: now.count, rules)
+        let base = waking[endpoint]?.base ?? presences[endpoint] ?? Self.presence(after: waked.row.departure, wakeability)
+        waking[endpoint] = (until: now + Milliseconds(clamping: urgency.interval), base: base)
+        let presence = Presence(
+            .discoveringAvailability,
+            .waking,
+            since: now,
+            expectedWithin: wakeability.expectedWithin,
+            isWakeable: true
+        )
+        set(presence, of: endpoint)
+    }
+
+    /// Ends the presence `waking` of endpoints that did not connect in time.
+    mutating func endWaking() {
+        for (endpoint, wake) in waking.sorted(by: { $0.key < $1.key }) where wake.until <= now {
+            waking[endpoint] = nil
+            if presences[endpoint]?.reason == .waking { set(wake.base, of: endpoint) }
+        }
+    }
+
+    private mutating func failWaitingTunnels(to endpoint: EndpointID, until: Milliseconds) {
+        for (tunnel, channel) in tunnels.waiting(for: endpoint) {
+            tunnels.remove(tunnel)
+            perform(.tunnel(.failed(.wakeSuppressed)))
+            let failed = RelayMessage.TunnelFailed(
+                tunnel: tunnel,
+                code: .wakeSuppressed,
+                message: Refusal.wakeSuppressed,
+                retryAfter: Milliseconds(clamping: until.count - now.count)
+            )
+            send(.tunnelFailed(failed), to: channel)
+        }
+    }
+}
+
+extension Refusal {
+    static let wakeSuppressed = "the target sleeps, and its push service takes no wake now"
+}
+
+extension StoreTransaction {
+    /// Decides on a wake for something new that waits for an endpoint that is not connected.
+    func wake(
+        _ endpoint: EndpointID,
+        of account: AccountID,
+        for waiting: WaitingCommands,
+        _ rules: RelayRules,
+        at now: Int64
+    ) throws -> AccountRelay.Waking {
+        guard var push = try push(of: endpoint), push.account == account, push.isWakeable(at: now, rules) else { return .none }
+        let before = push
+        let waking = try decide(&push, waiting, isNew: true, rules, at: now)
+        // Without a wake now, the next one may already be due early enough; then nothing has to be written.
+        if case .wake = waking { try put(push) } else if push.due != before.due { try put(push) }
+        return waking
+    }
+
+    /// - Parameter isNew: whether something new waits. Otherwise the wake is a repeated one, by the schedule.
+    func decide(
+        _ push: inout PushRow,
+        _ waiting: WaitingCommands,
+        isNew: Bool,
+        _ rules: RelayRules,
+        at now: Int64
+    ) throws -> AccountRelay.Waking {
+        let before = push.due
+        // Nobody of a disabled account is woken. It is looked at again later, in case it is enabled.
+        if try isDisabled(push.account) {
+            push.setDue(now + WakeSchedule.longestDelay, now: now)
+            return .none
+        }
+        if isNew { push.schedule.add(waiting.urgency, at: now) }
+        let next = push.nextWake(waiting.urgency, at: now)
+        guard next > now else {
+            push.sent(waiting.urgency, at: now)
+            return .wake(push.request(waiting, relay: rules.relay))
+        }
+        push.setDue(isNew ? min(next, before.map { $0 > now ? $0 : next } ?? next) : next, now: now)
+        if push.isOutstanding(at: now) { return .outstanding(push.wake) }
+        if let suppressed = push.suppressed, suppressed > now { return .suppressed(until: suppressed) }
+        return .none
+    }
+
+    /// - Parameter tunnels: the class of the tunnels that wait for the endpoint.
+    func waiting(
+        for endpoint: EndpointID,
+        account: AccountID,
+        tunnels: WakePayload.Urgency?,
+        at now: Int64
+    ) throws -> WaitingCommands? {
+        let commands = try waiting(for: endpoint, account: account, at: now)
+        guard let tunnels, commands?.urgency != .urgent else { return commands }
+        let expires = now + WakePayload.Urgency.urgent.interval
+        return WaitingCommands(urgency: tunnels, expires: max(commands?.expires ?? 0, expires))
+    }
+
+    /// The connection of an endpoint has ended. If commands wait for it, it is woken unless it comes back soon.
+    func startWaking(_ endpoint: EndpointID, of account: AccountID, _ rules: RelayRules, at now: Int64) throws {
+        guard var push = try push(of: endpoint), push.account == account, push.isWakeable(at: now, rules),
+            try waiting(for: endpoint, account: account, at: now) != nil
+        else { return }
+        push.setDue(max(now + AccountRelay.silencePeriod, push.suppressed ?? 0), now: now)
+        try put(push)
+    }
+}
+
+extension PushRow {
+    /// What a sender is told about a wake.
+    var wake: CommandWake { .init(channel: channel.kind?.rawValue, expectedWithin: expectedWithin) }
+
+    fileprivate func request(_ waiting: WaitingCommands, relay: RelayID) -> WakeRequest {
+        WakeRequest(
+            account: account,
+            payload: WakePayload(relay: relay, endpoint: endpoint, urgency: waiting.urgency),
+            appID: appID,
+            displayName: displayName,
+            channel: channel,
+            registered: Milliseconds(clamping: registered),
+            expires: Milliseconds(clamping: waiting.expires)
+        )
+    }
+}

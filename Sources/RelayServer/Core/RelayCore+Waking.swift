@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Logging
+import RelayProtocol
+import Synchronization
+
+/// Wakes that are due, in all accounts.
+extension RelayCore {
+    /// The number of registrations per second, so that a backlog neither delays other work nor floods the providers.
+    private static let maximumDuePushes = 256
+    /// The number of registrations per second that are searched for commands.
+    private static let maximumSearchedPushes = 1_024
+
+    /// The search after the start of the relay, for endpoints that were connected when it ended and have not come back.
+    enum WakeSearch: Sendable {
+        case waiting(until: Int64)
+        case at(EndpointID?)
+        case done
+    }
+
+    /// Called about once a second.
+    func handleDuePushes() {
+        let now = now().count
+        let begins = node.withLock { node in
+            defer { node.isWaking = true }
+            return !node.isWaking
+        }
+        guard begins else { return }
+        transact { store in
+            try store.duePushes(at: now, limit: Self.maximumDuePushes)
+        } then: { [self] result in
+            node.withLock { $0.isWaking = false }
+            for push in (try? result.get()) ?? [] { change(push.account) { $0.handlePush(of: push.endpoint) } }
+        }
+        searchUnwoken(now)
+    }
+
+    /// A command that was offered just before the relay ended may wait for an endpoint that has not connected since. Nothing is due for it:
+    /// it was connected when the command was stored.
+    private func searchUnwoken(_ now: Int64) {
+        let position = node.withLock { node -> EndpointID?? in
+            switch node.wakeSearch {
+            case .waiting(let time) where now >= time:
+                node.wakeSearch = .at(nil)
+                return .some(nil)
+            case .at(let endpoint): return .some(endpoint)
+            case .waiting, .done: return nil
+            }
+        }
+        guard let position, !node.withLock({ $0.isSearching }) else { return }
+        node.withLock { $0.isSearching = true }
+        transact { store in
+            try store.unwokenPushes(after: position, at: now, limit: Self.maximumSearchedPushes)
+        } then: { [self] result in
+            let found = try? result.get()
+            node.withLock { node in
+                node.isSearching = false
+                if let found { node.wakeSearch = found.count == Self.maximumSearchedPushes ? .at(found.last?.key.endpoint) : .done }
+            }
+            for push in found ?? [] where push.waits { change(push.key.account) { $0.handlePush(of: push.key.endpoint) } }
+        }
+    }
+
+    func send(_ request: WakeRequest) {
+        wakes?.wake(request) { [self] outcome in
+            if case .failed(let reason) = outcome {
+                logger.info("a wake was not sent", metadata: ["endpoint": "\(request.payload.endpoint.label)", "reason": "\(reason)"])
+            }
+            change(request.account) { $0.waked(request, outcome) }
+        }
+    }
+}

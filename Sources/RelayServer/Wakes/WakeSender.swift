@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import RelayProtocol
+
+/// Sends wakes through the push services. The core decides when; the sender knows the providers, their credentials and their limits.
+package protocol WakeSender: Sendable {
+    /// Whether there is a channel of this type for an app, with credentials that work. Called often, also under a lock: it must be quick.
+    func canWake(_ kind: PushRegistration.Kind, appID: String) -> Bool
+
+    /// Sends a wake. Never blocks.
+    /// - Parameter report: called once, from any thread but never within this call. The sender retries by itself until
+    ///   `request.expires`; the core sends its next wake by the schedule in any case.
+    func wake(_ request: WakeRequest, report: @escaping @Sendable (WakeOutcome) -> Void)
+}
+
+/// One wake.
+package struct WakeRequest: Hashable, Sendable {
+    package var account: AccountID
+    package var payload: WakePayload
+    package var appID: String
+    package var displayName: String
+    package var channel: PushRegistration
+    /// When the channel was registered.
+    package var registered: Milliseconds
+    /// From this time on the wake is useless: nothing waits any more.
+    package var expires: Milliseconds
+
+    package init(
+        account: AccountID,
+        payload: WakePayload,
+        appID: String,
+        displayName: String,
+        channel: PushRegistration,
+        registered: Milliseconds,
+        expires: Milliseconds
+    ) {
+        self.account = account
+        self.payload = payload
+        self.appID = appID
+        self.displayName = displayName
+        self.channel = channel
+        self.registered = registered
+        self.expires = expires
+    }
+}
+
+/// What became of a wake.
+package enum WakeOutcome: Hashable, Sendable {
+    /// The provider has taken it. This does not say that the device has received it.
+    case accepted
+    /// The provider no longer knows the channel, since a time if the provider names one.
+    case gone(since: Milliseconds?)
+    /// It was not sent. The reason contains no token and no content.
+    case failed(reason: String)
+    /// The provider or a limit allows no wake before a time.
+    case suppressed(until: Milliseconds)
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+import Synchronization
+
+@testable import RelayServer
+
+/// Remembers the wakes, and reports outcomes when the test says so.
+final class RecordingWakes: WakeSender {
+    private struct State {
+        var kinds: Set<PushRegistration.Kind>
+        var requests: [WakeRequest] = []
+        var reports: [@Sendable (WakeOutcome) -> Void] = []
+    }
+
+    private let state: Mutex<State>
+
+    init(_ kinds: Set<PushRegistration.Kind> = [.apns, .fcm, .wns, .webPush]) { state = Mutex(State(kinds: kinds)) }
+
+    func canWake(_ kind: PushRegistration.Kind, appID: String) -> Bool { state.withLock { $0.kinds.contains(kind) } }
+
+    func wake(_ request: WakeRequest, report: @escaping @Sendable (WakeOutcome) -> Void) {
+        state.withLock { state in
+            state.requests.append(request)
+            state.reports.append(report)
+        }
+    }
+
+    /// The wakes since the last call.
+    func take() -> [WakeRequest] {
+        state.withLock { state in
+            defer { state.requests = [] }
+            return state.requests
+        }
+    }
+
+    /// Reports the outcome of all wakes that have none.
+    func report(_ outcome: WakeOutcome) {
+        let reports = state.withLock { state in
+            defer { state.reports = [] }
+            return state.reports
+        }
+        for report in reports { report(outcome) }
+    }
+}

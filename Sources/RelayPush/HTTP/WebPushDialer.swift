@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import NIOCore
+package import NIOHTTP1
+package import NIOSSL
+import RelayProtocol
+
+/// Posts to an address that a user gave.
+package protocol WebPushDialing: Sendable {
+    func post(_ target: DialTarget, headers: HTTPHeaders, body: [UInt8]) async throws(WebPushDialError) -> ProviderClient.Reply
+}
+
+package enum WebPushDialError: Error, Hashable, Sendable {
+    /// The address is not allowed.
+    case forbidden(String)
+    case unreachable
+}
+
+/// Dials push services by their https URLs, and only at public addresses, unless the operator allows others: a registration must not make the
+/// relay reach into its own network.
+///
+/// A name is resolved once, every address is checked, and one of these is dialled. A name that changes its address meanwhile gains nothing.
+package struct WebPushDialer: WebPushDialing {
+    package struct Policy: Sendable {
+        /// Whether http and addresses that are not public are allowed.
+        package var allowsPrivateAddresses: Bool
+
+        package init(allowsPrivateAddresses: Bool = false) { self.allowsPrivateAddresses = allowsPrivateAddresses }
+    }
+
+    /// How many addresses of a name are tried.
+    static let maximumAddresses = 3
+
+    private let policy: Policy
+    private let group: any EventLoopGroup
+    private let roots: NIOSSLTrustRoots
+    private let timeout: Duration
+
+    /// - Parameters:
+    ///   - roots: The certificates trusted; the system's by default.
+    ///   - timeout: For a whole exchange, without the name's resolution.
+    package init(_ policy: Policy, group: any EventLoopGroup, roots: NIOSSLTrustRoots = .default, timeout: Duration = .seconds(15)) {
+        self.policy = policy
+        self.group = group
+        self.roots = roots
+        self.timeout = timeout
+    }
+
+    package func post(_ target: DialTarget, headers: HTTPHeaders, body: [UInt8]) async throws(WebPushDialError) -> ProviderClient.Reply {
+        guard target.isEncrypted || policy.allowsPrivateAddresses else { throw .forbidden("the push endpoint is not https") }
+        for address in try await resolve(target).prefix(Self.maximumAddresses) {
+            // Wakes are rare, and each push service is another one: a connection is not kept.
+            let client = ProviderClient(http1Only: true, group: group, roots: roots, addresses: [target.host: address], timeout: timeout)
+            let reply: Result<ProviderClient.Reply, ProviderClient.Failure>
+            do throws(ProviderClient.Failure) {
+                reply = .success(try await client.post(target.url, headers: headers, body: body))
+            } catch {
+                reply = .failure(error)
+            }
+            await client.shutdown()
+            switch reply {
+            case .success(let value): return value
+            case .failure(.unreachable): continue
+            case .failure(.timedOut), .failure(.connection): throw .unreachable
+            }
+        }
+        throw .unreachable
+    }
+
+    /// - Returns: The addresses of the host, if all of them may be dialled.
+    private func resolve(_ target: DialTarget) async throws(WebPushDialError) -> [String] {
+        guard let addresses = await HostResolver.addresses(of: target.host, port: target.port), !addresses.isEmpty else {
+            throw .unreachable
+        }
+        guard policy.allowsPrivateAddresses || addresses.allSatisfy(PublicAddress.isPublic) else {
+            throw .forbidden("the push endpoint is not at a public address; the operator can allow that")
+        }
+        return addresses.compactMap(\.ipAddress)
+    }
+}

@@ -125,7 +125,10 @@ import Testing
         try await withChannel { fcm, channel in
             fcm.scriptTokens(row.answer)
             #expect(await channel.send(wake(), to: .test(fcm: "device")) == row.outcome)
-            #expect(await channel.send(wake(), to: .test(fcm: "device")) == .accepted(id: "projects/\(ScriptedFCM.project)/messages/0:1"))
+            #expect(
+                await channel.sendUntilAnswered(wake(), to: .test(fcm: "device"))
+                    == .accepted(id: "projects/\(ScriptedFCM.project)/messages/0:1")
+            )
         }
     }
 

@@ -7,49 +7,6 @@ import Testing
 
 @testable import RelayPush
 
-/// A queue, and a provider that answers each attempt at once.
-private struct Simulation {
-    var queue: WakeQueue
-    var now: Milliseconds = 1_000
-    var reports: [WakeReport] = []
-    /// When attempts were made, in milliseconds.
-    var attempts: [Int64] = []
-    var orders: [WakeOrder] = []
-
-    init(_ limits: WakeQueue.Limits = .init()) { queue = WakeQueue(limits) }
-
-    mutating func add(_ order: WakeOrder) {
-        reports += queue.add(order, deadline: order.wake.expiry, now: now)
-    }
-
-    /// Starts what can be started.
-    mutating func start() -> [WakeQueue.Attempt] {
-        let (started, reports) = queue.start(now: now)
-        self.reports += reports
-        attempts += started.map { _ in now.count }
-        orders += started.map(\.order)
-        return started
-    }
-
-    mutating func finish(_ attempt: WakeQueue.Attempt, _ outcome: PushOutcome) {
-        reports += queue.finished(attempt, outcome, now: now, random: { $0 })
-    }
-
-    /// Lets time pass, with an answer to each attempt.
-    mutating func run(until end: Milliseconds, _ answer: (WakeOrder, Milliseconds) -> PushOutcome) {
-        while true {
-            var started = start()
-            while !started.isEmpty {
-                for attempt in started { finish(attempt, answer(attempt.order, now)) }
-                started = start()
-            }
-            guard let next = queue.nextTime, next <= end else { break }
-            now = max(next, now)
-        }
-        now = end
-    }
-}
-
 private let apns = PushCredentialID("apns")
 private let fcm = PushCredentialID("fcm")
 private let day: Milliseconds = 86_400_000
@@ -85,7 +42,7 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
     // MARK: Coalescing
 
     @Test func anEndpointHasOneOutstandingWakeOfAClass() {
-        var run = Simulation()
+        var run = QueueSimulation()
         for _ in 0..<10 { run.add(order(1)) }
         let attempt = run.start()
         #expect(attempt.map(\.order) == [order(1)])
@@ -99,7 +56,7 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
     }
 
     @Test func classesAndCredentialsAreApart() {
-        var run = Simulation()
+        var run = QueueSimulation()
         run.add(order(1, .background))
         run.add(order(1, .urgent))
         run.add(order(1, .urgent, apns))
@@ -107,14 +64,14 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
     }
 
     @Test func theNewestOrderCounts() {
-        var run = Simulation()
+        var run = QueueSimulation()
         run.add(order(1, token: "old"))
         run.add(order(1, token: "new"))
         #expect(run.start().map(\.order) == [order(1, token: "new")])
     }
 
     @Test func aRegistrationThatWasRenewedMeanwhileIsTried() {
-        var run = Simulation()
+        var run = QueueSimulation()
         run.add(order(1, token: "old"))
         let old = run.start()
         run.add(order(1, token: "new"))
@@ -127,7 +84,7 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
     }
 
     @Test func anEndpointThatConnectedIsNotWoken() {
-        var run = Simulation()
+        var run = QueueSimulation()
         run.add(order(1))
         run.add(order(2))
         run.reports += run.queue.connected(.test(1), now: run.now)
@@ -143,7 +100,7 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
     @Test func anUrgentWakeGoesFirst() {
         var limits = WakeQueue.Limits()
         limits.perService = 1
-        var run = Simulation(limits)
+        var run = QueueSimulation(limits)
         run.add(order(1, .background))
         run.add(order(2, .background))
         run.add(order(3, .urgent))
@@ -154,7 +111,7 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
     // MARK: Each outcome
 
     @Test func failuresAreTriedFiveTimes() {
-        var run = Simulation()
+        var run = QueueSimulation()
         run.add(order(1))
         run.run(until: day) { _, _ in .failed(reason: "503") }
         #expect(run.attempts == [1_000, 11_000, 31_000, 71_000, 151_000])
@@ -162,7 +119,7 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
     }
 
     @Test func nothingIsSentPastItsExpiry() {
-        var run = Simulation()
+        var run = QueueSimulation()
         run.add(order(1, expiry: 500))
         run.add(order(2, expiry: 15_000))
         run.run(until: day) { _, _ in .failed(reason: "503") }
@@ -176,7 +133,7 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
             (.dropped(reason: "off"), .failed(reason: "off")), (.mismatched(reason: "sender"), .mismatched(reason: "sender")),
         ]
         for (outcome, report) in cases {
-            var run = Simulation()
+            var run = QueueSimulation()
             run.add(order(1))
             run.run(until: day) { _, _ in outcome }
             #expect(run.attempts.count == 1)
@@ -185,7 +142,7 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
     }
 
     @Test func aPauseOfARegistrationHoldsUpNoOther() {
-        var run = Simulation()
+        var run = QueueSimulation()
         run.add(order(1))
         run.add(order(2))
         run.run(until: 20_000) { order, now in
@@ -201,7 +158,7 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
     }
 
     @Test func aNewRegistrationIsNotPausedWithTheOldOne() {
-        var run = Simulation()
+        var run = QueueSimulation()
         run.add(order(1, token: "old"))
         run.run(until: 2_000) { _, _ in .mismatched(reason: "sender") }
         run.add(order(1, token: "old"))
@@ -214,7 +171,7 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
     }
 
     @Test func aPauseOfACredentialHoldsUpAllOfIt() {
-        var run = Simulation()
+        var run = QueueSimulation()
         run.add(order(1))
         run.add(order(2))
         run.add(order(3, .urgent, apns))
@@ -227,7 +184,7 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
     }
 
     @Test func aProviderThatAsksForPausesWithoutEndIsAskedAFewTimes() {
-        var run = Simulation()
+        var run = QueueSimulation()
         run.add(order(1))
         run.run(until: day) { _, _ in .throttled(scope: .registration, wait: 0) }
         #expect(run.attempts.count == 5)
@@ -235,7 +192,7 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
     }
 
     @Test func aRejectedCredentialIsRenewedOnceAndThenStops() {
-        var run = Simulation()
+        var run = QueueSimulation()
         for number in 0..<100 { run.add(order(number)) }
         run.add(order(1, .urgent, apns))
         run.run(until: 20_000) { order, _ in order.credential == fcm ? .credentialRejected(reason: "key") : .accepted(id: nil) }
@@ -253,7 +210,7 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
     }
 
     @Test func whatWasSentWithOldCredentialsStopsNoNewOnes() {
-        var run = Simulation()
+        var run = QueueSimulation()
         run.add(order(1))
         let attempt = run.start()
         run.queue.replaced(fcm)
@@ -263,7 +220,7 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
     }
 
     @Test func aStoppedCredentialIsTriedAgainAfterAnHour() {
-        var run = Simulation()
+        var run = QueueSimulation()
         run.add(order(1))
         run.run(until: 2_000) { _, _ in .misconfigured(reason: "topic") }
         run.now = 3_600_999
@@ -278,7 +235,7 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
     // MARK: A provider that fails
 
     @Test func aProviderThatIsDownForAnHourMeetsNoStorm() {
-        var run = Simulation()
+        var run = QueueSimulation()
         for number in 0..<1_000 { run.add(order(number)) }
         run.run(until: 3_600_000) { _, _ in .failed(reason: "503") }
         // What was on its way when it went down, then one at a time after pauses of 1 to 10 minutes.
@@ -307,7 +264,7 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
     }
 
     @Test func aProviderThatNeverAnswersHoldsUpNoOther() {
-        var run = Simulation()
+        var run = QueueSimulation()
         for number in 0..<500 { run.add(order(number)) }
         #expect(run.start().count == 32)
         for number in 0..<500 { run.add(order(number, .urgent, apns)) }
@@ -326,7 +283,7 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
         var limits = WakeQueue.Limits()
         limits.perService = 4
         limits.perCredential = 8
-        var run = Simulation(limits)
+        var run = QueueSimulation(limits)
         for number in 0..<100 { run.add(webPushOrder(number, "https://slow.example/\(number)")) }
         #expect(run.start().count == 4)
         for number in 100..<200 { run.add(webPushOrder(number, "https://push.example/\(number)")) }
@@ -338,7 +295,7 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
     }
 
     @Test func aFailingPushServiceOfAUserPausesNoOther() {
-        var run = Simulation()
+        var run = QueueSimulation()
         for number in 0..<50 { run.add(webPushOrder(number, "https://down.example/\(number)")) }
         run.run(until: 2_000) { _, _ in .failed(reason: "503") }
         run.add(webPushOrder(99, "https://push.example/99"))
@@ -351,7 +308,7 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
     @Test func outstandingWakesHaveABound() {
         var limits = WakeQueue.Limits()
         limits.outstanding = 10
-        var run = Simulation(limits)
+        var run = QueueSimulation(limits)
         for number in 0..<20 { run.add(order(number)) }
         #expect(run.reports == (10..<20).map { .notSent(order($0), .tooManyWait) })
         // Others have their own.
@@ -360,7 +317,7 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
     }
 
     @Test func endpointsThatComeAndGoLeaveNothingBehind() {
-        var run = Simulation()
+        var run = QueueSimulation()
         run.add(order(0))
         run.run(until: 2_000) { _, _ in .throttled(scope: .credential, wait: 3_600_000) }
         for round in 0..<10_000 {
@@ -382,7 +339,7 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
         limits.perService = 3
         limits.perCredential = 5
         limits.outstanding = 40
-        var run = Simulation(limits)
+        var run = QueueSimulation(limits)
         var inFlight: [WakeQueue.Attempt] = []
         var outstanding: Set<WakeQueue.Key> = []
         func key(_ order: WakeOrder) -> WakeQueue.Key {

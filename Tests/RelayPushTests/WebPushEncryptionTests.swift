@@ -26,6 +26,24 @@ import Testing
         #expect(Base64.url.encode(encrypted) == expected)
     }
 
+    /// RFC 8188 §3.1: one record, and no key id.
+    @Test func oneRecordIsEncryptedAsInTheRFC() throws {
+        let key = SymmetricKey(data: try bytes("yqdlZ-tYemfogSmv7Ws5PQ"))
+        let expected = try bytes("I1BsxtFttlv3u_Oo94xnmwAAEAAA-NAVub2qFgBEuQKRapoZu-IxkIva3MEB1PD-ly8Thjg")
+        let salt = try bytes("I1BsxtFttlv3u_Oo94xnmw")
+        let encrypted = try WebPushEncryption.seal(Array("I am the walrus".utf8), inputKey: key, salt: salt, keyID: [])
+        #expect(encrypted == expected)
+        #expect(EncryptedContent.open(expected, inputKey: key) == Array("I am the walrus".utf8))
+    }
+
+    /// RFC 8188 §3.2: records of 25 bytes, as the reader of these tests reads them.
+    @Test func manyRecordsAreReadAsInTheRFC() throws {
+        let key = SymmetricKey(data: try bytes("BO3ZVPxUlnLORbVGMpbT1Q"))
+        let body = try bytes("uNCkWiNYzKTnBN9ji3-qWAAAABkCYTHOG8chz_gnvgOqdGYovxyjuqRyJFjEDyoF1Fvkj6hQPdPHI51OEUKEpgz3SsLWIqS_uA")
+        #expect(EncryptedContent.open(body, inputKey: key) == Array("I am the walrus".utf8))
+        #expect(EncryptedContent.open(body.dropLast(), inputKey: key) == nil)
+    }
+
     @Test func aKeyThatIsNoPointIsRefused() {
         for key in [[], [4], Array(repeating: UInt8(4), count: 65)] as [[UInt8]] {
             #expect(throws: WebPushEncryption.Failure.invalidKey) {

@@ -3,10 +3,12 @@
 
 import Crypto
 import Foundation
+import NIOCore
 import NIOHTTP1
 import NIOPosix
 import RelayProtocol
 import RelayTesting
+import Synchronization
 import Testing
 
 @testable import RelayPush
@@ -47,7 +49,7 @@ import Testing
             #expect(request.path == "/push/1?secret=2")
             #expect(request.headers.first(name: "urgency") == value)
             #expect(request.headers.first(name: "ttl") == "60")
-            #expect(!String(decoding: request.body, as: UTF8.self).contains("deviceRelay"))
+            #expect(push.now.contents == [#"{"deviceRelay":\#(wake(1, urgency).payload.json)}"#])
         }
     }
 
@@ -164,6 +166,60 @@ import Testing
                 return
             }
         }
+    }
+
+    /// Posts to `push.example`, which no resolver of this machine knows.
+    private func post(
+        addresses: [String],
+        allowsPrivateAddresses: Bool
+    ) async throws -> (outcome: Result<Int, WebPushDialError>, resolutions: Int, received: Int) {
+        let server = try await ScriptedServer(host: "127.0.0.1")
+        server.serve { _ in .reply(.created) }
+        let resolutions = Mutex(0)
+        let dialer = WebPushDialer(
+            .init(allowsPrivateAddresses: allowsPrivateAddresses),
+            group: MultiThreadedEventLoopGroup.singleton,
+            roots: try server.roots,
+            timeout: .seconds(60),
+            resolver: { _, port in
+                resolutions.withLock { $0 += 1 }
+                return addresses.compactMap { try? SocketAddress(ipAddress: $0, port: port) }
+            }
+        )
+        let target = try #require(DialTarget("https://push.example:\(server.port)/1"))
+        let outcome: Result<Int, WebPushDialError>
+        do throws(WebPushDialError) {
+            outcome = .success(try await dialer.post(target, headers: [:], body: [1]).status)
+        } catch {
+            outcome = .failure(error)
+        }
+        let received = server.received.count
+        await server.stop()
+        return (outcome, resolutions.withLock { $0 }, received)
+    }
+
+    @Test func aNameIsResolvedOnceAndItsCheckedAddressIsDialled() async throws {
+        let (outcome, resolutions, received) = try await post(addresses: ["127.0.0.1"], allowsPrivateAddresses: true)
+        #expect(outcome == .success(201))
+        #expect(resolutions == 1)
+        #expect(received == 1)
+    }
+
+    @Test func anAddressThatDoesNotAnswerIsFollowedByTheNext() async throws {
+        // Nothing listens at the first one.
+        let (outcome, _, received) = try await post(addresses: ["127.0.0.9", "127.0.0.1"], allowsPrivateAddresses: true)
+        #expect(outcome == .success(201))
+        #expect(received == 1)
+    }
+
+    @Test(arguments: [["8.8.8.8", "127.0.0.1"], ["2606:4700::1111", "fe80::1"], ["8.8.8.8", "::ffff:127.0.0.1"]])
+    func aNameWithOnePrivateAddressIsRefused(_ addresses: [String]) async throws {
+        let (outcome, _, received) = try await post(addresses: addresses, allowsPrivateAddresses: false)
+        guard case .failure(.forbidden) = outcome else {
+            Issue.record("\(outcome)")
+            return
+        }
+        #expect(received == 0)
     }
 
     @Test func aNameThatDoesNotResolveIsAFailure() async throws {

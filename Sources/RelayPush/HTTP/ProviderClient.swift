@@ -8,6 +8,14 @@ import NIOPosix
 package import NIOSSL
 import RelayProtocol
 
+#if canImport(Darwin)
+import Darwin
+#elseif canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#endif
+
 /// The HTTP client of one provider and credential. Each has its own connections, so that a slow provider delays no other. Apple requires this too:
 /// it rejects tokens of two keys on one connection.
 package struct ProviderClient: Sendable {
@@ -40,6 +48,17 @@ package struct ProviderClient: Sendable {
         case unreachable
         /// The exchange failed.
         case connection
+
+        init(_ error: any Error) {
+            switch error {
+            case let error as HTTPClientError where error == .connectTimeout: self = .unreachable
+            case is NIOConnectionError: self = .unreachable
+            case let error as IOError where Self.connectErrors.contains(error.errnoCode): self = .unreachable
+            default: self = .connection
+            }
+        }
+
+        private static let connectErrors: Set<CInt> = [ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, ETIMEDOUT]
 
         package var description: String {
             switch self {
@@ -107,12 +126,8 @@ package struct ProviderClient: Sendable {
                     return .success(
                         Reply(status: Int(response.status.code), headers: response.headers, body: Array(body.readableBytesView))
                     )
-                } catch let error as HTTPClientError where error == .connectTimeout {
-                    return .failure(.unreachable)
-                } catch is NIOConnectionError {
-                    return .failure(.unreachable)
                 } catch {
-                    return .failure(.connection)
+                    return .failure(Failure(error))
                 }
             }
             group.addTask {

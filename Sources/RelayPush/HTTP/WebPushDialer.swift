@@ -36,15 +36,24 @@ package struct WebPushDialer: WebPushDialing {
     private let group: any EventLoopGroup
     private let roots: NIOSSLTrustRoots
     private let timeout: Duration
+    private let resolver: Resolver
+
+    /// Finds the addresses of a host; `nil` if it has none.
+    typealias Resolver = @Sendable (_ host: String, _ port: Int) async -> [SocketAddress]?
 
     /// - Parameters:
     ///   - roots: The certificates trusted; the system's by default.
     ///   - timeout: For a whole exchange, without the name's resolution.
     package init(_ policy: Policy, group: any EventLoopGroup, roots: NIOSSLTrustRoots = .default, timeout: Duration = .seconds(15)) {
+        self.init(policy, group: group, roots: roots, timeout: timeout, resolver: HostResolver.addresses)
+    }
+
+    init(_ policy: Policy, group: any EventLoopGroup, roots: NIOSSLTrustRoots, timeout: Duration, resolver: @escaping Resolver) {
         self.policy = policy
         self.group = group
         self.roots = roots
         self.timeout = timeout
+        self.resolver = resolver
     }
 
     package func post(_ target: DialTarget, headers: HTTPHeaders, body: [UInt8]) async throws(WebPushDialError) -> ProviderClient.Reply {
@@ -70,7 +79,7 @@ package struct WebPushDialer: WebPushDialing {
 
     /// - Returns: The addresses of the host, if all of them may be dialled.
     private func resolve(_ target: DialTarget) async throws(WebPushDialError) -> [String] {
-        guard let addresses = await HostResolver.addresses(of: target.host, port: target.port), !addresses.isEmpty else {
+        guard let addresses = await resolver(target.host, target.port), !addresses.isEmpty else {
             throw .unreachable
         }
         guard policy.allowsPrivateAddresses || addresses.allSatisfy(PublicAddress.isPublic) else {

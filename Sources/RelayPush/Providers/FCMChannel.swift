@@ -65,6 +65,8 @@ package struct FCMChannel: PushChannel {
         var code: String? { error?.details?.lazy.compactMap(\.errorCode).first ?? error?.status }
     }
 
+    /// Google's own token endpoint, also if another address leads to it.
+    static let audience = "https://oauth2.googleapis.com/token"
     static let scope = "https://www.googleapis.com/auth/firebase.messaging"
     /// The longest that Google keeps a message, in seconds.
     static let maximumLifetime: Int64 = 2_419_200
@@ -106,7 +108,7 @@ package struct FCMChannel: PushChannel {
             let claims = Claims(
                 iss: credential.clientEmail,
                 scope: scope,
-                aud: address.description,
+                aud: audience,
                 iat: NumericDate(now),
                 exp: NumericDate(Milliseconds(clamping: now.count + 3_600_000))
             )

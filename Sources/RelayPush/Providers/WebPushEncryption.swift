@@ -33,35 +33,31 @@ package enum WebPushEncryption {
             let subscriber = try P256.KeyAgreement.PublicKey(x963Representation: publicKey)
             let shared = try key.sharedSecretFromKeyAgreement(with: subscriber)
             let own = Array(key.publicKey.x963Representation)
-            // RFC 8291 §3.4, then RFC 8188 §2.2 and §2.3.
+            // RFC 8291 §3.4.
             let input = shared.hkdfDerivedSymmetricKey(
                 using: SHA256.self,
                 salt: secret,
                 sharedInfo: Array("WebPush: info".utf8) + [0] + publicKey + own,
                 outputByteCount: 32
             )
-            let contentKey = HKDF<SHA256>.deriveKey(
-                inputKeyMaterial: input,
-                salt: salt,
-                info: Array("Content-Encoding: aes128gcm".utf8) + [0],
-                outputByteCount: 16
-            )
-            let nonce = HKDF<SHA256>.deriveKey(
-                inputKeyMaterial: input,
-                salt: salt,
-                info: Array("Content-Encoding: nonce".utf8) + [0],
-                outputByteCount: 12
-            )
-            // 2 marks the last record.
-            let box = try AES.GCM.seal(
-                plaintext + [2],
-                using: contentKey,
-                nonce: try AES.GCM.Nonce(data: nonce.withUnsafeBytes { Array($0) })
-            )
-            let size = (0..<4).reversed().map { UInt8(truncatingIfNeeded: recordSize >> (8 * $0)) }
-            return salt + size + [UInt8(own.count)] + own + Array(box.ciphertext) + Array(box.tag)
+            return try seal(plaintext, inputKey: input, salt: salt, keyID: own)
         } catch {
             throw .invalidKey
         }
+    }
+
+    /// One record (RFC 8188 §2).
+    static func seal(_ plaintext: [UInt8], inputKey: SymmetricKey, salt: [UInt8], keyID: [UInt8]) throws -> [UInt8] {
+        let key = derive("aes128gcm", inputKey, salt, count: 16)
+        let nonce = derive("nonce", inputKey, salt, count: 12).withUnsafeBytes { Array($0) }
+        // 2 marks the last record.
+        let box = try AES.GCM.seal(plaintext + [2], using: key, nonce: try AES.GCM.Nonce(data: nonce))
+        let size = (0..<4).reversed().map { UInt8(truncatingIfNeeded: recordSize >> (8 * $0)) }
+        return salt + size + [UInt8(keyID.count)] + keyID + Array(box.ciphertext) + Array(box.tag)
+    }
+
+    private static func derive(_ name: String, _ inputKey: SymmetricKey, _ salt: [UInt8], count: Int) -> SymmetricKey {
+        let info = Array("Content-Encoding: \(name)".utf8) + [0]
+        return HKDF<SHA256>.deriveKey(inputKeyMaterial: inputKey, salt: salt, info: info, outputByteCount: count)
     }
 }

@@ -30,7 +30,6 @@ package enum PushRetryTable {
         case credentialRejected
         case misconfigured
         case mismatched
-        case invalid
         case dropped
         /// A pause as long as the provider asks for.
         case throttled(PushScope)
@@ -117,7 +116,7 @@ package enum PushRetryTable {
         Row(.tokenEndpoint, 500...599, nil, .failed(.credential)),
     ]
 
-    /// The row that decides about a reply. Without a row, the request was wrong.
+    /// The row that decides about a reply. Without one, the request was wrong, and sending it again would fail in the same way.
     package static func row(for reply: PushReply, from service: PushService) -> Row? {
         rows.first { $0.service == service && $0.statuses.contains(reply.status) && ($0.reason == nil || $0.reason == reply.reason) }
     }
@@ -134,7 +133,8 @@ package enum PushRetryTable {
         case .throttled(let scope): .throttled(scope: scope, wait: reply.wait)
         case .paused(let scope, let time): .throttled(scope: scope, wait: time)
         case .failed(let scope): reply.wait.map { .throttled(scope: scope, wait: $0) } ?? .failed(reason: reason)
-        case .invalid, nil: .invalid(reason: reason)
+        // The request was wrong.
+        case nil: .invalid(reason: reason)
         }
     }
 }

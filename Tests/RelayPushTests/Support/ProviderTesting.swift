@@ -32,7 +32,10 @@ extension PushChannel {
     func sendUntilAnswered(_ wake: Wake, to registration: PushRegistration) async -> PushOutcome {
         while true {
             let outcome = await send(wake, to: registration)
-            guard outcome == .failed(reason: "the connection to the provider failed") else { return outcome }
+            switch outcome {
+            case .failed(reason: "the connection to the provider failed"), .failed(reason: "the token endpoint cannot be reached"): continue
+            default: return outcome
+            }
         }
     }
 }

@@ -47,7 +47,8 @@ func formFields(_ body: [UInt8]) -> [String: String]? {
     var fields: [String: String] = [:]
     for pair in String(decoding: body, as: UTF8.self).split(separator: "&") {
         let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-        guard parts.count == 2, let name = String(parts[0]).removingPercentEncoding, let value = String(parts[1]).removingPercentEncoding,
+        guard parts.count == 2, let name = String(parts[0]).removingPercentEncoding,
+            let value = parts[1].replacing("+", with: " ").removingPercentEncoding,
             fields.updateValue(value, forKey: name) == nil
         else { return nil }
     }

@@ -73,7 +73,7 @@ final class ScriptedFCM: Sendable {
             form["grant_type"] == "urn:ietf:params:oauth:grant-type:jwt-bearer", let assertion = form["assertion"].flatMap(ReadToken.init),
             assertion.header["alg"] as? String == "RS256", let key = try? Self.key.get().publicKey,
             key.isValidSignature(.init(rawRepresentation: assertion.signature), for: assertion.signed, padding: .insecurePKCS1v1_5),
-            assertion.claims["iss"] as? String == Self.email, assertion.claims["aud"] as? String == "\(http.origin)/token",
+            assertion.claims["iss"] as? String == Self.email, assertion.claims["aud"] as? String == "https://oauth2.googleapis.com/token",
             assertion.claims["scope"] as? String == "https://www.googleapis.com/auth/firebase.messaging",
             let issued = assertion.number("iat"), let expiry = assertion.number("exp"), expiry - issued <= 3_600,
             (-60...60).contains(time.now.count / 1_000 - issued)

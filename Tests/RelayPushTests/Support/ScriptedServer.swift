@@ -49,7 +49,7 @@ final class ScriptedServer: Sendable {
     /// - Parameters:
     ///   - protocols: What is offered in ALPN.
     ///   - streams: How many streams a new HTTP/2 connection may have at a time.
-    init(protocols: [String] = ["h2", "http/1.1"], streams: Int = 100) async throws {
+    init(protocols: [String] = ["h2", "http/1.1"], streams: Int = 100, host: String = "localhost") async throws {
         let key = P256.Signing.PrivateKey()
         let name = try DistinguishedName { CommonName("localhost") }
         let certificate = try Certificate(
@@ -63,7 +63,7 @@ final class ScriptedServer: Sendable {
             signatureAlgorithm: .ecdsaWithSHA256,
             extensions: try Certificate.Extensions {
                 Critical(BasicConstraints.isCertificateAuthority(maxPathLength: nil))
-                SubjectAlternativeNames([.dnsName("localhost"), .ipAddress(.init(contentBytes: [127, 0, 0, 1]))])
+                SubjectAlternativeNames([.dnsName("localhost"), .dnsName("push.example"), .ipAddress(.init(contentBytes: [127, 0, 0, 1]))])
             },
             issuerPrivateKey: .init(key)
         )
@@ -86,7 +86,7 @@ final class ScriptedServer: Sendable {
                     try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: context))
                 }.flatMap { self.configure(channel, number, streams) }
             }
-            .bind(host: "localhost", port: 0).get()
+            .bind(host: host, port: 0).get()
         listener.withLock { $0 = channel }
     }
 

@@ -13,6 +13,8 @@ import Synchronization
 final class ScriptedWebPush: Sendable {
     struct State {
         var accepted: [ScriptedServer.Request] = []
+        /// What was read of them.
+        var contents: [String] = []
         /// Answers by path, each used once.
         var scripts: [String: [ScriptedServer.Answer]] = [:]
     }
@@ -44,6 +46,13 @@ final class ScriptedWebPush: Sendable {
         )
     }
 
+    /// A channel that may dial private addresses.
+    func channel(timeout: Duration = .seconds(60)) throws -> any PushChannel {
+        var channels = try PushChannels.test(http, time, timeout: timeout)
+        channels.webPush.allowsPrivateAddresses = true
+        return channels.channel(for: .webPush(.init(key: Secret(key.pemRepresentation), contact: "mailto:admin@example.com")))
+    }
+
     private func answer(_ request: ScriptedServer.Request) -> ScriptedServer.Answer {
         state.withLock { state in
             let headers = request.headers
@@ -57,8 +66,6 @@ final class ScriptedWebPush: Sendable {
                 guard (1...32).contains(topic.utf8.count), topic.utf8.allSatisfy(allowed.contains) else { return .reply(.badRequest) }
             }
             guard request.body.count <= 4_096 else { return .reply(.payloadTooLarge) }
-            // The salt, the record size, the length of the key, the key, and a tag at least.
-            guard request.body.count >= 21 + 65 + 17, request.body[20] == 65 else { return .reply(.badRequest) }
             guard let authorization = headers.first(name: "authorization"), isSigned(authorization, headers.first(name: "host") ?? "")
             else {
                 return .reply(.unauthorized)
@@ -67,6 +74,9 @@ final class ScriptedWebPush: Sendable {
                 state.scripts[request.path]?.removeFirst()
                 return scripted
             }
+            // A real push service cannot read the message. This one does it for the subscriber.
+            guard let content = EncryptedContent.open(request.body, by: subscriber, secret: secret) else { return .reply(.badRequest) }
+            state.contents.append(String(decoding: content, as: UTF8.self))
             state.accepted.append(request)
             return .reply(.created, ["Location": "https://localhost/message/1"])
         }

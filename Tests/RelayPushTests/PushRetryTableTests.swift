@@ -102,7 +102,7 @@ import Testing
 
     @Test func theDocumentationHasTheSameRows() throws {
         let file = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../docs/push.md").standardizedFileURL
-        let lines = try String(contentsOf: file, encoding: .utf8).split(separator: "\n").map(String.init)
+        let lines = try String(contentsOf: file, encoding: .utf8).split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
         let start = try #require(lines.firstIndex(of: "| service | status | reason | meaning |"))
         let documented = lines[(start + 2)...].prefix { $0.hasPrefix("|") }
         #expect(Array(documented) == PushRetryTable.rows.map(\.documentation))

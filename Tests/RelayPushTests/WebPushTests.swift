@@ -15,22 +15,14 @@ import Testing
 
 @Suite(.timeLimit(.minutes(5))) struct WebPushTests {
     private let time = TestTime()
-    private static let python = ProcessInfo.processInfo.environment["DEVICE_RELAY_PYTHON"]
 
     private func withChannel(
         allowsPrivateAddresses: Bool = true,
         timeout: Duration = .seconds(60),
-        _ body: (ScriptedWebPush, WebPushChannel) async throws -> Void
+        _ body: (ScriptedWebPush, any PushChannel) async throws -> Void
     ) async throws {
         let push = try await ScriptedWebPush(time)
-        let dialer = WebPushDialer(
-            .init(allowsPrivateAddresses: allowsPrivateAddresses),
-            group: MultiThreadedEventLoopGroup.singleton,
-            roots: try push.http.roots,
-            timeout: timeout
-        )
-        let credential = WebPushChannel.Credential(key: Secret(push.key.pemRepresentation), contact: "mailto:admin@example.com")
-        let channel = WebPushChannel(credential, dialer: dialer) { [time] in time.now }
+        let channel = try push.channel(allowsPrivateAddresses: allowsPrivateAddresses, timeout: timeout)
         let result: Result<Void, any Error>
         do { result = .success(try await body(push, channel)) } catch { result = .failure(error) }
         await push.stop()
@@ -54,7 +46,7 @@ import Testing
     }
 
     /// `http_ece` and `py-vapid` share nothing with this project.
-    @Test(.enabled(if: python != nil, "scripts/test sets DEVICE_RELAY_PYTHON to a Python that has http_ece and py-vapid"))
+    @Test(.enabled(if: PythonScript.isAvailable, "scripts/test sets DEVICE_RELAY_PYTHON to a Python that has http_ece and py-vapid"))
     func independentImplementationsAgree() async throws {
         try await withChannel { push, channel in
             for number in 0..<10 {
@@ -73,18 +65,10 @@ import Testing
                 return String(decoding: try JSONEncoder().encode(fields), as: UTF8.self)
             }
             #expect(lines.count == 10)
-            let script = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../scripts/webpush-exchange.py")
             let input = FileManager.default.temporaryDirectory.appending(path: "webpush-\(UUID().uuidString).json")
             try Data(lines.joined(separator: "\n").utf8).write(to: input)
             defer { try? FileManager.default.removeItem(at: input) }
-            let process = Process()
-            process.executableURL = URL(filePath: try #require(Self.python))
-            process.arguments = [script.standardizedFileURL.path, input.path]
-            let status = try await withCheckedThrowingContinuation { continuation in
-                process.terminationHandler = { continuation.resume(returning: $0.terminationStatus) }
-                do { try ProcessStart.alone { try process.run() } } catch { continuation.resume(throwing: error) }
-            }
-            #expect(status == 0)
+            #expect(try await PythonScript("webpush-exchange.py", [input.path]).end() == 0)
         }
     }
 

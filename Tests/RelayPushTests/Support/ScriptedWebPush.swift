@@ -46,10 +46,9 @@ final class ScriptedWebPush: Sendable {
         )
     }
 
-    /// A channel that may dial private addresses.
-    func channel(timeout: Duration = .seconds(60)) throws -> any PushChannel {
+    func channel(allowsPrivateAddresses: Bool = true, timeout: Duration = .seconds(60)) throws -> any PushChannel {
         var channels = try PushChannels.test(http, time, timeout: timeout)
-        channels.webPush.allowsPrivateAddresses = true
+        channels.webPush.allowsPrivateAddresses = allowsPrivateAddresses
         return channels.channel(for: .webPush(.init(key: Secret(key.pemRepresentation), contact: "mailto:admin@example.com")))
     }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import CoreMetrics
 import Logging
 import NIOHTTP1
 import RelayProtocol
@@ -14,6 +13,7 @@ import Testing
     private let time = TestTime()
     private let clock = ManualClock()
     private let log = CapturedLog()
+    private let metrics = CountedMetrics()
     private let apns = PushCredentialID("apns")
     private let fcm = PushCredentialID("fcm")
 
@@ -37,7 +37,7 @@ import Testing
             channels,
             clock: WakeClock(uptime: { [clock] in clock.now }, time: now, sleep: { [clock] in await clock.sleep(until: $0) }),
             logger: Logger(label: "push") { [log] _ in log },
-            metrics: NOOPMetricsHandler.instance,
+            metrics: metrics,
             random: { $0 },
             report: { report.yield($0) }
         )
@@ -148,6 +148,40 @@ import Testing
             await running.dispatcher.replace(nil, for: fcm)
             await running.dispatcher.send(order(2, fcm))
             #expect(await reports.next() == .notSent(order(2, fcm), .unknownCredential))
+        }
+    }
+
+    @Test func whatWasOnItsWayWithAReplacedCredentialIsSentWithTheNewOne() async throws {
+        try await withDispatcher { running in
+            running.fcm.script("device 1", .silence)
+            await running.dispatcher.send(order(1, fcm))
+            try await eventually { running.fcm.http.received.contains { $0.path != "/token" } }
+            await running.dispatcher.replace(try PushChannels.test(running.fcm.http, time).channel(for: .testFCM()), for: fcm)
+            var alarms = clock.alarms.makeAsyncIterator()
+            clock.advance(to: try #require(await alarms.next()))
+            var reports = running.reports.makeAsyncIterator()
+            #expect(isAccepted(await reports.next()))
+            #expect(running.fcm.read { $0.assertions } == 2)
+        }
+    }
+
+    @Test func attemptsAndWakesAreCounted() async throws {
+        try await withDispatcher { running in
+            running.fcm.script("device 1", ScriptedFCM.problem(404, "UNREGISTERED"))
+            running.fcm.script("device 2", ScriptedFCM.problem(403, "SENDER_ID_MISMATCH"))
+            var reports = running.reports.makeAsyncIterator()
+            for number in 1...3 {
+                await running.dispatcher.send(order(number, fcm))
+                _ = await reports.next()
+            }
+            await running.dispatcher.send(order(1, apns))
+            _ = await reports.next()
+            let expected: [String: Int64] = [
+                "relay_push_attempts_total outcome=accepted service=apns": 1, "relay_push_attempts_total outcome=accepted service=fcm": 1,
+                "relay_push_attempts_total outcome=gone service=fcm": 1, "relay_push_attempts_total outcome=mismatched service=fcm": 1,
+                "relay_push_wakes_not_sent_total reason=mismatched": 1,
+            ]
+            #expect(metrics.counts == expected)
         }
     }
 

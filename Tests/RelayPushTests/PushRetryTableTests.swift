@@ -148,6 +148,7 @@ extension PushRetryTable.Meaning {
 }
 
 extension PushRetryTable.Row: CustomTestStringConvertible {
+    /// The row of the documentation.
     public var testDescription: String { documentation }
 
     var documentation: String {

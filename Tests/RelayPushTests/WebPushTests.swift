@@ -6,6 +6,7 @@ import Foundation
 import NIOCore
 import NIOHTTP1
 import NIOPosix
+import NIOSSL
 import RelayProtocol
 import RelayTesting
 import Synchronization
@@ -204,6 +205,20 @@ import Testing
             return
         }
         #expect(received == 0)
+    }
+
+    @Test func aPublicAddressIsNeverDialledByHTTP() async throws {
+        let dialer = WebPushDialer(
+            .init(allowsPrivateAddresses: true),
+            group: MultiThreadedEventLoopGroup.singleton,
+            roots: .default,
+            timeout: .seconds(60),
+            resolver: { _, port in (try? SocketAddress(ipAddress: "192.0.1.1", port: port)).map { [$0] } }
+        )
+        let target = try #require(DialTarget("http://push.example/1"))
+        await #expect(throws: WebPushDialError.forbidden("the push endpoint is not https")) {
+            try await dialer.post(target, headers: [:], body: [1])
+        }
     }
 
     @Test func aNameThatDoesNotResolveIsAFailure() async throws {

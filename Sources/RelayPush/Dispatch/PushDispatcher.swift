@@ -19,6 +19,7 @@ package actor PushDispatcher: WakeSending {
     private let change: AsyncStream<Void>.Continuation
     /// The times that a task waits for.
     private var alarms: Set<Milliseconds> = []
+    private var isEnded = false
 
     /// - Parameters:
     ///   - channels: The dispatcher shuts them down.
@@ -55,8 +56,10 @@ package actor PushDispatcher: WakeSending {
             }
             group.cancelAll()
         }
-        for channel in channels.values { await channel.shutdown() }
+        isEnded = true
+        let ended = channels.values
         channels = [:]
+        for channel in ended { await channel.shutdown() }
     }
 
     package func send(_ order: WakeOrder) {
@@ -73,6 +76,10 @@ package actor PushDispatcher: WakeSending {
 
     /// The operator changed a credential; `nil` if it is gone.
     package func replace(_ channel: (any PushChannel)?, for credential: PushCredentialID) async {
+        guard !isEnded else {
+            await channel?.shutdown()
+            return
+        }
         let old = channels[credential]
         channels[credential] = channel
         queue.replaced(credential)

@@ -23,7 +23,7 @@ package enum WebPushDialError: Error, Hashable, Sendable {
 /// A name is resolved once, every address is checked, and one of these is dialled. A name that changes its address meanwhile gains nothing.
 package struct WebPushDialer: WebPushDialing {
     package struct Policy: Sendable {
-        /// Whether http and addresses that are not public are allowed.
+        /// Whether addresses that are not public are allowed, these also by http.
         package var allowsPrivateAddresses: Bool
 
         package init(allowsPrivateAddresses: Bool = false) { self.allowsPrivateAddresses = allowsPrivateAddresses }
@@ -84,6 +84,9 @@ package struct WebPushDialer: WebPushDialing {
         }
         guard policy.allowsPrivateAddresses || addresses.allSatisfy(PublicAddress.isPublic) else {
             throw .forbidden("the push endpoint is not at a public address; the operator can allow that")
+        }
+        guard target.isEncrypted || !addresses.contains(where: PublicAddress.isPublic) else {
+            throw .forbidden("the push endpoint is not https")
         }
         return addresses.compactMap(\.ipAddress)
     }

@@ -44,3 +44,8 @@ extension PushRegistration {
 
     static func test(wns uri: String) -> PushRegistration { .wns(channelURI: Secret(uri)) }
 }
+
+/// Waits until a condition holds. The suite's time limit bounds it.
+func eventually(_ condition: @Sendable () -> Bool) async throws {
+    while !condition() { try await Task.sleep(for: .milliseconds(2)) }
+}

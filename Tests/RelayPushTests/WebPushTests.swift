@@ -26,7 +26,8 @@ import Testing
         let channel = try push.channel(allowsPrivateAddresses: allowsPrivateAddresses, timeout: timeout)
         let result: Result<Void, any Error>
         do { result = .success(try await body(push, channel)) } catch { result = .failure(error) }
-        await push.stop()
+        await channel.shutdown()
+        await push.http.stop()
         try result.get()
     }
 
@@ -95,7 +96,7 @@ import Testing
         try await withChannel { push, channel in
             push.script("/push/1", row.answer)
             #expect(await channel.send(wake(), to: push.registration("/push/1")) == row.outcome)
-            #expect(await channel.send(wake(), to: push.registration("/push/2")) == .accepted(id: nil))
+            #expect(await channel.sendUntilAnswered(wake(), to: push.registration("/push/2")) == .accepted(id: nil))
         }
     }
 
@@ -179,6 +180,7 @@ import Testing
             outcome = .failure(error)
         }
         let received = server.received.count
+        await dialer.shutdown()
         await server.stop()
         return (outcome, resolutions.withLock { $0 }, received)
     }
@@ -219,6 +221,49 @@ import Testing
         await #expect(throws: WebPushDialError.forbidden("the push endpoint is not https")) {
             try await dialer.post(target, headers: [:], body: [1])
         }
+        await dialer.shutdown()
+    }
+
+    @Test func pushesToOneServiceShareAConnection() async throws {
+        try await withChannel { push, channel in
+            for number in 0..<10 {
+                #expect(await channel.send(wake(number), to: push.registration("/push/\(number)")) == .accepted(id: nil))
+            }
+            #expect(push.http.connectionCount == 1)
+        }
+    }
+
+    @Test func aFewClientsAreKept() async throws {
+        let server = try await ScriptedServer(host: "127.0.0.1")
+        server.serve { _ in .reply(.created) }
+        let roots = try server.roots
+        let clients = WebPushClients(maximum: 3) { place in
+            ProviderClient(
+                http1Only: true,
+                group: MultiThreadedEventLoopGroup.singleton,
+                roots: roots,
+                addresses: [place.host: place.address],
+                timeout: .seconds(60)
+            )
+        }
+        func post(_ host: String) async throws -> Int {
+            try await clients.use(.init(host: host, address: "127.0.0.1")) { client throws(ProviderClient.Failure) in
+                try await client.post("https://\(host):\(server.port)/", headers: [:], body: [1]).status
+            }
+        }
+        let statuses = try await withThrowingTaskGroup(of: Int.self) { group in
+            for number in 0..<20 { group.addTask { try await post("n\(number).push.example") } }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(statuses == Array(repeating: 201, count: 20))
+        #expect(clients.count == 3)
+        for number in 0..<10 { #expect(try await post("n\(number).push.example") == 201) }
+        #expect(clients.count == 3)
+        await clients.shutdown()
+        // One that ended keeps none.
+        #expect(try await post("n0.push.example") == 201)
+        #expect(clients.count == 0)
+        await server.stop()
     }
 
     @Test func aNameThatDoesNotResolveIsAFailure() async throws {

@@ -80,12 +80,14 @@ package struct ProviderClient: Sendable {
     ///   - http1Only: For providers that require it. Otherwise HTTP/2 where the provider offers it.
     ///   - roots: The certificates trusted; the system's by default.
     ///   - addresses: IP addresses by host name, for names that are not to be resolved.
+    ///   - idleTimeout: How long a connection without requests is kept. Apple takes rapid reconnects for an attack.
     ///   - timeout: For a whole exchange, including the connection.
     package init(
         http1Only: Bool = false,
         group: any EventLoopGroup,
         roots: NIOSSLTrustRoots = .default,
         addresses: [String: String] = [:],
+        idleTimeout: TimeAmount = .minutes(10),
         timeout: Duration = .seconds(15)
     ) {
         var tls = TLSConfiguration.makeClientConfiguration()
@@ -96,8 +98,7 @@ package struct ProviderClient: Sendable {
         configuration.redirectConfiguration = .disallow
         configuration.httpVersion = http1Only ? .http1Only : .automatic
         configuration.dnsOverride = addresses
-        // Apple takes rapid reconnects for an attack.
-        configuration.connectionPool.idleTimeout = .minutes(10)
+        configuration.connectionPool.idleTimeout = idleTimeout
         // The dispatcher decides when to try again.
         configuration.connectionPool.retryConnectionEstablishment = false
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = Self.maximumConnections

@@ -9,6 +9,9 @@ import RelayProtocol
 /// Posts to an address that a user gave.
 package protocol WebPushDialing: Sendable {
     func post(_ target: DialTarget, headers: HTTPHeaders, body: [UInt8]) async throws(WebPushDialError) -> ProviderClient.Reply
+
+    /// Must be called once, before the dialer is released.
+    func shutdown() async
 }
 
 package enum WebPushDialError: Error, Hashable, Sendable {
@@ -33,9 +36,7 @@ package struct WebPushDialer: WebPushDialing {
     static let maximumAddresses = 3
 
     private let policy: Policy
-    private let group: any EventLoopGroup
-    private let roots: NIOSSLTrustRoots
-    private let timeout: Duration
+    private let clients: WebPushClients
     private let resolver: Resolver
 
     /// Finds the addresses of a host; `nil` if it has none.
@@ -50,28 +51,34 @@ package struct WebPushDialer: WebPushDialing {
 
     init(_ policy: Policy, group: any EventLoopGroup, roots: NIOSSLTrustRoots, timeout: Duration, resolver: @escaping Resolver) {
         self.policy = policy
-        self.group = group
-        self.roots = roots
-        self.timeout = timeout
+        self.clients = WebPushClients { place in
+            ProviderClient(
+                http1Only: true,
+                group: group,
+                roots: roots,
+                addresses: [place.host: place.address],
+                idleTimeout: .seconds(30),
+                timeout: timeout
+            )
+        }
         self.resolver = resolver
     }
+
+    package func shutdown() async { await clients.shutdown() }
 
     package func post(_ target: DialTarget, headers: HTTPHeaders, body: [UInt8]) async throws(WebPushDialError) -> ProviderClient.Reply {
         guard target.isEncrypted || policy.allowsPrivateAddresses else { throw .forbidden("the push endpoint is not https") }
         for address in try await resolve(target).prefix(Self.maximumAddresses) {
-            // Wakes are rare, and each push service is another one: a connection is not kept.
-            let client = ProviderClient(http1Only: true, group: group, roots: roots, addresses: [target.host: address], timeout: timeout)
-            let reply: Result<ProviderClient.Reply, ProviderClient.Failure>
+            let place = WebPushClients.Place(host: target.host, address: address)
             do throws(ProviderClient.Failure) {
-                reply = .success(try await client.post(target.url, headers: headers, body: body))
+                return try await clients.use(place) { client throws(ProviderClient.Failure) in
+                    try await client.post(target.url, headers: headers, body: body)
+                }
             } catch {
-                reply = .failure(error)
-            }
-            await client.shutdown()
-            switch reply {
-            case .success(let value): return value
-            case .failure(.unreachable): continue
-            case .failure(.timedOut), .failure(.connection): throw .unreachable
+                switch error {
+                case .unreachable: continue
+                case .timedOut, .connection: throw .unreachable
+                }
             }
         }
         throw .unreachable

@@ -49,7 +49,7 @@ package struct WebPushChannel: PushChannel {
         self.now = now
     }
 
-    package func shutdown() async {}
+    package func shutdown() async { await dialer.shutdown() }
 
     package func send(_ wake: Wake, to registration: PushRegistration) async -> PushOutcome {
         guard case .webPush(let endpoint, let publicKey, let secret) = registration else {

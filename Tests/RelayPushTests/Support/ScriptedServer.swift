@@ -63,7 +63,10 @@ final class ScriptedServer: Sendable {
             signatureAlgorithm: .ecdsaWithSHA256,
             extensions: try Certificate.Extensions {
                 Critical(BasicConstraints.isCertificateAuthority(maxPathLength: nil))
-                SubjectAlternativeNames([.dnsName("localhost"), .dnsName("push.example"), .ipAddress(.init(contentBytes: [127, 0, 0, 1]))])
+                SubjectAlternativeNames([
+                    .dnsName("localhost"), .dnsName("push.example"), .dnsName("*.push.example"),
+                    .ipAddress(.init(contentBytes: [127, 0, 0, 1])),
+                ])
             },
             issuerPrivateKey: .init(key)
         )

@@ -2,11 +2,11 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 /// The date format of HTTP (RFC 9110 §5.6.7): `Sun, 06 Nov 1994 08:49:37 GMT`. The obsolete formats are not supported.
-enum HTTPDate {
+package enum HTTPDate {
     private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
     /// Milliseconds since 1970; `nil` for any other text.
-    static func parse(_ text: String) -> Int64? {
+    package static func parse(_ text: String) -> Int64? {
         let parts = text.split(separator: " ", omittingEmptySubsequences: false)
         guard text.utf8.count == 29, parts.count == 6, parts[0].hasSuffix(","), parts[5] == "GMT",
             let day = number(parts[1], digits: 2, in: 1...31), let month = months.firstIndex(of: String(parts[2])),

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+extension WakeQueue {
+    /// - Returns: What is to be sent now. Each attempt must be followed by ``finished(_:_:now:random:)``.
+    mutating func start(now: Milliseconds) -> (attempts: [Attempt], reports: [WakeReport]) {
+        fireTimers(now)
+        var attempts: [Attempt] = []
+        var reports: [WakeReport] = []
+        // One wake of each service in turn.
+        var served = 0
+        var refused = 0
+        defer { runnable.removeFirst(served) }
+        while refused < runnable.count - served {
+            let service = runnable[served]
+            served += 1
+            guard lines[service]?.hasReady == true, let period = lines[service]?.period else {
+                isRunnable.remove(service)
+                continue
+            }
+            runnable.append(service)
+            guard lines[service]?.canSend(at: now) == true, shares.maySend(service.credential),
+                let ticket = lines[service]?.removeFirst(where: { [shares] account in
+                    shares.maySend(WakeShares.Holder(credential: service.credential, account: account))
+                })
+            else {
+                refused += 1
+                continue
+            }
+            guard let entry = entries[ticket.key], entry.ticket == ticket.number, !entry.isInFlight else { continue }
+            guard entry.deadline > now else {
+                reports.append(.notSent(entry.order, .expired))
+                remove(ticket.key, now: now)
+                continue
+            }
+            // An order that came later may lead elsewhere.
+            let current = Service(of: entry.order)
+            guard current == service else {
+                move(ticket.key, to: current, now: now)
+                reports += wait(ticket.key, until: now, now: now)
+                continue
+            }
+            let end = pauseEnd(ticket.key, entry.order)
+            guard end <= now else {
+                reports += wait(ticket.key, until: end, now: now)
+                continue
+            }
+            refused = 0
+            entries[ticket.key]?.isInFlight = true
+            lines[service]?.started()
+            shares.started(entry.holder)
+            let replacements = replacements[service.credential, default: 0]
+            attempts.append(
+                Attempt(key: ticket.key, order: entry.order, service: service, period: period, replacements: replacements)
+            )
+        }
+        return (attempts, reports)
+    }
+
+    mutating func finished(
+        _ attempt: Attempt,
+        _ outcome: PushOutcome,
+        now: Milliseconds,
+        random: (_ bound: Int64) -> Int64
+    ) -> [WakeReport] {
+        let key = attempt.key
+        let credential = key.credential
+        shares.finished(WakeShares.Holder(credential: credential, account: attempt.order.account))
+        change(attempt.service) { $0.finished(outcome, period: attempt.period, now: now, random: random) }
+        guard var entry = entries[key] else { return [] }
+        entry.isInFlight = false
+        let step = entry.retry.step(after: outcome, remaining: entry.deadline.count - now.count, random: random)
+        entries[key] = entry
+        if case .accepted(let id) = outcome {
+            remove(key, now: now)
+            return [.accepted(attempt.order, id: id)]
+        }
+        return settle(entry, attempt, step, now)
+    }
+
+    mutating func settle(_ entry: Entry, _ attempt: Attempt, _ step: PushRetry.Step, _ now: Milliseconds) -> [WakeReport] {
+        let key = attempt.key
+        let order = attempt.order
+        func end(_ why: WakeReport.NotSent) -> [WakeReport] {
+            remove(key, now: now)
+            return [.notSent(order, why)]
+        }
+        // The service's pauses hold for all, whatever becomes of this wake.
+        if case .pause(let scope, let time, _) = step { pause(scope, attempt, until: Milliseconds(clamping: now.count + time), now) }
+        if case .stopCredential(let reason) = step {
+            // It was sent with credentials that were replaced meanwhile.
+            guard attempt.replacements == replacements[key.credential, default: 0] else { return wait(key, until: now, now: now) }
+            return stop(attempt, reason, now)
+        }
+        switch step {
+        case .finish: remove(key, now: now)
+        case .removeRegistration(let since?) where since <= order.registered: return end(.registeredSince)
+        case .removeRegistration(let since):
+            guard entry.order.registration == order.registration else {
+                // Meanwhile the device registered anew.
+                entries[key]?.retry = PushRetry()
+                return [.registrationGone(order, since: since)] + wait(key, until: now, now: now)
+            }
+            remove(key, now: now)
+            return [.registrationGone(order, since: since)]
+        case .reject(let reason): return end(.rejected(reason: reason))
+        case .leave(let reason): return end(.failed(reason: reason))
+        case .suspendRegistration(let reason, let time):
+            pause(.registration, attempt, until: Milliseconds(clamping: now.count + time), now)
+            return end(.mismatched(reason: reason))
+        case .renewCredential, .retry, .pause:
+            if entry.isConnected { return end(.connected) }
+            if stops[key.credential].map({ $0 > now }) == true { return end(.credentialStopped) }
+            switch step {
+            case .retry(let time): return wait(key, until: Milliseconds(clamping: now.count + time), now: now)
+            case .pause(_, _, isLast: true): return end(.paused)
+            case .pause(.registration, let time, _): return wait(key, until: Milliseconds(clamping: now.count + time), now: now)
+            // The others wait until it is known whether the new token is taken.
+            case .renewCredential: return wait(key, until: now, now: now, isFirst: true)
+            default: return wait(key, until: now, now: now)
+            }
+        case .stopCredential: break
+        }
+        return []
+    }
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+extension WakeQueue {
+    mutating func pause(_ scope: PushScope, _ attempt: Attempt, until end: Milliseconds, _ now: Milliseconds) {
+        switch scope {
+        case .credential:
+            change(attempt.service) { $0.pause(until: end) }
+        case .registration:
+            // A pause may be forgotten rather than kept without bound.
+            if pauses.count >= limits.outstanding { pauses = pauses.filter { $0.value.end > now } }
+            guard pauses.count < limits.outstanding else { return }
+            pauses[attempt.key.target] = Pause(end: end, registration: attempt.order.registration)
+        }
+    }
+
+    /// Until when nothing is sent to an order's registration; in the past if it is not paused.
+    func pauseEnd(_ key: Key, _ order: WakeOrder) -> Milliseconds {
+        guard let pause = pauses[key.target], pause.registration == order.registration else { return 0 }
+        return pause.end
+    }
+
+    /// Changes a service's state, and remembers to go on after a pause.
+    mutating func change(_ service: Service, _ body: (inout ServiceLine) -> Void) {
+        guard var line = lines[service] else { return }
+        let before = line.pausedUntil
+        body(&line)
+        lines[service] = line
+        if line.pausedUntil > before { timers.insert(.service(service), at: line.pausedUntil) }
+    }
+
+    /// Drops all wakes of the credential but those on their way.
+    mutating func stop(_ attempt: Attempt, _ reason: String, _ now: Milliseconds) -> [WakeReport] {
+        let credential = attempt.key.credential
+        let isFirst = (stops[credential] ?? 0) <= now
+        let end = Milliseconds(clamping: now.count + PushRetry.maximumPause)
+        stops[credential] = end
+        var reports: [WakeReport] = isFirst ? [.credentialStopped(credential, reason: reason)] : []
+        for (key, entry) in entries where key.credential == credential && !entry.isInFlight {
+            reports.append(.notSent(entry.order, .credentialStopped))
+            remove(key, now: now)
+        }
+        return reports
+    }
+
+    /// Puts a wake in line now, or later.
+    mutating func wait(_ key: Key, until time: Milliseconds, now: Milliseconds, isFirst: Bool = false) -> [WakeReport] {
+        guard let entry = entries[key] else { return [] }
+        guard max(time, lines[entry.service]?.pausedUntil ?? 0) < entry.deadline else {
+            remove(key, now: now)
+            return [.notSent(entry.order, .paused)]
+        }
+        lastTicket += 1
+        entries[key]?.ticket = lastTicket
+        let ticket = Ticket(key: key, number: lastTicket)
+        if time > now {
+            timers.insert(.ready(ticket), at: time)
+            if timers.count > 2 * (entries.count + lines.count) + 1_024 { removeVoidTimers() }
+        } else {
+            line(up: ticket, for: entry.service, isFirst: isFirst)
+        }
+        return []
+    }
+
+    mutating func line(up ticket: Ticket, for service: Service, isFirst: Bool = false) {
+        guard let account = entries[ticket.key]?.order.account else { return }
+        lines[service]?.insert(ticket, of: account, isFirst: isFirst)
+        if isRunnable.insert(service).inserted { runnable.append(service) }
+        // Tickets of wakes that are gone do not pile up.
+        lines[service]?.removeVoid { entries[$0.key]?.ticket != $0.number }
+    }
+
+    mutating func removeVoidTimers() {
+        timers.removeAll {
+            switch $0 {
+            case .ready(let ticket): entries[ticket.key]?.ticket != ticket.number
+            case .service(let service): lines[service] == nil
+            }
+        }
+    }
+
+    mutating func fireTimers(_ now: Milliseconds) {
+        while let event = timers.removeFirst(at: now) {
+            switch event {
+            case .ready(let ticket):
+                guard let entry = entries[ticket.key], entry.ticket == ticket.number else { continue }
+                line(up: ticket, for: entry.service)
+            case .service(let service): forget(service, now: now)
+            }
+        }
+        if !stops.isEmpty { stops = stops.filter { $0.value > now } }
+        if timers.isEmpty { pauses = pauses.filter { $0.value.end > now } }
+    }
+
+    mutating func move(_ key: Key, to service: Service, now: Milliseconds) {
+        guard let old = entries[key]?.service else { return }
+        entries[key]?.service = service
+        lines[old]?.outstanding -= 1
+        lines[service, default: ServiceLine(limit: limits.perService)].outstanding += 1
+        forget(old, now: now)
+    }
+}

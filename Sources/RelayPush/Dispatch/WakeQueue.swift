@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// The wakes that are outstanding: which can be sent, which wait for a pause or a retry. Without I/O and clock; times are uptimes.
+///
+/// It is lost with the process, and nothing with it: wakes are derived from the commands that wait.
+struct WakeQueue {
+    let limits: Limits
+    var entries: [Key: Entry] = [:]
+    var lines: [Service: ServiceLine] = [:]
+    /// Services with wakes to be sent, in the order they are served.
+    var runnable: [Service] = []
+    var isRunnable: Set<Service> = []
+    var timers = TimerHeap<Event>()
+    var shares: WakeShares
+    var rates: EndpointRates
+    /// Until when nothing is sent to a registration.
+    var pauses: [Target: Pause] = [:]
+    /// Until when credentials are stopped.
+    var stops: [PushCredentialID: Milliseconds] = [:]
+    /// How often credentials were replaced.
+    var replacements: [PushCredentialID: Int] = [:]
+    var lastTicket = 0
+
+    init(_ limits: Limits = .init()) {
+        self.limits = limits
+        self.shares = WakeShares(limits)
+        self.rates = EndpointRates(burst: limits.burstPerEndpoint, interval: limits.intervalPerEndpoint)
+    }
+
+    /// When ``start(now:)`` has something to do next, without other events.
+    var nextTime: Milliseconds? { timers.first }
+
+    /// How many entries of any kind are kept, the rates of endpoints excepted.
+    var size: Int {
+        entries.count + lines.count + runnable.count + timers.count + pauses.count + stops.count + (shares.isEmpty ? 0 : 1)
+            + lines.values.reduce(0) { $0 + $1.readyCount }
+    }
+
+    mutating func add(_ order: WakeOrder, deadline: Milliseconds, now: Milliseconds) -> [WakeReport] {
+        let endpoint = order.wake.payload.endpoint
+        let key = Key(endpoint: endpoint, credential: order.credential, urgency: order.wake.payload.urgency)
+        if deadline <= now, entries[key] == nil { return [.notSent(order, .expired)] }
+        if let entry = entries[key] {
+            entries[key]?.order = order
+            entries[key]?.deadline = max(deadline, entry.deadline)
+            entries[key]?.isConnected = false
+            guard !entry.isInFlight, entry.order.registration != order.registration else { return [] }
+            // What the old registration waits for does not hold for the new one.
+            entries[key]?.retry = PushRetry()
+            return wait(key, until: pauseEnd(key, order), now: now)
+        }
+        if let end = stops[order.credential] {
+            guard end <= now else { return [.notSent(order, .credentialStopped)] }
+            stops[order.credential] = nil
+        }
+        let service = Service(of: order)
+        let entry = Entry(order: order, deadline: deadline, service: service)
+        guard shares.mayAdd(entry.holder) else { return [.notSent(order, .tooManyWait)] }
+        guard rates.take(endpoint, now: now) else { return [.notSent(order, .tooOften)] }
+        entries[key] = entry
+        shares.added(entry.holder)
+        lines[service, default: ServiceLine(limit: limits.perService)].outstanding += 1
+        return wait(key, until: pauseEnd(key, order), now: now)
+    }
+
+    /// The endpoint connected: what is on its way is not sent again.
+    mutating func connected(_ endpoint: EndpointID, now: Milliseconds) -> [WakeReport] {
+        var reports: [WakeReport] = []
+        for credential in shares.inUse {
+            for urgency in WakePayload.Urgency.allCases {
+                let key = Key(endpoint: endpoint, credential: credential, urgency: urgency)
+                guard let entry = entries[key] else { continue }
+                if entry.isInFlight {
+                    entries[key]?.isConnected = true
+                } else {
+                    reports.append(.notSent(entry.order, .connected))
+                    remove(key, now: now)
+                }
+            }
+        }
+        return reports
+    }
+
+    /// The credential was replaced.
+    mutating func replaced(_ credential: PushCredentialID) {
+        stops[credential] = nil
+        replacements[credential, default: 0] += 1
+    }
+
+    mutating func remove(_ key: Key, now: Milliseconds) {
+        guard let entry = entries.removeValue(forKey: key) else { return }
+        shares.removed(entry.holder)
+        lines[entry.service]?.outstanding -= 1
+        forget(entry.service, now: now)
+    }
+
+    mutating func forget(_ service: Service, now: Milliseconds) {
+        if lines[service]?.isIdle(at: now) == true { lines[service] = nil }
+    }
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOHTTP1
+import RelayProtocol
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// An access token or signed assertion for a provider: made when it is first needed, shared by all wakes, and replaced before it expires.
+/// Concurrent callers wait for one request.
+actor CachedToken {
+    struct Token: Sendable {
+        let text: Secret<String>
+        /// When it is replaced.
+        let renewal: Milliseconds
+    }
+
+    /// Milliseconds; a younger token is kept though the provider rejected it, as a new one would not be taken either.
+    private let minimumAge: Int64
+    private let make: @Sendable () async throws(PushOutcomeError) -> Token
+    private let now: @Sendable () -> Milliseconds
+    private var token: Token?
+    private var made: Milliseconds = 0
+    private var pending: Task<Result<Token, PushOutcomeError>, Never>?
+
+    init(
+        minimumAge: Int64 = 0,
+        now: @escaping @Sendable () -> Milliseconds,
+        make: @escaping @Sendable () async throws(PushOutcomeError) -> Token
+    ) {
+        self.minimumAge = minimumAge
+        self.now = now
+        self.make = make
+    }
+
+    func current() async throws(PushOutcomeError) -> String {
+        if let token, now() < token.renewal { return token.text.exposed }
+        return try await renewed().text.exposed
+    }
+
+    /// The provider rejected a token: the next caller gets a new one. Many wakes with the same token are rejected together, and the new one
+    /// stays when the last of them come back.
+    func rejected(_ text: String) {
+        guard let token, token.text.exposed == text, now().count - made.count >= minimumAge else { return }
+        self.token = nil
+    }
+
+    private func renewed() async throws(PushOutcomeError) -> Token {
+        let task: Task<Result<Token, PushOutcomeError>, Never>
+        if let pending {
+            task = pending
+        } else {
+            task = Task { [make] in
+                do throws(PushOutcomeError) {
+                    return .success(try await make())
+                } catch {
+                    return .failure(error)
+                }
+            }
+            pending = task
+        }
+        let result = await task.value
+        if pending == task {
+            pending = nil
+            token = try? result.get()
+            made = now()
+        }
+        return try result.get()
+    }
+}
+
+extension CachedToken {
+    /// Sends a wake with the current token, and drops the token if the provider rejects it.
+    func send(_ attempt: @Sendable (String) async throws(ProviderClient.Failure) -> PushOutcome) async -> PushOutcome {
+        let token: String
+        do throws(PushOutcomeError) { token = try await current() } catch { return error.outcome }
+        do throws(ProviderClient.Failure) {
+            let outcome = try await attempt(token)
+            if case .credentialRejected = outcome { rejected(token) }
+            return outcome
+        } catch {
+            return .failed(reason: error.description)
+        }
+    }
+}
+
+/// A wake was not sent, because no token could be had for it.
+struct PushOutcomeError: Error {
+    let outcome: PushOutcome
+}
+
+extension CachedToken {
+    private struct Reply: Decodable {
+        var accessToken: String
+        /// Seconds.
+        var expiresIn: Int64?
+
+        enum CodingKeys: String, CodingKey {
+            case accessToken = "access_token"
+            case expiresIn = "expires_in"
+        }
+    }
+
+    /// Asks a token endpoint (RFC 6749 §5).
+    /// - Parameters:
+    ///   - form: The body, URL-encoded.
+    ///   - margin: How long before its end a token is replaced, in milliseconds.
+    static func request(
+        _ form: String,
+        at address: some CustomStringConvertible,
+        _ client: ProviderClient,
+        _ now: Milliseconds,
+        margin: Int64
+    ) async throws(PushOutcomeError) -> Token {
+        let reply: ProviderClient.Reply
+        do throws(ProviderClient.Failure) {
+            reply = try await client.post(
+                "\(address)",
+                headers: ["Content-Type": "application/x-www-form-urlencoded"],
+                body: Array(form.utf8)
+            )
+        } catch {
+            throw PushOutcomeError(outcome: .failed(reason: "the token endpoint cannot be reached"))
+        }
+        switch reply.status {
+        case 200:
+            guard let decoded = try? JSONDecoder().decode(Reply.self, from: Data(reply.body)), !decoded.accessToken.isEmpty else {
+                throw PushOutcomeError(outcome: .failed(reason: "the token endpoint's answer has no access token"))
+            }
+            // One hour unless it says otherwise; a day at most.
+            let lifetime = min(max(decoded.expiresIn ?? 3_600, 0), 86_400) * 1_000
+            return Token(text: Secret(decoded.accessToken), renewal: Milliseconds(clamping: now.count + max(0, lifetime - margin)))
+        default: throw PushOutcomeError(outcome: PushRetryTable.outcome(of: reply.summary(now: now), from: .tokenEndpoint))
+        }
+    }
+}

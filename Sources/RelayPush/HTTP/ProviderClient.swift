@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import AsyncHTTPClient
+package import NIOCore
+package import NIOHTTP1
+import NIOPosix
+package import NIOSSL
+import RelayProtocol
+
+#if canImport(Darwin)
+import Darwin
+#elseif canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#endif
+
+/// The HTTP client of one provider and credential. Each has its own connections, so that a slow provider delays no other. Apple requires this too:
+/// it rejects tokens of two keys on one connection.
+package struct ProviderClient: Sendable {
+    /// A reply from a provider.
+    package struct Reply: Sendable {
+        package let status: Int
+        package let headers: HTTPHeaders
+        package let body: [UInt8]
+
+        /// The pause that the provider asks for, in milliseconds: seconds, or a date (RFC 9110 §10.2.3).
+        func retryAfter(now: Milliseconds) -> Int64? {
+            guard let text = headers.first(name: "Retry-After") else { return nil }
+            if let seconds = Int64(text) { return (0...86_400).contains(seconds) ? seconds * 1_000 : nil }
+            return HTTPDate.parse(text).map { max(0, $0 - now.count) }
+        }
+
+        /// What the retry table needs of it.
+        /// - Parameters:
+        ///   - reason: The provider's name for the error.
+        ///   - id: The provider's id of the notification.
+        func summary(now: Milliseconds, reason: String? = nil, id: String? = nil, since: Milliseconds? = nil) -> PushReply {
+            PushReply(status: status, reason: reason, id: id, since: since, wait: retryAfter(now: now))
+        }
+    }
+
+    package enum Failure: Error, Hashable, Sendable, CustomStringConvertible {
+        /// The provider did not answer in time.
+        case timedOut
+        /// No connection was made.
+        case unreachable
+        /// The exchange failed.
+        case connection
+
+        init(_ error: any Error) {
+            switch error {
+            case let error as HTTPClientError where error == .connectTimeout: self = .unreachable
+            case is NIOConnectionError: self = .unreachable
+            case let error as IOError where Self.connectErrors.contains(error.errnoCode): self = .unreachable
+            default: self = .connection
+            }
+        }
+
+        private static let connectErrors: Set<CInt> = [ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, ETIMEDOUT]
+
+        package var description: String {
+            switch self {
+            case .timedOut: "the provider did not answer in time"
+            case .unreachable: "the provider cannot be reached"
+            case .connection: "the connection to the provider failed"
+            }
+        }
+    }
+
+    static let maximumReplyBytes = 16 << 10
+    /// HTTP/1.1 connections to one host, or pushes that a queue sends to it at once.
+    static let maximumConnections = 32
+
+    private let client: HTTPClient
+    private let timeout: Duration
+
+    /// - Parameters:
+    ///   - http1Only: For providers that require it. Otherwise HTTP/2 where the provider offers it.
+    ///   - roots: The certificates trusted; the system's by default.
+    ///   - addresses: IP addresses by host name, for names that are not to be resolved.
+    ///   - idleTimeout: How long a connection without requests is kept. Apple takes rapid reconnects for an attack.
+    ///   - timeout: For a whole exchange, including the connection.
+    package init(
+        http1Only: Bool = false,
+        group: any EventLoopGroup,
+        roots: NIOSSLTrustRoots = .default,
+        addresses: [String: String] = [:],
+        idleTimeout: TimeAmount = .minutes(10),
+        timeout: Duration = .seconds(15)
+    ) {
+        var tls = TLSConfiguration.makeClientConfiguration()
+        tls.minimumTLSVersion = .tlsv12
+        tls.trustRoots = roots
+        var configuration = HTTPClient.Configuration(tlsConfiguration: tls)
+        // A provider that moved has to be configured; a token must not follow it.
+        configuration.redirectConfiguration = .disallow
+        configuration.httpVersion = http1Only ? .http1Only : .automatic
+        configuration.dnsOverride = addresses
+        configuration.connectionPool.idleTimeout = idleTimeout
+        // The dispatcher decides when to try again.
+        configuration.connectionPool.retryConnectionEstablishment = false
+        configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = Self.maximumConnections
+        configuration.timeout.connect = .seconds(10)
+        self.client = HTTPClient(eventLoopGroupProvider: .shared(group), configuration: configuration)
+        self.timeout = timeout
+    }
+
+    /// Must be called before the client is released. Fails what is under way.
+    package func shutdown() async { try? await client.shutdown() }
+
+    /// Sends a request with a body of known length.
+    func post(_ url: String, headers: HTTPHeaders, body: [UInt8]) async throws(Failure) -> Reply {
+        var request = HTTPClientRequest(url: url)
+        request.method = .POST
+        request.headers = headers
+        request.body = .bytes(ByteBuffer(bytes: body))
+        let exchange = request
+        // An error's text may hold the URL, which can be a secret: only its kind is passed on.
+        let result = await withTaskGroup(of: Result<Reply, Failure>?.self) { [client, timeout] group in
+            group.addTask {
+                do {
+                    // The deadline of the client ends with the reply's head. Ours covers the body too.
+                    let response = try await client.execute(exchange, deadline: .distantFuture)
+                    let body = try await response.body.collect(upTo: Self.maximumReplyBytes)
+                    return .success(
+                        Reply(status: Int(response.status.code), headers: response.headers, body: Array(body.readableBytesView))
+                    )
+                } catch {
+                    return .failure(Failure(error))
+                }
+            }
+            group.addTask {
+                try? await Task.sleep(for: timeout)
+                return nil
+            }
+            let first = await group.next() ?? nil
+            group.cancelAll()
+            return first ?? .failure(.timedOut)
+        }
+        return try result.get()
+    }
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import NIOCore
+package import NIOHTTP1
+package import NIOSSL
+import RelayProtocol
+
+/// Posts to an address that a user gave.
+package protocol WebPushDialing: Sendable {
+    func post(_ target: DialTarget, headers: HTTPHeaders, body: [UInt8]) async throws(WebPushDialError) -> ProviderClient.Reply
+
+    /// Must be called once, before the dialer is released.
+    func shutdown() async
+}
+
+package enum WebPushDialError: Error, Hashable, Sendable {
+    /// The address is not allowed.
+    case forbidden(String)
+    case unreachable
+}
+
+/// Dials push services by their https URLs, and only at public addresses, unless the operator allows others: a registration must not make the
+/// relay reach into its own network.
+///
+/// A name is resolved once, every address is checked, and one of these is dialled. A name that changes its address meanwhile gains nothing.
+package struct WebPushDialer: WebPushDialing {
+    package struct Policy: Sendable {
+        /// Whether addresses that are not public are allowed, these also by http.
+        package var allowsPrivateAddresses: Bool
+
+        package init(allowsPrivateAddresses: Bool = false) { self.allowsPrivateAddresses = allowsPrivateAddresses }
+    }
+
+    /// How many addresses of a name are tried.
+    static let maximumAddresses = 3
+
+    private let policy: Policy
+    private let clients: WebPushClients
+    private let resolver: Resolver
+
+    /// Finds the addresses of a host; `nil` if it has none.
+    typealias Resolver = @Sendable (_ host: String, _ port: Int) async -> [SocketAddress]?
+
+    /// - Parameters:
+    ///   - roots: The certificates trusted; the system's by default.
+    ///   - timeout: For a whole exchange, without the name's resolution.
+    package init(_ policy: Policy, group: any EventLoopGroup, roots: NIOSSLTrustRoots = .default, timeout: Duration = .seconds(15)) {
+        self.init(policy, group: group, roots: roots, timeout: timeout, resolver: HostResolver.addresses)
+    }
+
+    init(_ policy: Policy, group: any EventLoopGroup, roots: NIOSSLTrustRoots, timeout: Duration, resolver: @escaping Resolver) {
+        self.policy = policy
+        self.clients = WebPushClients { place in
+            ProviderClient(
+                http1Only: true,
+                group: group,
+                roots: roots,
+                addresses: [place.host: place.address],
+                idleTimeout: .seconds(30),
+                timeout: timeout
+            )
+        }
+        self.resolver = resolver
+    }
+
+    package func shutdown() async { await clients.shutdown() }
+
+    package func post(_ target: DialTarget, headers: HTTPHeaders, body: [UInt8]) async throws(WebPushDialError) -> ProviderClient.Reply {
+        guard target.isEncrypted || policy.allowsPrivateAddresses else { throw .forbidden("the push endpoint is not https") }
+        for address in try await resolve(target).prefix(Self.maximumAddresses) {
+            let place = WebPushClients.Place(host: target.host, address: address)
+            do throws(ProviderClient.Failure) {
+                return try await clients.use(place) { client throws(ProviderClient.Failure) in
+                    try await client.post(target.url, headers: headers, body: body)
+                }
+            } catch {
+                switch error {
+                case .unreachable: continue
+                case .timedOut, .connection: throw .unreachable
+                }
+            }
+        }
+        throw .unreachable
+    }
+
+    /// - Returns: The addresses of the host, if all of them may be dialled.
+    private func resolve(_ target: DialTarget) async throws(WebPushDialError) -> [String] {
+        guard let addresses = await resolver(target.host, target.port), !addresses.isEmpty else {
+            throw .unreachable
+        }
+        guard policy.allowsPrivateAddresses || addresses.allSatisfy(PublicAddress.isPublic) else {
+            throw .forbidden("the push endpoint is not at a public address; the operator can allow that")
+        }
+        guard target.isEncrypted || !addresses.contains(where: PublicAddress.isPublic) else {
+            throw .forbidden("the push endpoint is not https")
+        }
+        return addresses.compactMap(\.ipAddress)
+    }
+}

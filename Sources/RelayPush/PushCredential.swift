@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import NIOCore
+package import NIOSSL
+package import RelayProtocol
+
+/// What a relay needs to send wakes for one app by one provider.
+package enum PushCredential: Sendable {
+    case apns(APNsChannel.Credential)
+    case fcm(FCMChannel.Credential)
+    case wns(WNSChannel.Credential)
+    case webPush(WebPushChannel.Credential)
+}
+
+/// Makes channels of credentials.
+package struct PushChannels: Sendable {
+    package var addresses = ProviderAddresses()
+    /// Which addresses Web Push endpoints, which users choose, may have.
+    package var webPush = WebPushDialer.Policy()
+    /// For a whole exchange with a provider.
+    package var timeout = Duration.seconds(15)
+    /// The certificates trusted; the system's by default.
+    package var roots = NIOSSLTrustRoots.default
+
+    private let group: any EventLoopGroup
+    private let now: @Sendable () -> Milliseconds
+
+    /// - Parameter now: The time since 1970.
+    package init(group: any EventLoopGroup, now: @escaping @Sendable () -> Milliseconds = WakeClock.system.time) {
+        self.group = group
+        self.now = now
+    }
+
+    /// The channel's user must call its ``PushChannel/shutdown()``.
+    package func channel(for credential: PushCredential) -> any PushChannel {
+        func client(http1Only: Bool = false) -> ProviderClient {
+            ProviderClient(http1Only: http1Only, group: group, roots: roots, timeout: timeout)
+        }
+        switch credential {
+        case .apns(let credential): return APNsChannel(credential, client: client(), addresses: addresses, now: now)
+        case .fcm(let credential): return FCMChannel(credential, client: client(), addresses: addresses, now: now)
+        // WNS requires HTTP/1.1.
+        case .wns(let credential): return WNSChannel(credential, client: client(http1Only: true), addresses: addresses, now: now)
+        case .webPush(let credential):
+            let dialer = WebPushDialer(webPush, group: group, roots: roots, timeout: timeout)
+            return WebPushChannel(credential, dialer: dialer, now: now)
+        }
+    }
+}

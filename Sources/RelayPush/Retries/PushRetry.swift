@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import RelayProtocol
+
+/// Decides what follows each attempt to send a wake: the retry table, without I/O and clock.
+///
+/// There is no queue of pushes. What is given up here is sent again by ``WakeSchedule`` while a command waits.
+package struct PushRetry: Hashable, Sendable {
+    package enum Step: Hashable, Sendable {
+        /// The wake was sent.
+        case finish
+        /// Delete the registration, if it is not newer than `since`. The endpoint is still reached when it connects by itself.
+        case removeRegistration(since: Milliseconds?)
+        /// Send again at once: the channel gets a new access token for it.
+        case renewCredential
+        /// Stop the credential and tell the administrator.
+        case stopCredential(reason: String)
+        /// Send nothing to the registration for a time, in milliseconds, and drop this wake.
+        case suspendRegistration(reason: String, for: Int64)
+        /// Write the reason to the log and do not send this wake again.
+        case reject(reason: String)
+        /// Send again after a time, in milliseconds.
+        case retry(after: Int64)
+        /// Send nothing in the scope for a time, in milliseconds. This wake is sent then, or left to the schedule if it was the last attempt.
+        case pause(PushScope, for: Int64, isLast: Bool)
+        /// Leave the wake to the schedule.
+        case leave(reason: String)
+    }
+
+    /// How often a wake is sent when the provider or the network fails, or the provider asks for pauses.
+    package static let maximumAttempts = 5
+    static let firstDelay: Int64 = 10_000
+    /// A provider that does not say how long it wants to be left alone.
+    static let defaultPause: Int64 = 60_000
+    /// No provider stops wakes for longer than this.
+    static let maximumPause: Int64 = 3_600_000
+
+    private var attempts = 0
+    private var hasRenewed = false
+
+    package init() {}
+
+    /// - Parameters:
+    ///   - remaining: Milliseconds until the wake expires.
+    ///   - random: A number within 0 ... bound, for the jitter.
+    package mutating func step(after outcome: PushOutcome, remaining: Int64, random: (_ bound: Int64) -> Int64) -> Step {
+        switch outcome {
+        case .accepted: return .finish
+        case .gone(let since): return .removeRegistration(since: since)
+        case .credentialRejected(let reason):
+            guard !hasRenewed else { return .stopCredential(reason: reason) }
+            hasRenewed = true
+            return .renewCredential
+        case .misconfigured(let reason): return .stopCredential(reason: reason)
+        // An administrator may repair it, or the device may register anew.
+        case .mismatched(let reason): return .suspendRegistration(reason: reason, for: Self.maximumPause)
+        case .dropped(let reason): return .leave(reason: reason)
+        case .invalid(let reason), .forbidden(let reason): return .reject(reason: reason)
+        case .throttled(let scope, let wait):
+            let pause = min(max(wait ?? Self.defaultPause, 0), Self.maximumPause)
+            attempts += 1
+            return .pause(scope, for: pause + random(pause / 10), isLast: attempts >= Self.maximumAttempts)
+        case .failed(let reason):
+            attempts += 1
+            guard attempts < Self.maximumAttempts else { return .leave(reason: reason) }
+            // Full jitter: providers that come back are not met by all at once.
+            let delay = random(Self.firstDelay << Int64(attempts - 1))
+            return delay < remaining ? .retry(after: delay) : .leave(reason: reason)
+        }
+    }
+}

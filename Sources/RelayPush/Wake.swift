@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import RelayProtocol
+
+/// A wake to be sent to one endpoint.
+package struct Wake: Hashable, Sendable {
+    package let payload: WakePayload
+    /// When the newest command for the endpoint expires. The provider keeps the push no longer than that.
+    package let expiry: Milliseconds
+
+    package init(_ payload: WakePayload, expiry: Milliseconds) {
+        self.payload = payload
+        self.expiry = expiry
+    }
+
+    /// Whole seconds from a moment to the expiry, within a provider's bounds.
+    func lifetime(at now: Milliseconds, in range: ClosedRange<Int64>) -> Int64 {
+        min(max((expiry.count - now.count) / 1_000, range.lowerBound), range.upperBound)
+    }
+}

@@ -197,11 +197,14 @@ let package = Package(
             dependencies: [
                 "RelayIssuer",
                 "RelayProtocol",
+                "RelayPush",
                 "RelayServer",
                 "RelayStorage",
                 server("Hummingbird", "hummingbird"),
                 server("Logging", "swift-log"),
                 server("NIOCore", "swift-nio"),
+                server("NIOPosix", "swift-nio"),
+                server("NIOSSL", "swift-nio-ssl"),
             ],
             swiftSettings: settings
         ),

@@ -28,14 +28,12 @@ package struct Composition {
     package let hasIssuer: Bool
     package let parts: RelayService.Parts
 
-    /// - Parameter wakes: sends wakes through push services; `nil` if the relay wakes nobody.
     package init(
         _ configuration: RelayConfiguration,
         store: any RelayStore,
         key: RelayKey,
         metrics: PrometheusMetrics,
-        logger: Logger,
-        wakes: (any WakeSender)? = nil
+        logger: Logger
     ) async throws {
         let clock = RelayClock.system
         let now: @Sendable () -> Milliseconds = { clock.now().time }
@@ -70,6 +68,9 @@ package struct Composition {
         }
         revocations.begin { tokens.revoke($0) }
         let readiness = Readiness(store: store, now: now)
+        let registry = AppRegistry(store: store, key: key, now: now)
+        let wakes = try PushWakes(configuration.push, registry: registry, metrics: metrics, now: now, logger: logger)
+        await wakes.reload()
         let core = RelayCore(
             store: store,
             relay: key.id,
@@ -85,7 +86,8 @@ package struct Composition {
             core: core,
             issuer: issuer,
             tokens: tokens,
-            registry: AppRegistry(store: store, key: key, now: now),
+            registry: registry,
+            credentialsChanged: { await wakes.reload() },
             otherIssuers: file.issuers.map(\.url.description),
             logger: logger
         )
@@ -105,7 +107,8 @@ package struct Composition {
                     let fields = request.headers.filter { $0.name.canonicalName == TrustedProxies.header }.map(\.value)
                     return proxies.client(of: context.remoteAddress, forwardedFor: fields)?.network.description ?? ""
                 }
-            }
+            },
+            run: { await wakes.run() }
         )
     }
 }

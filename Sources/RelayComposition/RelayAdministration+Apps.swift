@@ -8,6 +8,12 @@ import RelayServer
 /// Cross-device app identities and their push credentials.
 extension RelayAdministration {
     func apps(_ request: AdminRequest) async throws -> AdminAnswer {
+        let answer = try await change(request)
+        if request.command != .listApps { await credentialsChanged() }
+        return answer
+    }
+
+    private func change(_ request: AdminRequest) async throws -> AdminAnswer {
         let id = request.app ?? ""
         let apps = try (request.apps ?? []).map { text in
             guard let app = AppIdentity.App(parsing: text) else {

@@ -12,6 +12,8 @@ struct RelayAdministration: Sendable {
     let issuer: Issuer
     let tokens: TokenVerifier
     let registry: AppRegistry
+    /// Called after a change of push credentials.
+    let credentialsChanged: @Sendable () async -> Void
     /// The URLs of the other trusted issuers.
     let otherIssuers: [String]
     let logger: Logger

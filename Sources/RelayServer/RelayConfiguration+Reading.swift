@@ -8,7 +8,8 @@ package import RelayProtocol
 /// The name of a setting: `dataDirectory` in the file, `--data-directory` as a flag, `RELAYD_DATA_DIRECTORY` in the environment.
 package enum RelaySetting: String, CaseIterable, Sendable {
     case listen, urls, tunnelListen, metricsListen, dataDirectory, certificateFile, keyFile, issuersFile, insecure, trustedProxies,
-        unauthenticatedPerAddress, tokenFailuresPerMinute, tokenFailureAddresses, outboundBytes, idleSeconds, drainSeconds, logLevel
+        unauthenticatedPerAddress, tokenFailuresPerMinute, tokenFailureAddresses, outboundBytes, idleSeconds, drainSeconds, logLevel,
+        pushAddresses, pushAuthoritiesFile, pushPrivateAddresses
 
     package var key: ConfigKey { ConfigKey([rawValue]) }
 
@@ -69,10 +70,8 @@ extension RelayConfiguration {
         certificateFile = try values.text(.certificateFile)
         keyFile = try values.text(.keyFile)
         issuersFile = try values.text(.issuersFile)
-        if let text = try values.text(.insecure) {
-            guard let value = Bool(text) else { throw ConfigurationError("insecure: '\(text)' is neither true nor false") }
-            isInsecure = value
-        }
+        isInsecure = try values.flag(.insecure) ?? isInsecure
+        push = try Self.push(values)
         if let texts = try values.list(.trustedProxies) {
             trustedProxies.networks = try texts.map { text throws(ConfigurationError) in
                 guard let network = IPNetwork(parsing: text) else {
@@ -100,6 +99,21 @@ extension RelayConfiguration {
         for address in listen { _ = try security(of: address) }
     }
 
+    private static func push(_ values: Values) throws(ConfigurationError) -> PushSettings {
+        var push = PushSettings()
+        for text in try values.list(.pushAddresses) ?? [] {
+            let parts = text.utf8.split(separator: UInt8(ascii: "="), maxSplits: 1).map { String($0) ?? "" }
+            guard parts.count == 2, let name = PushSettings.Address(rawValue: parts[0]) else {
+                let names = PushSettings.Address.allCases.map(\.rawValue).joined(separator: ", ")
+                throw ConfigurationError("pushAddresses: '\(text)' is not NAME=URL, where NAME is one of \(names)")
+            }
+            push.addresses[name] = parts[1]
+        }
+        push.authoritiesFile = try values.text(.pushAuthoritiesFile)
+        push.allowsPrivateAddresses = try values.flag(.pushPrivateAddresses) ?? false
+        return push
+    }
+
     private static func address(
         _ text: String,
         _ setting: RelaySetting,
@@ -120,6 +134,12 @@ extension RelayConfiguration {
             let text = reader.string(forKey: setting.key) ?? reader.bool(forKey: setting.key).map { String($0) }
             guard text != "" else { throw empty(setting) }
             return text
+        }
+
+        func flag(_ setting: RelaySetting) throws(ConfigurationError) -> Bool? {
+            guard let text = try text(setting) else { return nil }
+            guard let value = Bool(text) else { throw ConfigurationError("\(setting.rawValue): '\(text)' is neither true nor false") }
+            return value
         }
 
         func list(_ setting: RelaySetting) throws(ConfigurationError) -> [String]? {

@@ -23,6 +23,8 @@ package struct RelayConfiguration: Sendable {
     package var keyFile: String?
     /// The JSON file that names the trusted issuers; without it, only the embedded one is trusted.
     package var issuersFile: String?
+    /// How push services are reached.
+    package var push = PushSettings()
     /// Whether plain HTTP is allowed on addresses other than loopback.
     package var isInsecure = false
     /// The limits for endpoints.

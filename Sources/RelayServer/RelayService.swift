@@ -29,6 +29,8 @@ package struct RelayService: Service {
         package var obstacle: @Sendable () async -> String?
         /// Adds routes, such as the issuer's. Called once for each listening address.
         package var addRoutes: @Sendable (Router<RelayRequestContext>) -> Void
+        /// Runs beside the relay until it is cancelled.
+        package var run: @Sendable () async -> Void
 
         package init(
             core: any RelayCoreProtocol,
@@ -38,7 +40,8 @@ package struct RelayService: Service {
             metrics: PrometheusMetrics,
             obstacle: @escaping @Sendable () async -> String?,
             administer: (@Sendable (AdminRequest) async -> AdminAnswer)? = nil,
-            addRoutes: @escaping @Sendable (Router<RelayRequestContext>) -> Void = { _ in }
+            addRoutes: @escaping @Sendable (Router<RelayRequestContext>) -> Void = { _ in },
+            run: @escaping @Sendable () async -> Void = {}
         ) {
             self.core = core
             self.tokens = tokens
@@ -48,6 +51,7 @@ package struct RelayService: Service {
             self.administer = administer
             self.obstacle = obstacle
             self.addRoutes = addRoutes
+            self.run = run
         }
     }
 
@@ -64,6 +68,7 @@ package struct RelayService: Service {
     private let listeners: [Listener]
     private let tunnels: TunnelListener
     private let admin: AdminSocket?
+    private let background: @Sendable () async -> Void
     package let unauthenticated: UnauthenticatedConnections
     /// All connections, authenticated or not.
     package let connections = OpenConnections()
@@ -80,6 +85,7 @@ package struct RelayService: Service {
     ) throws {
         self.configuration = configuration
         self.core = parts.core
+        self.background = parts.run
         self.admin = parts.administer.map {
             AdminSocket(path: AdminSocket.path(in: configuration.dataDirectory), answer: $0, logger: logger)
         }
@@ -221,6 +227,7 @@ package struct RelayService: Service {
         }
         if !contexts.isEmpty { services.append(.init(service: CertificateReload(reload: { reloadCertificates() }))) }
         if let admin { services.append(.init(service: admin)) }
+        services.append(.init(service: BackgroundService(body: background)))
         services.append(.init(service: FreedMemory(connections: connections)))
         services.append(.init(service: tunnels))
         services.append(.init(service: CoreService(core: core)))
@@ -228,6 +235,16 @@ package struct RelayService: Service {
         // Idle connections end at once, and control channels soon; only long requests delay the stop.
         group.maximumGracefulShutdownDuration = .seconds(configuration.drainSeconds)
         try await ServiceGroup(configuration: group).run()
+    }
+}
+
+/// Runs until the relay stops.
+private struct BackgroundService: Service {
+    let body: @Sendable () async -> Void
+
+    func run() async throws {
+        await cancelWhenGracefulShutdown { await body() }
+        try? await gracefulShutdown()
     }
 }
 

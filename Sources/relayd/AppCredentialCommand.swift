@@ -31,7 +31,7 @@ struct AppCredentialCommand: AsyncParsableCommand {
 
         func run() async throws {
             let key = try readSecret(signingKey)
-            guard PushCredential.isSigningKey(key) else {
+            guard StoredCredential.isSigningKey(key) else {
                 throw ValidationError("\(signingKey) is no P-256 key in PEM")
             }
             for (name, value) in [("--key-id", keyID), ("--team-id", teamID)] {
@@ -109,8 +109,8 @@ struct AppCredentialCommand: AsyncParsableCommand {
             guard contact.hasPrefix("mailto:") || contact.hasPrefix("https://") else {
                 throw ValidationError("--contact is a mailto: or https: URL")
             }
-            let key = try signingKey.map(readSecret) ?? PushCredential.newSigningKey()
-            guard PushCredential.isSigningKey(key) else { throw ValidationError("\(signingKey ?? "the key") is no P-256 key in PEM") }
+            let key = try signingKey.map(readSecret) ?? StoredCredential.newSigningKey()
+            guard StoredCredential.isSigningKey(key) else { throw ValidationError("\(signingKey ?? "the key") is no P-256 key in PEM") }
             try await options.add(.webPush(key: Secret(key), contact: contact))
         }
     }
@@ -128,7 +128,7 @@ struct AppCredentialCommand: AsyncParsableCommand {
 }
 
 extension AppOptions {
-    fileprivate func add(_ credential: PushCredential) async throws {
+    fileprivate func add(_ credential: StoredCredential) async throws {
         try await change(AdminRequest(.addCredential, app: domain, credential: Secret(credential)), .made)
     }
 }

@@ -180,6 +180,33 @@ struct ConfigurationOptions: ParsableArguments {
     var drainSeconds: Int?
 
     @Option(
+        name: .customLong("push-address"),
+        help: ArgumentHelp(
+            "Another address of a push service, such as a proxy's; may be repeated. Names: "
+                + PushSettings.Address.allCases.map(\.rawValue).joined(separator: ", ") + ". (RELAYD_PUSH_ADDRESSES)",
+            valueName: "name=url"
+        )
+    )
+    var pushAddresses: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "Certificates in PEM that push services are checked with, instead of the system's. "
+                + "(RELAYD_PUSH_AUTHORITIES_FILE)",
+            valueName: "file"
+        )
+    )
+    var pushAuthoritiesFile: String?
+
+    @Flag(
+        help: ArgumentHelp(
+            "Allow Web Push endpoints at private addresses, such as a ntfy server at home. Devices choose these addresses. "
+                + "(RELAYD_PUSH_PRIVATE_ADDRESSES=true)"
+        )
+    )
+    var pushPrivateAddresses = false
+
+    @Option(
         help: ArgumentHelp(
             "trace, debug, info (the default), notice, warning, error or critical. "
                 + "(RELAYD_LOG_LEVEL)",
@@ -223,6 +250,9 @@ struct ConfigurationOptions: ParsableArguments {
         set(RelaySetting.outboundBytes.key, outboundBytes.map { .int($0) })
         set(RelaySetting.idleSeconds.key, idleSeconds.map { .int($0) })
         set(RelaySetting.drainSeconds.key, drainSeconds.map { .int($0) })
+        set(RelaySetting.pushAddresses.key, pushAddresses.isEmpty ? nil : .stringArray(pushAddresses))
+        set(RelaySetting.pushAuthoritiesFile.key, pushAuthoritiesFile.map { .string($0) })
+        set(RelaySetting.pushPrivateAddresses.key, pushPrivateAddresses ? .bool(true) : nil)
         set(RelaySetting.logLevel.key, logLevel.map { .string($0) })
         for text in limits {
             let parts = text.split(separator: "=", maxSplits: 1)

@@ -99,9 +99,9 @@ private enum SettingKind {
 extension RelaySetting {
     fileprivate var kind: SettingKind {
         switch self {
-        case .listen, .tunnelListen, .urls, .trustedProxies: .texts
-        case .metricsListen, .dataDirectory, .certificateFile, .keyFile, .issuersFile, .logLevel: .text
-        case .insecure: .bool
+        case .listen, .tunnelListen, .urls, .trustedProxies, .pushAddresses: .texts
+        case .metricsListen, .dataDirectory, .certificateFile, .keyFile, .issuersFile, .pushAuthoritiesFile, .logLevel: .text
+        case .insecure, .pushPrivateAddresses: .bool
         case .unauthenticatedPerAddress, .tokenFailuresPerMinute, .tokenFailureAddresses, .outboundBytes, .idleSeconds, .drainSeconds:
             .number
         }

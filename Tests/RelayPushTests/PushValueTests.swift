@@ -59,7 +59,7 @@ import Testing
             let channel = channels.channel(for: credential)
             #expect(channel.service == service)
             // A registration of another type is never sent.
-            #expect(await channel.send(.test(1, expiry: 1), to: .polling).name == "invalid")
+            #expect(await channel.send(.test(1, expiry: 1), to: .polling(interval: nil)).name == "invalid")
             await channel.shutdown()
         }
     }

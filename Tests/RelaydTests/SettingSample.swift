@@ -81,6 +81,19 @@ struct SettingSample {
         case .idleSeconds: self.init("--idle-seconds", number: 3) { $0.idleSeconds == 3 }
         // GracefulStopTests, WireChannelTests
         case .drainSeconds: self.init("--drain-seconds", number: 2) { $0.drainSeconds == 2 }
+        // PushWakeTests
+        case .pushAddresses:
+            let addresses = ["apns=https://push.example", "wns=https://wns.example"]
+            self.init(
+                addresses.flatMap { ["--push-address", $0] },
+                variable: addresses.joined(separator: ","),
+                json: "[\"\(addresses[0])\", \"\(addresses[1])\"]"
+            ) {
+                $0.push.addresses == [.apns: "https://push.example", .wns: "https://wns.example"]
+            }
+        case .pushAuthoritiesFile: self.init("--push-authorities-file", text: "/roots.pem") { $0.push.authoritiesFile == "/roots.pem" }
+        case .pushPrivateAddresses:
+            self.init(["--push-private-addresses"], variable: "true", json: "true") { $0.push.allowsPrivateAddresses }
         // ListeningTests
         case .logLevel: self.init("--log-level", text: "error") { $0.logLevel == .error }
         }

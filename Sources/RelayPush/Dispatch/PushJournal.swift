@@ -37,7 +37,8 @@ struct PushJournal: Sendable {
 }
 
 extension WakeReport.NotSent {
-    var name: String {
+    /// Contains no token and no address.
+    package var name: String {
         switch self {
         case .expired: "expired"
         case .connected: "connected"

@@ -51,7 +51,7 @@ package struct AdminRequest: Codable, Hashable, Sendable {
     package var app: String?
     /// Each as `PLATFORM=ID`.
     package var apps: [String]?
-    package var credential: Secret<PushCredential>?
+    package var credential: Secret<StoredCredential>?
 
     package init(
         _ command: Command,
@@ -64,7 +64,7 @@ package struct AdminRequest: Codable, Hashable, Sendable {
         token: Secret<String>? = nil,
         app: String? = nil,
         apps: [String]? = nil,
-        credential: Secret<PushCredential>? = nil
+        credential: Secret<StoredCredential>? = nil
     ) {
         self.command = command
         self.account = account

@@ -113,7 +113,7 @@ package struct AppRegistry: Sendable {
         return (app, way)
     }
 
-    package func add(_ credential: PushCredential, to id: String) async throws -> AdminApp {
+    package func add(_ credential: StoredCredential, to id: String) async throws -> AdminApp {
         let rowID = Self.randomText(9)
         let sealed = try key.seal(Array(try JSONEncoder().encode(credential)), label: "push credential \(rowID)")
         let (time, type, label) = (now().count, credential.type, credential.label)
@@ -143,12 +143,12 @@ package struct AppRegistry: Sendable {
     // MARK: For wakes
 
     /// The credentials in use, by their ids, with the identity that each belongs to.
-    package func usableCredentials() async throws -> [(id: String, identity: AppIdentity, credential: PushCredential)] {
+    package func usableCredentials() async throws -> [(id: String, identity: AppIdentity, credential: StoredCredential)] {
         let (rows, identities) = try await store.transact { (try $0.credentials(), try $0.appIdentities()) }
         let usable = Dictionary(uniqueKeysWithValues: identities.filter(\.isUsable).map { ($0.id, $0) })
         return rows.compactMap { row in
             guard let identity = usable[row.identity], let bytes = key.open(row.sealed, label: "push credential \(row.id)"),
-                let credential = try? JSONDecoder().decode(PushCredential.self, from: Data(bytes))
+                let credential = try? JSONDecoder().decode(StoredCredential.self, from: Data(bytes))
             else { return nil }
             return (row.id, identity, credential)
         }

@@ -187,6 +187,7 @@ extension AccountRelay {
             if let push {
                 let wakeability = push.wakeability(at: now.count, rules)
                 change(channel.id) { $0.wakeability = wakeability }
+                if push.channel.kind != .polling { perform(.endWakes(channel.endpoint)) }
                 send(.notificationsState(.init(appID: push.appID, state: push.state(at: now.count))), to: channel.id)
             }
         }

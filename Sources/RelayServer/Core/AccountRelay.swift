@@ -29,6 +29,8 @@ struct AccountRelay: Sendable {
         case tunnel(TunnelAction)
         /// Send a wake, and report its outcome with `waked`.
         case wake(WakeRequest)
+        /// An endpoint that may have been woken has connected.
+        case endWakes(EndpointID)
         /// The logins of revoked endpoints must be ended.
         case endLogins
         /// Call a completion outside the lock.

@@ -51,6 +51,7 @@ extension RelayCore {
         case .tunnel(let action):
             if let call = tunnels.perform(action, of: account) { state.outgoing.append(.call(call)) }
         case .wake(let request): state.outgoing.append(.call { self.send(request) })
+        case .endWakes(let endpoint): state.outgoing.append(.call { self.wakes?.connected(endpoint) })
         case .endLogins: state.outgoing.append(.call { self.endLogins() })
         case .call(let call): state.outgoing.append(.call(call))
         case .offerFailed(let error):

@@ -12,6 +12,9 @@ package protocol WakeSender: Sendable {
     /// - Parameter report: called once, from any thread but never within this call. The sender retries by itself until
     ///   `request.expires`; the core sends its next wake by the schedule in any case.
     func wake(_ request: WakeRequest, report: @escaping @Sendable (WakeOutcome) -> Void)
+
+    /// The endpoint has connected. Wakes for it that were not sent yet are not needed.
+    func connected(_ endpoint: EndpointID)
 }
 
 /// One wake.

@@ -18,7 +18,7 @@ import Testing
         )
     }
 
-    private let credential = PushCredential.webPush(key: Secret(PushCredential.newSigningKey()), contact: "mailto:me@example.org")
+    private let credential = StoredCredential.webPush(key: Secret(StoredCredential.newSigningKey()), contact: "mailto:me@example.org")
 
     @Test(arguments: ["apps.example.org", "EXAMPLE.org", "a-b.example", "1.example"]) func domainsAreIdentities(_ text: String) {
         #expect(AppIdentity.domain(text) == text.lowercased())

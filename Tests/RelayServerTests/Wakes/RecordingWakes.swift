@@ -12,6 +12,7 @@ final class RecordingWakes: WakeSender {
         var kinds: Set<PushRegistration.Kind>
         var requests: [WakeRequest] = []
         var reports: [@Sendable (WakeOutcome) -> Void] = []
+        var connected: [EndpointID] = []
     }
 
     private let state: Mutex<State>
@@ -26,6 +27,11 @@ final class RecordingWakes: WakeSender {
             state.reports.append(report)
         }
     }
+
+    func connected(_ endpoint: EndpointID) { state.withLock { $0.connected.append(endpoint) } }
+
+    /// The endpoints that have connected, oldest first.
+    var connected: [EndpointID] { state.withLock { $0.connected } }
 
     /// The wakes since the last call.
     func take() -> [WakeRequest] {

@@ -5,7 +5,7 @@ import Crypto
 package import RelayProtocol
 
 /// What a push service needs to know of the sender.
-package enum PushCredential: Codable, Hashable, Sendable {
+package enum StoredCredential: Codable, Hashable, Sendable {
     /// Apple: a team's signing key, PKCS #8 in PEM, for the app with this bundle id.
     case apns(team: String, keyID: String, key: Secret<String>, topic: String)
     /// Google: a service account of a project, with its RSA key in PEM.

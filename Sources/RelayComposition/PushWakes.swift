@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Logging
+import NIOCore
+import NIOPosix
+import NIOSSL
+import RelayProtocol
+import RelayPush
+import RelayServer
+import Synchronization
+
+/// Connects the relay's core with the push services: finds the credential of an app, and passes on what became of a wake.
+final class PushWakes: WakeSender {
+    /// A credential in use.
+    fileprivate struct Entry: Sendable {
+        var id: PushCredentialID
+        var identity: AppIdentity
+        var credential: StoredCredential
+        /// Nothing is sent with it until then: its push service rejects it. Milliseconds since 1970.
+        var stopped: Int64?
+    }
+
+    /// Wakes that the dispatcher sends as one.
+    private struct Key: Hashable {
+        var endpoint: EndpointID
+        var urgency: WakePayload.Urgency
+        var credential: PushCredentialID
+    }
+
+    private struct State {
+        var entries: [Entry] = []
+        var waiting: [Key: [@Sendable (WakeOutcome) -> Void]] = [:]
+    }
+
+    /// How long the dispatcher uses no credential that was rejected.
+    private static let stoppedTime: Int64 = 3_600_000
+
+    private let registry: AppRegistry
+    private let channels: PushChannels
+    private let now: @Sendable () -> Milliseconds
+    private let logger: Logger
+    private let state = Mutex(State())
+    private let dispatcher: PushDispatcher
+
+    init(
+        _ settings: PushSettings,
+        registry: AppRegistry,
+        metrics: PrometheusMetrics,
+        now: @escaping @Sendable () -> Milliseconds,
+        logger: Logger
+    ) throws {
+        self.registry = registry
+        self.channels = try PushChannels(settings)
+        self.now = now
+        self.logger = logger
+        let reports = Reports()
+        self.dispatcher = PushDispatcher([:], logger: logger, metrics: metrics) { reports.receive($0) }
+        reports.begin { [weak self] in self?.take($0) }
+    }
+
+    /// Sends wakes until the task is cancelled.
+    func run() async { await dispatcher.run() }
+
+    /// Reads the credentials again, after the operator has changed them.
+    func reload() async {
+        let usable: [(id: String, identity: AppIdentity, credential: StoredCredential)]
+        do {
+            usable = try await registry.usableCredentials()
+        } catch {
+            return logger.error("the push credentials cannot be read", metadata: ["error": "\(error)"])
+        }
+        let entries = usable.map { Entry(id: PushCredentialID($0.id), identity: $0.identity, credential: $0.credential) }
+        let before = state.withLock { state in
+            defer { state.entries = entries }
+            return state.entries
+        }
+        for entry in before where !entries.contains(where: { $0.id == entry.id }) { await dispatcher.replace(nil, for: entry.id) }
+        for entry in entries where !before.contains(where: { $0.id == entry.id }) {
+            await dispatcher.replace(channels.channel(for: PushCredential(entry.credential)), for: entry.id)
+        }
+    }
+
+    // MARK: The core
+
+    func canWake(_ kind: PushRegistration.Kind, appID: String) -> Bool { credential(kind, appID) != nil }
+
+    func wake(_ request: WakeRequest, report: @escaping @Sendable (WakeOutcome) -> Void) {
+        guard let kind = request.channel.kind, let credential = credential(kind, request.appID) else {
+            Task { report(.failed(reason: "there are no credentials for the app")) }
+            return
+        }
+        let key = Key(endpoint: request.payload.endpoint, urgency: request.payload.urgency, credential: credential)
+        state.withLock { $0.waiting[key, default: []].append(report) }
+        let order = WakeOrder(
+            Wake(request.payload, expiry: request.expires),
+            account: WakeAccount(request.account.rawValue),
+            registration: request.channel,
+            registered: request.registered,
+            credential: credential
+        )
+        Task { await dispatcher.send(order) }
+    }
+
+    func connected(_ endpoint: EndpointID) {
+        Task { await dispatcher.connected(endpoint) }
+    }
+
+    /// The credential for an app: of the identity that contains the app, else of `default`. A newer one takes precedence.
+    private func credential(_ kind: PushRegistration.Kind, _ appID: String) -> PushCredentialID? {
+        let time = now().count
+        return state.withLock { state in
+            let usable = state.entries.filter { $0.serves(kind, appID) && $0.stopped.map { time >= $0 } ?? true }
+            return (usable.last { $0.identity.id != AppIdentity.defaultID } ?? usable.last)?.id
+        }
+    }
+
+    // MARK: The dispatcher
+
+    private func take(_ report: WakeReport) {
+        switch report {
+        case .accepted(let order, _): end(order, .accepted)
+        case .registrationGone(let order, let since): end(order, .gone(since: since))
+        case .notSent(let order, let why): end(order, .failed(reason: why.name))
+        case .credentialStopped(let id, _):
+            let end = now().count + Self.stoppedTime
+            state.withLock { state in
+                guard let index = state.entries.firstIndex(where: { $0.id == id }) else { return }
+                state.entries[index].stopped = end
+            }
+        }
+    }
+
+    private func end(_ order: WakeOrder, _ outcome: WakeOutcome) {
+        let payload = order.wake.payload
+        let key = Key(endpoint: payload.endpoint, urgency: payload.urgency, credential: order.credential)
+        let reports = state.withLock { $0.waiting.removeValue(forKey: key) ?? [] }
+        for report in reports { report(outcome) }
+    }
+}
+
+extension PushWakes.Entry {
+    func serves(_ kind: PushRegistration.Kind, _ appID: String) -> Bool {
+        guard credential.type.utf8.elementsEqual(kind.rawValue.utf8) else { return false }
+        // A key of Apple's is for one app.
+        if case .apns(_, _, _, let topic) = credential, !topic.utf8.elementsEqual(appID.utf8) { return false }
+        return identity.id == AppIdentity.defaultID || identity.apps.contains { $0.id.utf8.elementsEqual(appID.utf8) }
+    }
+}
+
+/// Passes reports to their receiver, which is made after the dispatcher.
+private final class Reports: Sendable {
+    private let receiver = Mutex<(@Sendable (WakeReport) -> Void)?>(nil)
+
+    func begin(_ receive: @escaping @Sendable (WakeReport) -> Void) { receiver.withLock { $0 = receive } }
+    func receive(_ report: WakeReport) { receiver.withLock { $0 }?(report) }
+}
+
+extension PushCredential {
+    fileprivate init(_ stored: StoredCredential) {
+        switch stored {
+        case .apns(let team, let keyID, let key, let topic): self = .apns(.init(team: team, keyID: keyID, key: key, topic: topic))
+        case .fcm(let project, let clientEmail, let key): self = .fcm(.init(project: project, clientEmail: clientEmail, key: key))
+        case .wnsPackage(let sid, let secret): self = .wns(.init(kind: .uwp, client: sid, secret: secret))
+        case .wnsAppSDK(let tenant, let client, let secret):
+            self = .wns(.init(kind: .appSDK(tenant: tenant), client: client, secret: secret))
+        case .webPush(let key, let contact): self = .webPush(.init(key: key, contact: contact))
+        }
+    }
+}
+
+extension PushChannels {
+    fileprivate init(_ settings: PushSettings) throws {
+        self.init(group: MultiThreadedEventLoopGroup.singleton)
+        webPush = .init(allowsPrivateAddresses: settings.allowsPrivateAddresses)
+        if let file = settings.authoritiesFile {
+            do {
+                roots = .certificates(try NIOSSLCertificate.fromPEMFile(file))
+            } catch {
+                throw ConfigurationError("pushAuthoritiesFile: \(file) cannot be read, or has no certificate in PEM")
+            }
+        }
+        for (name, text) in settings.addresses {
+            guard let address = ProviderAddress(text) else {
+                throw ConfigurationError("pushAddresses: '\(text)' is neither an https URL nor an http URL on loopback")
+            }
+            switch name {
+            case .apns: addresses.apns = address
+            case .apnsSandbox: addresses.apnsSandbox = address
+            case .fcm: addresses.fcm = address
+            case .fcmToken: addresses.fcmToken = address
+            case .wns: addresses.wnsOrigin = text
+            case .wnsPackageToken: addresses.wnsUWPToken = address
+            case .wnsAppSDKToken: addresses.wnsAppSDKToken = address
+            }
+        }
+    }
+}

@@ -356,6 +356,7 @@ let package = Package(
         .testTarget(
             name: "RelayServerTests",
             dependencies: [
+                "RelayComposition",
                 "RelayIssuer",
                 "RelayProtocol",
                 "RelayServer",
@@ -366,6 +367,7 @@ let package = Package(
                 server("Crypto", "swift-crypto"),
                 server("CryptoExtras", "swift-crypto"),
                 server("GRDB", "GRDB.swift"),
+                server("Hummingbird", "hummingbird"),
                 server("Logging", "swift-log"),
                 server("NIOCore", "swift-nio"),
                 server("NIOEmbedded", "swift-nio"),

@@ -88,7 +88,21 @@ struct RouteWorld {
             // When a browser was seen last.
             table == "web_session" ? row.filter { $0.0 != "used" } : Array(row)
         }
-        return try DatabaseDump(of: relayd, besides: laptop).rows.union(issued.filter { !$0.contains(eve) })
+        let own = "=" + Data(eve.utf8).base64EncodedString()
+        return try DatabaseDump(of: relayd, besides: laptop).rows.union(issued.filter { !$0.contains(own) })
+    }
+
+    /// Forgets what has expired, as a request that is served does.
+    func forgetExpired() async throws {
+        let now = after(1_000)
+        try await issuer.store.write { try $0.forget(before: now) }
+    }
+
+    /// Waits until the logins of revoked endpoints have ended, too.
+    func settle() async throws {
+        while try dump().contains(where: { $0.hasPrefix("revoked ") && $0.contains("logins_ended=0") }) {
+            try await Task.sleep(for: .milliseconds(20))
+        }
     }
 
     // MARK: Access tokens

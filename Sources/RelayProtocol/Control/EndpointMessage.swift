@@ -23,6 +23,7 @@ package enum EndpointMessage: Hashable, Sendable {
     case tunnelOpen(TunnelOpen)
     case tunnelDecline(TunnelDecline)
     case authRefresh(AuthRefresh)
+    case identityLink(IdentityLink)
 
     /// The message in the case.
     package var content: any ControlMessage {
@@ -45,6 +46,7 @@ package enum EndpointMessage: Hashable, Sendable {
         case .tunnelOpen(let message): message
         case .tunnelDecline(let message): message
         case .authRefresh(let message): message
+        case .identityLink(let message): message
         }
     }
 
@@ -72,6 +74,7 @@ package enum EndpointMessage: Hashable, Sendable {
         case TunnelOpen.type: self = .tunnelOpen(try TunnelOpen(json: json))
         case TunnelDecline.type: self = .tunnelDecline(try TunnelDecline(json: json))
         case AuthRefresh.type: self = .authRefresh(try AuthRefresh(json: json))
+        case IdentityLink.type: self = .identityLink(try IdentityLink(json: json))
         default: return nil
         }
     }

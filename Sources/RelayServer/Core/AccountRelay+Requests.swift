@@ -35,7 +35,9 @@ extension AccountRelay {
         case .notificationsRegister(let request):
             fail(request.ref, Refusal(.unsupported, "this relay sends no wakes"), on: channel.id)
         // `CheckedMessage` has its own cases for these, or the transport handles them.
-        case .publish, .endpointUpdate, .endpointApprove, .endpointRevoke, .commandSend, .commandResult, .hello, .authRefresh: break
+        case .publish, .endpointUpdate, .endpointApprove, .endpointRevoke, .commandSend, .commandResult, .hello, .authRefresh,
+            .identityLink:
+            break
         }
     }
 }

@@ -27,6 +27,8 @@ struct AccountRelay: Sendable {
         /// The identity belongs to another account.
         case redirect(ProvedHello, ChannelID, to: AccountID)
         case tunnel(TunnelAction)
+        /// An endpoint has linked an identity to the account.
+        case linked(LinkedIdentity)
         /// The logins of revoked endpoints must be ended.
         case endLogins
         /// Call a completion outside the lock.

@@ -50,6 +50,12 @@ extension RelayCore {
             state.outgoing.append(.call { self.connect(hello, to: other, peer: arrival.peer, completion: arrival.completion) })
         case .tunnel(let action):
             if let call = tunnels.perform(action, of: account) { state.outgoing.append(.call(call)) }
+        case .linked(let link):
+            logger.notice(
+                "an endpoint linked an identity",
+                metadata: ["endpoint": "\(link.endpoint.label)", "issuer": "\(link.identity.issuer)"]
+            )
+            state.outgoing.append(.call { self.linked(link) })
         case .endLogins: state.outgoing.append(.call { self.endLogins() })
         case .call(let call): state.outgoing.append(.call(call))
         case .offerFailed(let error):

@@ -30,6 +30,8 @@ package final class RelayCore: RelayCoreProtocol {
     let logger: Logger
     /// `nil` if there are no logins to end.
     let logins: (any LoginEnding)?
+    /// Told of each identity that an endpoint has linked to its account.
+    let linked: @Sendable (LinkedIdentity) -> Void
     let shards: AccountShards
     let node = Mutex(Node())
     let tunnels: TunnelRegistry
@@ -41,6 +43,7 @@ package final class RelayCore: RelayCoreProtocol {
         now: @escaping @Sendable () -> Milliseconds,
         logger: Logger,
         logins: (any LoginEnding)? = nil,
+        linked: @escaping @Sendable (LinkedIdentity) -> Void = { _ in },
         tunnelMetrics: TunnelMetrics = TunnelMetrics(factory: NOOPMetricsHandler.instance)
     ) {
         self.store = store
@@ -49,6 +52,7 @@ package final class RelayCore: RelayCoreProtocol {
         self.now = now
         self.logger = logger
         self.logins = logins
+        self.linked = linked
         self.shards = AccountShards()
         self.tunnels = TunnelRegistry(metrics: tunnelMetrics)
     }
@@ -150,6 +154,12 @@ package final class RelayCore: RelayCoreProtocol {
         let checked = CheckedMessage(message, on: open.channel, rules: rules)
         change(open.channel.account) { $0.receive(checked, on: open.channel) }
         return store.hasRoom(for: id, of: open.channel.account, waiter: open.peer)
+    }
+
+    package func link(_ identity: Identity, ref: RequestRef, on id: ChannelID) {
+        let shard = shards[id]
+        guard let channel = shard.state.withLock({ $0.channels[id] })?.channel else { return }
+        change(channel.account) { $0.link(identity, ref, on: channel) }
     }
 
     /// The channel was closed or timed out.

@@ -13,7 +13,7 @@ import Testing
         .endpointApprove: .deviceRegister, .endpointRevoke: .deviceRegister, .leaving: .deviceRegister, .watch: .deviceRead,
         .commandSend: .command, .commandCancel: .command, .commandReceived: .command, .commandResult: .command,
         .commandAcknowledge: .command, .tunnelOpen: .command, .tunnelDecline: .command, .notificationsRegister: .push, .unwatch: nil,
-        .authRefresh: nil,
+        .authRefresh: nil, .identityLink: .deviceRegister,
     ]
 
     private static func hello(_ role: EndpointMessage.Hello.Role) -> EndpointMessage {
@@ -47,7 +47,7 @@ import Testing
             .commandCancel(.init(ref: .first, id: id)), .commandReceived(.init(sender: endpoint, id: id)),
             .commandResult(.init(ref: .first, sender: endpoint, id: id, receipt: Blob([1]))), .commandAcknowledge(.init(id: id)),
             .tunnelOpen(.init(ref: .first, target: endpoint, timeout: 1)), .tunnelDecline(.init(tunnel: TunnelID(using: &random))),
-            .authRefresh(.init(ref: .first, token: Secret("t"))),
+            .authRefresh(.init(ref: .first, token: Secret("t"))), .identityLink(.init(ref: .first, token: Secret("t"))),
         ]
     }
 

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
+import GRDB
 import RelayProtocol
 import RelayTesting
 import Testing
@@ -42,6 +43,7 @@ import Testing
         var sightings = try scene.found()
         sightings += scene.canaries.sightings(in: metrics, of: "the metrics")
         #expect(try await scene.relayd.stop() == 0)
+        try scene.emptyWriteAheadLogs()
         sightings += try scene.found()
         #expect(Set(sightings).map(\.description).sorted() == [])
         #expect(scene.logged.contains("debug") || scene.logged.contains("trace"))
@@ -89,6 +91,15 @@ private final class CanaryScene {
         let refused = canaries.sightings(in: refusals.joined(separator: "\n"), of: "the answers").isEmpty ? [] : refusals
         return try canaries.sightings(below: relayd.directory) + canaries.sightings(in: logged, of: "the log")
             + refused.flatMap { canaries.sightings(in: $0, of: "the answer \($0)") }
+    }
+
+    /// Writes all that is in them into the databases.
+    func emptyWriteAheadLogs() throws {
+        for file in ["issuer.sqlite", "relay.sqlite"] {
+            let queue = try DatabaseQueue(path: relayd.directory.appending(path: file).path)
+            _ = try queue.writeWithoutTransaction { try $0.checkpoint(.truncate) }
+            try queue.close()
+        }
     }
 
     /// The files that hold the account's name, which is no secret.

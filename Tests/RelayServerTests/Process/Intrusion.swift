@@ -10,6 +10,7 @@ struct Intrusion {
     enum Kind: String, CaseIterable {
         case hello, publish, unpublish, endpointUpdate, endpointApprove, endpointRevoke, leaving, notificationsRegister, watch, unwatch
         case commandSend, commandCancel, commandReceived, commandResult, commandAcknowledge, tunnelOpen, tunnelDecline, authRefresh
+        case identityLink
 
         init(_ message: EndpointMessage) {
             self =
@@ -32,6 +33,7 @@ struct Intrusion {
                 case .tunnelOpen: .tunnelOpen
                 case .tunnelDecline: .tunnelDecline
                 case .authRefresh: .authRefresh
+                case .identityLink: .identityLink
                 }
         }
     }
@@ -142,6 +144,11 @@ struct Intrusion {
             return [
                 (.authRefresh(.init(ref: ref, token: Secret(stolenToken))), .refused(.wrongAccount)),
                 (.authRefresh(.init(ref: ref, token: Secret(pc.token))), .refused(.tokenBoundToOtherKey)),
+            ]
+        case .identityLink:
+            return [
+                (.identityLink(.init(ref: ref, token: Secret(stolenToken))), .refused(.wrongAccount, .loginTooOld)),
+                (.identityLink(.init(ref: ref, token: Secret(pc.token))), .refused(.tokenBoundToOtherKey)),
             ]
         }
     }

@@ -399,6 +399,7 @@ let package = Package(
         .testTarget(
             name: "RelayServerTests",
             dependencies: [
+                "RelayComposition",
                 "RelayIssuer",
                 "RelayProtocol",
                 "RelayServer",
@@ -409,6 +410,7 @@ let package = Package(
                 server("Crypto", "swift-crypto"),
                 server("CryptoExtras", "swift-crypto"),
                 server("GRDB", "GRDB.swift"),
+                server("Hummingbird", "hummingbird"),
                 server("Logging", "swift-log"),
                 server("NIOCore", "swift-nio"),
                 server("NIOEmbedded", "swift-nio"),

@@ -74,6 +74,8 @@ extension ExitStatus {
         (.alreadyAdded, .failed),
         (.notFound, .notFound),
         (.cancelled, .failed),
+        (.identityOfOtherAccount, .failed),
+        (.notEstablished, .failed),
     ]
 
     package static let connections: [(code: ConnectionError.Code, status: ExitStatus)] = [

@@ -79,6 +79,18 @@ package struct Composition {
             logger: logger,
             logins: IssuerLogins(issuer: issuer),
             wakes: wakes,
+            linked: { link in
+                let subjects = link.others.filter { $0.issuer == Self.issuerKey }.map(\.subject)
+                Task {
+                    for subject in subjects {
+                        do {
+                            try await issuer.noteLink(of: subject, issuer: link.identity.issuer)
+                        } catch {
+                            logger.error("a linked identity could not be recorded", metadata: ["error": "\(error)"])
+                        }
+                    }
+                }
+            },
             tunnelMetrics: TunnelMetrics(factory: metrics)
         )
         relay.begin(core)

@@ -96,6 +96,8 @@ extension Issuer {
         }
         guard let session = claims.sid else { throw Issuer.unauthorized("the token does not belong to a login") }
         let proof = try checkBinding(of: claims, presented, now: now)
+        let family = try await answering { () async throws(IssuerError) in try await store.read { try $0.family(session: session) } }
+        guard let family, family.revoked == nil else { throw Issuer.unauthorized("the login was revoked; join again") }
         guard let scopes = Scopes(parsing: claims.scope), scopes.names.contains("relay.device.register") else {
             throw OAuthError(.insufficientScope, "the token needs the scope relay.device.register", status: 403)
         }

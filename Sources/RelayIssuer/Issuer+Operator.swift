@@ -6,6 +6,15 @@ import RelayProtocol
 
 /// What the relay's operator does to users and logins.
 extension Issuer {
+    /// Records that a device has linked an identity of another issuer to a user's account.
+    package func noteLink(of subject: String, issuer: String) async throws(IssuerError) {
+        let now = now()
+        try await store.write { records in
+            guard try records.hasUser(subject) else { return }
+            try records.note(.identityLinked, of: subject, issuer, now: now)
+        }
+    }
+
     /// Throws `nameInvalid` if a user cannot have the name.
     package static func checkName(_ name: String) throws(IssuerError) {
         guard (1...IssuerUser.maximumNameCharacters).contains(name.unicodeScalars.count), DisplayText.isPlain(name),

@@ -82,6 +82,9 @@ package final class SignInBrowser: Sendable {
         return keep(try await Self.request("POST", absolute(path), headers: headers, body: body.joined(separator: "&")))
     }
 
+    /// The values of its cookies, by name.
+    package var secrets: [String: String] { cookies.withLock { $0 } }
+
     private var jar: String { cookies.withLock { $0.map { "\($0.key)=\($0.value)" }.joined(separator: "; ") } }
 
     private func absolute(_ url: String) -> String { url.hasPrefix("/") ? origin + url : url }

@@ -21,8 +21,8 @@ struct AccountsCommand: AsyncParsableCommand {
 struct AccountCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "account",
-        abstract: "Choose the account that commands use.",
-        subcommands: [Use.self]
+        abstract: "Choose the account that commands use, or let its user sign in by another identity provider, too.",
+        subcommands: [Use.self, Link.self]
     )
 
     struct Use: AsyncParsableCommand {
@@ -34,6 +34,36 @@ struct AccountCommand: AsyncParsableCommand {
         func run() async throws {
             let context = try common.context
             try context.console.print(try UseAccount(name).run(context))
+        }
+    }
+}
+
+extension AccountCommand {
+    struct Link: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "link",
+            abstract: "Let this account's user sign in by another identity provider, too.",
+            discussion: """
+                You sign in there, in a browser or with a code. New devices can then sign in at either provider, and are in this account. This device \
+                must be approved. The identity must not have an account of its own at the relay.
+                """
+        )
+
+        @OptionGroup var common: CommonOptions
+        @Option(help: ArgumentHelp("The identity provider, of those that the relay accepts.", valueName: "url")) var issuer: String
+        @Option(help: ArgumentHelp("The client id that this program has at the provider, if it needs one.", valueName: "id")) var clientID:
+            String?
+        @Flag(help: "Print a code to enter in a browser on any device.") var device = false
+        @Flag(help: "Open a browser on this machine.") var browser = false
+
+        func validate() throws {
+            if device, browser { throw ValidationError("--device and --browser exclude each other.") }
+        }
+
+        func run() async throws {
+            let context = try common.context
+            let link = LinkIdentity(issuer: issuer, clientID: clientID, method: device ? .device : browser ? .browser : nil)
+            try context.console.print(try await link.run(context))
         }
     }
 }

@@ -10,6 +10,7 @@ public struct AccountError: DeviceRelayError {
         private enum Name: String {
             case networkNotAvailable, serviceFailed, noAccessTokenProvider, accessTokenRequestFailed, unknown
             case linkInvalid, otherRelay, storageFailed, alreadyAdded, notFound, cancelled
+            case identityOfOtherAccount, notEstablished
         }
 
         private let name: Name
@@ -32,6 +33,10 @@ public struct AccountError: DeviceRelayError {
         public static let alreadyAdded = Self(name: .alreadyAdded)
         /// The account is unknown.
         public static let notFound = Self(name: .notFound)
+        /// The identity belongs to another account of the relay.
+        public static let identityOfOtherAccount = Self(name: .identityOfOtherAccount)
+        /// No other device has approved this one yet.
+        public static let notEstablished = Self(name: .notEstablished)
         /// The task was cancelled.
         public static let cancelled = Self(name: .cancelled)
         /// Any other failure; see the cause.

@@ -14,7 +14,7 @@ public import Foundation
 ///
 /// It asks the user if the account has no login, or the login has ended. Later it returns the stored tokens, and refreshed ones.
 /// Tokens are bound to the endpoint's key if the issuer supports it (RFC 9449).
-public final class BrowserAccessTokenProvider: AccessTokenProvider {
+public final class BrowserAccessTokenProvider: FreshSigningIn {
     private enum Client {
         case known(String)
         case registering(name: String)
@@ -78,6 +78,10 @@ public final class BrowserAccessTokenProvider: AccessTokenProvider {
 
     /// Marks the stored access token as expired. The login remains.
     public func accessTokenInvalidated(_ request: AccessTokenRequest) async { await logins.invalidate(request) }
+
+    package func freshToken(for request: AccessTokenRequest) async throws(AccessTokenError) -> AccessToken {
+        try await logins.freshToken(for: request) { [self] issuer in try await signIn(request, issuer) }
+    }
 
     private func signIn(_ request: AccessTokenRequest, _ client: IssuerClient) async throws -> StoredTokens {
         let issuer = try await client.discover(choice)

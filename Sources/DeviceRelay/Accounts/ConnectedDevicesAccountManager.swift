@@ -237,7 +237,7 @@ extension LocalEndpoint {
 }
 
 extension AccountError {
-    fileprivate init(notFound account: ConnectedDevicesAccount) {
+    init(notFound account: ConnectedDevicesAccount) {
         self.init(.notFound, message: "the platform has no account \(account.id), or was not started")
     }
 
@@ -249,7 +249,7 @@ extension AccountError {
         self.init(state.problem ?? ConnectionError(.relayUnreachable, "the relay did not answer in time"))
     }
 
-    private init(_ error: AccessTokenError) {
+    init(_ error: AccessTokenError) {
         let code: Code =
             switch error.code {
             case .networkNotAvailable: .networkNotAvailable

@@ -29,7 +29,7 @@ public struct DeviceGrantPrompt: Hashable, Sendable {
 ///
 /// It asks the user if the account has no login, or the login has ended. Later it returns the stored tokens, and refreshed ones.
 /// Tokens are bound to the endpoint's key if the issuer supports it (RFC 9449).
-public final class DeviceGrantAccessTokenProvider: LinkAccepting {
+public final class DeviceGrantAccessTokenProvider: LinkAccepting, FreshSigningIn {
     /// The app's client id at the issuer.
     public let clientID: String
 
@@ -76,6 +76,10 @@ public final class DeviceGrantAccessTokenProvider: LinkAccepting {
 
     /// Marks the stored access token as expired. The login remains.
     public func accessTokenInvalidated(_ request: AccessTokenRequest) async { await logins.invalidate(request) }
+
+    package func freshToken(for request: AccessTokenRequest) async throws(AccessTokenError) -> AccessToken {
+        try await logins.freshToken(for: request) { [self] issuer in try await signIn(request, issuer) }
+    }
 
     private func signIn(_ request: AccessTokenRequest, _ client: IssuerClient) async throws -> StoredTokens {
         let issuer = try await client.discover(choice)

@@ -55,12 +55,29 @@ final class StoredLogins: Sendable {
                 return successor
             }
         } catch {
-            throw switch error {
-            case let error as AccessTokenError: error
-            case let error as IssuerClientError: AccessTokenError(error)
-            case is CancellationError: AccessTokenError(.cancelled, message: "the task was cancelled")
-            default: AccessTokenError(.unknown, message: "the tokens cannot be stored or read: \(error)", cause: error)
-            }
+            throw Self.accessTokenError(error)
+        }
+    }
+
+    /// The token of a new login, which is not stored. The stored login remains.
+    func freshToken(
+        for request: AccessTokenRequest,
+        signIn: @Sendable (IssuerClient) async throws -> StoredTokens
+    ) async throws(AccessTokenError) -> AccessToken {
+        let endpoint = try request.credentials()
+        do {
+            return AccessToken(try await signIn(IssuerClient(endpoint, http: http)).accessToken.exposed)
+        } catch {
+            throw Self.accessTokenError(error)
+        }
+    }
+
+    private static func accessTokenError(_ error: any Error) -> AccessTokenError {
+        switch error {
+        case let error as AccessTokenError: error
+        case let error as IssuerClientError: AccessTokenError(error)
+        case is CancellationError: AccessTokenError(.cancelled, message: "the task was cancelled")
+        default: AccessTokenError(.unknown, message: "the tokens cannot be stored or read: \(error)", cause: error)
         }
     }
 

@@ -42,8 +42,10 @@ struct EndpointContext: Sendable {
         )
     }
 
-    var tokenRequest: AccessTokenRequest {
-        var request = AccessTokenRequest(accountID: account.id, relay: settings.relay)
+    var tokenRequest: AccessTokenRequest { tokenRequest(AccessTokenScope.all) }
+
+    func tokenRequest(_ scopes: Set<AccessTokenScope>) -> AccessTokenRequest {
+        var request = AccessTokenRequest(accountID: account.id, relay: settings.relay, scopes: scopes)
         request.endpoint = credentials
         request.device = settings.device
         return request

@@ -308,6 +308,35 @@ actor LocalEndpoint {
 
     func invite() async throws(AccountError) -> JoinLink { try await peers.invite() }
 
+    func linkIdentity(signingInBy provider: any AccessTokenProvider) async throws(AccountError) {
+        // Nobody signs in for nothing.
+        guard control.isConnected else { throw AccountError(.networkNotAvailable, message: "the relay is not connected; try again later") }
+        // The login is not kept, so it needs no refresh token.
+        let request = endpoint.tokenRequest(AccessTokenScope.all.subtracting([.offlineAccess]))
+        let token: AccessToken
+        do throws(AccessTokenError) {
+            if let provider = provider as? any FreshSigningIn {
+                token = try await provider.freshToken(for: request)
+            } else {
+                token = try await provider.accessToken(for: request)
+            }
+        } catch {
+            throw AccountError(error)
+        }
+        let answer = await withCheckedContinuation { continuation in
+            control.requestPatiently(endpoint.loop) {
+                .identityLink(.init(ref: $0, token: Secret(token.value)))
+            } answer: {
+                continuation.resume(returning: $0)
+            }
+        }
+        switch answer {
+        case .ok, .settled: return
+        case .failure(let failure): throw AccountError(ofLinking: failure)
+        case .connectionLost: throw AccountError(.networkNotAvailable, message: "the relay did not answer; try again")
+        }
+    }
+
     /// - Parameter system: The device that the person saw; `nil` for any.
     func confirm(_ peer: EndpointID, on system: SystemID?) async -> Bool {
         guard system == nil || peers.record(of: peer)?.systemID == system else { return false }

@@ -12,15 +12,13 @@ package import Foundation
 
 /// Signs this device in to an account of a relay, with a browser or with a code for another device.
 package struct Login: Sendable {
-    package enum Method: Sendable { case device, browser }
-
     /// How long a user gets: a little more than the issuer of a relay gives.
     private static let patience = Duration.seconds(11 * 60)
 
     var relay: String?
     var issuer: String?
     var clientID: String?
-    var method: Method?
+    var method: UserSignIn.Method?
     var name: String?
     var insecure: Bool
     var caFile: String?
@@ -37,7 +35,7 @@ package struct Login: Sendable {
         relay: String?,
         issuer: String? = nil,
         clientID: String? = nil,
-        method: Method? = nil,
+        method: UserSignIn.Method? = nil,
         name: String? = nil,
         insecure: Bool = false,
         caFile: String? = nil
@@ -88,12 +86,7 @@ package struct Login: Sendable {
     }
 
     package func run(_ context: AgentContext) async throws -> Event {
-        let issuerURL = try issuer.map { text in
-            guard let url = URL(string: text), url.scheme != nil, url.host != nil else {
-                throw AgentError("issuerInvalid", "'\(DisplayText.sanitized(text))' is not the URL of an issuer", .usage)
-            }
-            return url
-        }
+        let user = UserSignIn(issuer: try issuer.map(UserSignIn.url), clientID: clientID, method: method)
         if let caFile, (try? TrustRoots.certificates(in: URL(filePath: caFile))) == nil {
             throw AgentError("caFileUnreadable", "'\(caFile)' cannot be read, or holds no certificate in PEM form", .usage)
         }
@@ -104,7 +97,7 @@ package struct Login: Sendable {
         let interruption = CancellationSignal()
         do {
             if known != nil { try await checkLoginIsOver(membership, context) }
-            return try await context.withPlatform(membership, accessTokens: provider(issuerURL, context)) { local in
+            return try await context.withPlatform(membership, accessTokens: user.provider(context)) { local in
                 // Ctrl-C while the user signs in must leave nothing behind.
                 try await interruption.cancelling { try await signIn(local) }
                 try context.home.store(membership)
@@ -214,43 +207,5 @@ package struct Login: Sendable {
             endpoint: accounts.endpoint(of: local.account)?.description,
             connected: await local.connectionState()?.isConnected ?? false
         )
-    }
-
-    // MARK: The user
-
-    private func provider(_ issuer: URL?, _ context: AgentContext) -> any AccessTokenProvider {
-        let (console, account) = (context.console, context.account)
-        // With JSON both are results, so that a program can show them.
-        @Sendable func show(_ event: Event) {
-            if console.isJSON {
-                try? console.print(event)
-            } else {
-                for line in event.lines(Style(hasColours: false)) { console.note(line) }
-            }
-        }
-        let method = method ?? (!console.isJSON && console.isInteractive && URIOpener.hasDisplay ? .browser : .device)
-        switch method {
-        case .device:
-            return DeviceGrantAccessTokenProvider(clientID: clientID ?? Membership.clientID, issuer: issuer) { prompt in
-                show(
-                    Event(
-                        event: .code,
-                        account: account,
-                        url: prompt.verificationURI.absoluteString,
-                        userCode: prompt.userCode,
-                        urlWithCode: prompt.verificationURIComplete?.absoluteString,
-                        expires: prompt.expires
-                    )
-                )
-            }
-        case .browser:
-            let open: @Sendable (URL) async throws -> Void = { url in
-                show(Event(event: .page, account: account, url: url.absoluteString))
-                // The user can open the address without help, too.
-                _ = await URIOpener(command: nil, environment: ProgramEnvironment()).open(try LaunchURI(url)) {}
-            }
-            guard let clientID else { return BrowserAccessTokenProvider(registeringAs: "relay", issuer: issuer, open: open) }
-            return BrowserAccessTokenProvider(clientID: clientID, issuer: issuer, open: open)
-        }
     }
 }

@@ -15,10 +15,11 @@ package struct AccountEvent: Hashable, Sendable {
         case setUpLinkMade, signedIn, signedOut, signInFailed, passwordSet, recoveryCodesMade, recoveryCodeUsed, passkeyAdded,
             passkeyRemoved
         case appSignedIn, deviceJoined, deviceRevoked, loginRevoked, codeReplayed, tokenReused, linkReused
+        case identityLinked
     }
 
     package let kind: Kind
-    /// The app or browser, as it names itself.
+    /// The app or browser, as it names itself; of a linked identity, its issuer.
     package let detail: String
     package let time: Milliseconds
     package let count: Int

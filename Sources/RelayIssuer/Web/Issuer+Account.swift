@@ -192,6 +192,7 @@ extension AccountEvent.Kind {
         case .loginRevoked: "an app or device was signed out"
         case .codeReplayed: "an app's code was used twice, so it was signed out"
         case .tokenReused: "an old token was used again, so its device was signed out"
+        case .identityLinked: "a device linked another way to sign in"
         case .linkReused: "two devices used one link, so the first was signed out"
         }
     }

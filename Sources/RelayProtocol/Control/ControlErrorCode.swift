@@ -90,8 +90,10 @@ extension ControlErrorCode {
     package static let accountUnknown = Self(rawValue: "accountUnknown")
     /// The relay's operator has disabled the account.
     package static let accountDisabled = Self(rawValue: "accountDisabled")
-    /// The token is for another account than the record, or a refreshed token is for another account than the channel.
+    /// The token is for another account than the record, or a refreshed or linked token is for another account than the channel.
     package static let wrongAccount = Self(rawValue: "wrongAccount")
+    /// A token that links an identity does not come from a login of the last five minutes.
+    package static let loginTooOld = Self(rawValue: "loginTooOld")
     /// The relay cannot reach the issuer to check the token.
     package static let issuerUnavailable = Self(rawValue: "issuerUnavailable")
     /// The hello answers another challenge than this channel's.

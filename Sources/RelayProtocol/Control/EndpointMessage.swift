@@ -24,6 +24,7 @@ package enum EndpointMessage: Hashable, Sendable {
     case tunnelOpen(TunnelOpen)
     case tunnelDecline(TunnelDecline)
     case authRefresh(AuthRefresh)
+    case identityLink(IdentityLink)
 
     /// The message in the case.
     package var content: any ControlMessage {
@@ -47,6 +48,7 @@ package enum EndpointMessage: Hashable, Sendable {
         case .tunnelOpen(let message): message
         case .tunnelDecline(let message): message
         case .authRefresh(let message): message
+        case .identityLink(let message): message
         }
     }
 
@@ -75,6 +77,7 @@ package enum EndpointMessage: Hashable, Sendable {
         case TunnelOpen.type: self = .tunnelOpen(try TunnelOpen(json: json))
         case TunnelDecline.type: self = .tunnelDecline(try TunnelDecline(json: json))
         case AuthRefresh.type: self = .authRefresh(try AuthRefresh(json: json))
+        case IdentityLink.type: self = .identityLink(try IdentityLink(json: json))
         default: return nil
         }
     }

@@ -222,6 +222,7 @@ extension ControlChannelHandler {
         case .forward(let message, let channel):
             isHeld = !services.core.receive(message, on: channel)
             if isHeld { services.metrics.held() }
+        case .link(let identity, let ref, let channel): services.core.link(identity, ref: ref, on: channel)
         case .follow(let logins): requests?.follow(logins)
         case .disconnected(let channel, let isSilent):
             if isCounted {

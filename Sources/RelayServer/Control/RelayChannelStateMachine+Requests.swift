@@ -5,7 +5,9 @@ import RelayProtocol
 
 extension RelayChannelStateMachine {
     mutating func receivedRequest(_ message: EndpointMessage, _ open: Open, _ now: Moment) -> [Action] {
-        if case .authRefresh(let refresh) = message { return receivedRefresh(refresh, open, now) }
+        if case .authRefresh(let refresh) = message {
+            return check(refresh.token, .refresh(refresh.ref, refresh.token), refresh.ref, open, now)
+        }
         if let scope = message.scope, !open.scopes.contains(scope) {
             // A message without a request reference gets no answer.
             guard let ref = message.ref else { return [] }
@@ -17,6 +19,7 @@ extension RelayChannelStateMachine {
         {
             return tooMany(ref: ref, limit: limit, wait: wait, now)
         }
+        if case .identityLink(let link) = message { return check(link.token, .link(link.ref), link.ref, open, now) }
         return [.forward(message, open.channel)]
     }
 
@@ -33,10 +36,11 @@ extension RelayChannelStateMachine {
         return say(.failure(failure), now)
     }
 
-    private mutating func receivedRefresh(_ refresh: EndpointMessage.AuthRefresh, _ open: Open, _ now: Moment) -> [Action] {
+    /// Checks a token that a request presents. One at a time.
+    private mutating func check(_ token: Secret<String>, _ check: TokenCheck, _ ref: RequestRef, _ open: Open, _ now: Moment) -> [Action] {
         guard open.check == nil else {
             let failure = RelayMessage.Failure(
-                ref: refresh.ref,
+                ref: ref,
                 code: .tooManyRequests,
                 message: "another token is being checked",
                 retryAfter: 1_000
@@ -44,9 +48,9 @@ extension RelayChannelStateMachine {
             return say(.failure(failure), now)
         }
         var open = open
-        open.check = .refresh(refresh.ref, refresh.token)
+        open.check = check
         state = .open(open)
-        return [.checkToken(refresh.token, endpointKey: open.endpointKey)]
+        return [.checkToken(token, endpointKey: open.endpointKey)]
     }
 
     mutating func checked(_ result: Result<AcceptedToken, TokenRefusal>, _ open: Open, _ now: Moment) -> [Action] {
@@ -56,6 +60,7 @@ extension RelayChannelStateMachine {
         state = .open(open)
         switch check {
         case .refresh(let ref, let text): return refreshed(ref, text, result, open, now)
+        case .link(let ref): return linked(ref, result, open, now)
         case .recheck: return rechecked(result, open, now)
         case nil: return []
         }
@@ -84,6 +89,23 @@ extension RelayChannelStateMachine {
             answer = .failure(RelayMessage.Failure(ref: ref, code: refusal.code, message: refusal.message))
         }
         return say(answer, now) + following + handleDeadlines(now)
+    }
+
+    /// The token belongs to the person at the endpoint only if that person has just signed in: an older one may be a stranger's.
+    private mutating func linked(_ ref: RequestRef, _ result: Result<AcceptedToken, TokenRefusal>, _ open: Open, _ now: Moment) -> [Action]
+    {
+        let failure: RelayMessage.Failure
+        switch result {
+        case .success(let token):
+            if let time = token.authenticated, time <= now.time + Milliseconds(clamping: TokenRules.leeway),
+                now.time <= time + Self.freshLogin
+            {
+                return [.link(token.identity, ref, open.channel)] + handleDeadlines(now)
+            }
+            failure = .init(ref: ref, code: .loginTooOld, message: "this needs a login of the last five minutes; sign in again")
+        case .failure(let refusal): failure = .init(ref: ref, code: refusal.code, message: refusal.message)
+        }
+        return say(.failure(failure), now) + handleDeadlines(now)
     }
 
     /// The issuer was asked again. While it does not answer, the channel lives on, at most until its token's end.
@@ -117,7 +139,8 @@ extension EndpointMessage {
     var rate: Limit? {
         switch self {
         case .commandSend, .commandCancel: .commandsPerSecond
-        case .publish, .unpublish, .endpointUpdate, .endpointApprove, .endpointRevoke, .notificationsRegister: .publishesPerSecond
+        case .publish, .unpublish, .endpointUpdate, .endpointApprove, .endpointRevoke, .notificationsRegister, .identityLink:
+            .publishesPerSecond
         case .watch, .mailboxDrain: .watchesPerSecond
         case .tunnelOpen: .tunnelOpensPerSecond
         case .hello, .leaving, .unwatch, .commandReceived, .commandResult, .commandAcknowledge, .tunnelDecline, .authRefresh: nil

@@ -16,6 +16,8 @@ package struct RelayChannelStateMachine {
         /// The endpoint is authenticated: larger frames are allowed, and it no longer counts as unauthenticated.
         case welcomed
         case forward(EndpointMessage, ChannelID)
+        /// Give the channel's account this identity, which the endpoint has proved by a fresh token.
+        case link(Identity, RequestRef, ChannelID)
         /// Call `loginRevoked` when one of these logins is revoked, and stop following any others.
         case follow([Login])
         case disconnected(ChannelID, isSilent: Bool)
@@ -88,6 +90,8 @@ package struct RelayChannelStateMachine {
     enum TokenCheck {
         /// The endpoint presents a new one.
         case refresh(RequestRef, Secret<String>)
+        /// The endpoint links an identity.
+        case link(RequestRef)
         /// The issuer may say another thing of it than before.
         case recheck
     }
@@ -104,6 +108,8 @@ package struct RelayChannelStateMachine {
 
     /// How long before the end of a token the endpoint is warned.
     package static let expiringWarning: Milliseconds = 60_000
+    /// How long ago the login behind a token that links an identity may be.
+    static let freshLogin: Milliseconds = 300_000
     /// How long after an issuer did not answer it is asked again.
     static let recheckPause: Milliseconds = 10_000
 

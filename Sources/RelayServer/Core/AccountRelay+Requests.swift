@@ -36,7 +36,9 @@ extension AccountRelay {
         case .tunnelDecline(let statement): decline(statement, on: channel)
         case .notificationsRegister(let request): register(request, on: channel)
         // `CheckedMessage` has its own cases for these, or the transport handles them.
-        case .publish, .endpointUpdate, .endpointApprove, .endpointRevoke, .commandSend, .commandResult, .hello, .authRefresh: break
+        case .publish, .endpointUpdate, .endpointApprove, .endpointRevoke, .commandSend, .commandResult, .hello, .authRefresh,
+            .identityLink:
+            break
         }
     }
 }

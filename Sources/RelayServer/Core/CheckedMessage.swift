@@ -108,7 +108,7 @@ extension EndpointMessage {
         case .publish, .unpublish, .leaving, .notificationsRegister, .commandReceived, .commandResult, .mailboxDrain: true
         case .hello, .endpointUpdate, .endpointApprove, .endpointRevoke, .watch, .unwatch, .commandSend, .commandCancel,
             .commandAcknowledge,
-            .tunnelOpen, .tunnelDecline, .authRefresh:
+            .tunnelOpen, .tunnelDecline, .authRefresh, .identityLink:
             false
         }
     }

@@ -29,11 +29,7 @@ extension RelayCore {
     /// Gives an account one more identity.
     /// - Returns: Whether that was possible: an identity is of one account.
     package func link(_ identity: Identity, to account: AccountID) async throws -> Bool {
-        try await store.transact(for: account) { store in
-            if let owner = try store.account(of: identity) { return owner == account }
-            try store.add(identity, to: account)
-            return true
-        }
+        try await store.transact(for: account) { try $0.link(identity, to: account) != .ofAnother }
     }
 
     package func setDisabled(_ isDisabled: Bool, of account: AccountID) async throws {

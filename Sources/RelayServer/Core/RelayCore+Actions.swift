@@ -52,6 +52,12 @@ extension RelayCore {
             if let call = tunnels.perform(action, of: account) { state.outgoing.append(.call(call)) }
         case .wake(let request): state.outgoing.append(.call { self.send(request) })
         case .endWakes(let endpoint): state.outgoing.append(.call { self.wakes?.connected(endpoint) })
+        case .linked(let link):
+            logger.notice(
+                "an endpoint linked an identity",
+                metadata: ["endpoint": "\(link.endpoint.label)", "issuer": "\(link.identity.issuer)"]
+            )
+            state.outgoing.append(.call { self.linked(link) })
         case .endLogins: state.outgoing.append(.call { self.endLogins() })
         case .call(let call): state.outgoing.append(.call(call))
         case .offerFailed(let error):

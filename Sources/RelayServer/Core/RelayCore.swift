@@ -37,6 +37,8 @@ package final class RelayCore: RelayCoreProtocol {
     let logins: (any LoginEnding)?
     /// `nil` if the relay sends no wakes.
     let wakes: (any WakeSender)?
+    /// Told of each identity that an endpoint has linked to its account.
+    let linked: @Sendable (LinkedIdentity) -> Void
     let shards: AccountShards
     let node = Mutex(Node())
     let tunnels: TunnelRegistry
@@ -49,6 +51,7 @@ package final class RelayCore: RelayCoreProtocol {
         logger: Logger,
         logins: (any LoginEnding)? = nil,
         wakes: (any WakeSender)? = nil,
+        linked: @escaping @Sendable (LinkedIdentity) -> Void = { _ in },
         tunnelMetrics: TunnelMetrics = TunnelMetrics(factory: NOOPMetricsHandler.instance)
     ) {
         self.store = store
@@ -58,6 +61,7 @@ package final class RelayCore: RelayCoreProtocol {
         self.logger = logger
         self.logins = logins
         self.wakes = wakes
+        self.linked = linked
         self.shards = AccountShards()
         self.tunnels = TunnelRegistry(metrics: tunnelMetrics)
     }
@@ -164,6 +168,12 @@ package final class RelayCore: RelayCoreProtocol {
         let checked = CheckedMessage(message, on: open.channel, rules: rules)
         change(open.channel.account) { $0.receive(checked, on: open.channel) }
         return store.hasRoom(for: id, of: open.channel.account, waiter: open.peer)
+    }
+
+    package func link(_ identity: Identity, ref: RequestRef, on id: ChannelID) {
+        let shard = shards[id]
+        guard let channel = shard.state.withLock({ $0.channels[id] })?.channel else { return }
+        change(channel.account) { $0.link(identity, ref, on: channel) }
     }
 
     /// The channel was closed or timed out.

@@ -17,6 +17,8 @@ package protocol RelayCoreProtocol: TunnelGate {
     /// - Returns: whether the peer may pass the next message. If not, it waits until it is resumed: too much work of the endpoint is
     ///   pending.
     func receive(_ message: EndpointMessage, on channel: ChannelID) -> Bool
+    /// Gives the account of a channel one more identity, which its endpoint has proved. The answer goes through the peer.
+    func link(_ identity: Identity, ref: RequestRef, on channel: ChannelID)
     /// The channel was closed or timed out. Called once for every connected channel.
     func disconnected(_ channel: ChannelID, isSilent: Bool)
     /// Called about once a second.

@@ -20,7 +20,7 @@ extension EndpointMessage {
     package var scope: RelayScope? {
         switch self {
         case .hello(let hello): hello.role == .host ? .deviceRegister : nil
-        case .publish, .unpublish, .endpointUpdate, .endpointApprove, .endpointRevoke, .leaving: .deviceRegister
+        case .publish, .unpublish, .endpointUpdate, .endpointApprove, .endpointRevoke, .leaving, .identityLink: .deviceRegister
         case .watch: .deviceRead
         case .commandSend, .commandCancel, .commandReceived, .commandResult, .commandAcknowledge, .mailboxDrain, .tunnelOpen,
             .tunnelDecline:

@@ -26,6 +26,16 @@ struct TokenClaims: JSONReadable, Sendable {
         return date.time
     }
 
+    /// When the user signed in, or else when the token was made. `nil` if the issuer says neither, or a time that cannot be read.
+    var authenticated: Milliseconds? {
+        do throws(TokenError) {
+            if let time = try time("auth_time") { return time }
+            return try time("iat")
+        } catch {
+            return nil
+        }
+    }
+
     /// What the token is bound to.
     enum Binding: Equatable {
         case nothing

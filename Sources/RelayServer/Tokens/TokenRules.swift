@@ -20,6 +20,8 @@ package struct VerifiedToken: Hashable, Sendable {
     package var inviter: EndpointID?
     /// When the issuer is to be asked again whether the token is still active; `nil` if it is not asked.
     package var recheck: Milliseconds?
+    /// When the user signed in (`auth_time`), or else when the token was made (`iat`); `nil` if the issuer says neither.
+    package var authenticated: Milliseconds?
 
     package init(
         identity: Identity,
@@ -29,7 +31,8 @@ package struct VerifiedToken: Hashable, Sendable {
         allowed: Set<RelayScope> = [],
         client: String? = nil,
         session: String? = nil,
-        inviter: EndpointID? = nil
+        inviter: EndpointID? = nil,
+        authenticated: Milliseconds? = nil
     ) {
         self.identity = identity
         self.mayMakeAccount = mayMakeAccount
@@ -39,6 +42,7 @@ package struct VerifiedToken: Hashable, Sendable {
         self.client = client
         self.session = session
         self.inviter = inviter
+        self.authenticated = authenticated
     }
 
     package var login: Login? { session.map { Login(issuer: identity.issuer, session: $0) } }
@@ -95,7 +99,8 @@ package struct TokenRules {
             client: client,
             session: claims.text("sid"),
             // The inviter is only shown to users, so an invalid id is treated as missing.
-            inviter: issuer.namesInviters ? claims.text("invited_by").flatMap { try? EndpointID(parsing: $0) } : nil
+            inviter: issuer.namesInviters ? claims.text("invited_by").flatMap { try? EndpointID(parsing: $0) } : nil,
+            authenticated: claims.authenticated
         )
     }
 

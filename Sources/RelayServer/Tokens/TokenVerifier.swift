@@ -210,7 +210,8 @@ extension TokenVerifier: TokenVerifying {
                     login: token.login,
                     inviter: token.inviter,
                     recheck: token.recheck,
-                    single: single
+                    single: single,
+                    authenticated: token.authenticated
                 )
                 completion(.success(accepted))
             } catch {

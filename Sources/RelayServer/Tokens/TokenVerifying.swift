@@ -33,6 +33,8 @@ package struct AcceptedToken: Hashable, Sendable {
     package var inviter: EndpointID?
     /// When the token is to be checked again on a live channel: milliseconds since 1970. `nil` if its signature says all.
     package var recheck: Milliseconds?
+    /// When the user signed in, or else when the token was made, as the issuer says.
+    package var authenticated: Milliseconds?
 
     package init(
         identity: Identity,
@@ -42,7 +44,8 @@ package struct AcceptedToken: Hashable, Sendable {
         login: Login? = nil,
         inviter: EndpointID? = nil,
         recheck: Milliseconds? = nil,
-        single: Login? = nil
+        single: Login? = nil,
+        authenticated: Milliseconds? = nil
     ) {
         self.identity = identity
         self.mayMakeAccount = mayMakeAccount
@@ -52,6 +55,7 @@ package struct AcceptedToken: Hashable, Sendable {
         self.inviter = inviter
         self.recheck = recheck
         self.single = single
+        self.authenticated = authenticated
     }
 }
 

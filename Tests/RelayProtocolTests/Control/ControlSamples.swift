@@ -58,6 +58,7 @@ enum ControlSamples {
             .tunnelOpen(.init(ref: ref(), target: endpoint, timeout: 30_000)),
             .tunnelDecline(.init(tunnel: tunnel)),
             .authRefresh(.init(ref: ref(Milliseconds.end - 1), token: Secret("token"))),
+            .identityLink(.init(ref: ref(), token: Secret("token"))),
         ]
             + channels.map {
                 .notificationsRegister(.init(ref: ref(), appID: "com.example.player", displayName: "Player", channel: $0))

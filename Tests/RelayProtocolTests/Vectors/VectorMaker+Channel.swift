@@ -84,6 +84,7 @@ extension VectorMaker {
             ("open a tunnel", .tunnelOpen(.init(ref: try ref(12), target: pc, timeout: 30_000))),
             ("decline a tunnel", .tunnelDecline(.init(tunnel: tunnel))),
             ("a new token", .authRefresh(.init(ref: try ref(13), token: Secret("another.access.token")))),
+            ("link an identity", .identityLink(.init(ref: try ref(20), token: Secret("another.issuers.token")))),
             ("register apns", try register(14, .apns(token: Secret("a0b1c2"), environment: .sandbox))),
             ("register fcm", try register(15, .fcm(token: Secret("f")))),
             ("register wns", try register(16, .wns(channelURI: Secret("https://push.example/x")))),

@@ -275,6 +275,37 @@ import Testing
         #expect(failure.code == .tooManyRequests)
     }
 
+    @Test func freshLoginLinksItsIdentity() throws {
+        var machine = try Self.open()
+        // By the relay's clock, which the tests begin at 1,000,000.
+        let now = Self.at(1).time.count
+        for (number, (time, isFresh)) in [
+            (Int64?.none, false), (now - 300_001, false), (now - 300_000, true), (now, true), (now + 60_000, true), (now + 60_001, false),
+        ].enumerated() {
+            let ref = try Self.ref(Int64(number + 1))
+            let link = EndpointMessage.identityLink(.init(ref: ref, token: Secret("other")))
+            #expect(
+                machine.received(try Self.frame(link), Self.at(1)) == [
+                    .checkToken(Secret("other"), endpointKey: Self.endpoint.identityKey.publicKey)
+                ]
+            )
+            var token = Self.token(3_600_000, subject: "bert")
+            token.authenticated = time.map { Milliseconds(clamping: $0) }
+            let actions = machine.tokenChecked(.success(token), Self.at(1))
+            if isFresh {
+                #expect(actions == [.link(token.identity, ref, ChannelID(7))])
+            } else {
+                guard case .send(.failure(let failure)) = actions.first else {
+                    Issue.record("an old login was taken")
+                    continue
+                }
+                #expect(failure.code == .loginTooOld && failure.ref == ref)
+            }
+        }
+        // The channel is that of its own identity.
+        #expect(machine.isWelcome)
+    }
+
     @Test func eachRequestCountsForItsRate() throws {
         let counted = Mutex<[Limit]>([])
         var machine = try Self.open { limit, _, _ in
@@ -337,7 +368,7 @@ import Testing
                 for action in actions {
                     switch action {
                     case .disconnected: disconnects += 1
-                    case .send, .ping, .forward, .connect, .checkToken, .welcomed, .follow:
+                    case .send, .ping, .forward, .link, .connect, .checkToken, .welcomed, .follow:
                         #expect(!isEnded, "seed \(seed)")
                     case .close: #expect(!isEnded, "seed \(seed)")
                     }

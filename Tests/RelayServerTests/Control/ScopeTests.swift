@@ -13,9 +13,7 @@ import Testing
         .endpointApprove: .deviceRegister, .endpointRevoke: .deviceRegister, .leaving: .deviceRegister, .watch: .deviceRead,
         .commandSend: .command, .commandCancel: .command, .commandReceived: .command, .commandResult: .command,
         .commandAcknowledge: .command, .tunnelOpen: .command, .tunnelDecline: .command, .notificationsRegister: .push,
-        .mailboxDrain: .command,
-        .unwatch: nil,
-        .authRefresh: nil,
+        .mailboxDrain: .command, .unwatch: nil, .authRefresh: nil, .identityLink: .deviceRegister,
     ]
 
     private static func hello(_ role: EndpointMessage.Hello.Role) -> EndpointMessage {
@@ -50,8 +48,8 @@ import Testing
             .commandCancel(.init(ref: .first, id: id)), .commandReceived(.init(sender: endpoint, id: id)),
             .commandResult(.init(ref: .first, sender: endpoint, id: id, receipt: Blob([1]))), .commandAcknowledge(.init(id: id)),
             .mailboxDrain(.init(ref: .first)), .tunnelOpen(.init(ref: .first, target: endpoint, timeout: 1)),
-            .tunnelDecline(.init(tunnel: TunnelID(using: &random))),
-            .authRefresh(.init(ref: .first, token: Secret("t"))),
+            .tunnelDecline(.init(tunnel: TunnelID(using: &random))), .authRefresh(.init(ref: .first, token: Secret("t"))),
+            .identityLink(.init(ref: .first, token: Secret("t"))),
         ]
     }
 

@@ -34,6 +34,20 @@ struct DatabaseDump: Hashable {
         }
     }
 
+    /// All rows of a database, as text.
+    /// - Parameter columns: Which columns of a table's row count.
+    static func rows(of directory: URL, _ file: String, columns: (String, Row) -> [(String, DatabaseValue)]) throws -> Set<String> {
+        var configuration = GRDB.Configuration()
+        configuration.readonly = true
+        return try DatabaseQueue(path: directory.path + "/" + file, configuration: configuration).read { database in
+            var rows: Set<String> = []
+            for table in try String.fetchAll(database, sql: "SELECT name FROM sqlite_master WHERE type = 'table'") {
+                for row in try Row.fetchAll(database, sql: "SELECT * FROM \"\(table)\"") { rows.insert(table + text(columns(table, row))) }
+            }
+            return rows
+        }
+    }
+
     /// Whether any row of a database holds a text, be it in a blob.
     static func contains(_ text: String, in directory: URL, _ file: String) throws -> Bool {
         var configuration = GRDB.Configuration()
@@ -52,7 +66,7 @@ struct DatabaseDump: Hashable {
         }
     }
 
-    private static func text(_ row: Row) -> String {
+    private static func text(_ row: some Sequence<(String, DatabaseValue)>) -> String {
         row.map { name, value in
             if let data = Data.fromDatabaseValue(value) { return " \(name)=\(data.base64EncodedString())" }
             return " \(name)=\(value)"

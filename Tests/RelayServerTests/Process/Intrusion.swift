@@ -9,8 +9,8 @@ struct Intrusion {
     /// A kind of message. A new message does not compile until it has a kind, and a new kind not until it has an attack.
     enum Kind: String, CaseIterable {
         case hello, publish, unpublish, endpointUpdate, endpointApprove, endpointRevoke, leaving, notificationsRegister, watch, unwatch
-        case commandSend, commandCancel, commandReceived, commandResult, commandAcknowledge, mailboxDrain, tunnelOpen, tunnelDecline,
-            authRefresh
+        case commandSend, commandCancel, commandReceived, commandResult, commandAcknowledge, mailboxDrain, tunnelOpen, tunnelDecline
+        case authRefresh, identityLink
 
         init(_ message: EndpointMessage) {
             self =
@@ -34,6 +34,7 @@ struct Intrusion {
                 case .tunnelOpen: .tunnelOpen
                 case .tunnelDecline: .tunnelDecline
                 case .authRefresh: .authRefresh
+                case .identityLink: .identityLink
                 }
         }
     }
@@ -145,6 +146,11 @@ struct Intrusion {
             return [
                 (.authRefresh(.init(ref: ref, token: Secret(stolenToken))), .refused(.wrongAccount)),
                 (.authRefresh(.init(ref: ref, token: Secret(pc.token))), .refused(.tokenBoundToOtherKey)),
+            ]
+        case .identityLink:
+            return [
+                (.identityLink(.init(ref: ref, token: Secret(stolenToken))), .refused(.wrongAccount, .loginTooOld)),
+                (.identityLink(.init(ref: ref, token: Secret(pc.token))), .refused(.tokenBoundToOtherKey)),
             ]
         }
     }

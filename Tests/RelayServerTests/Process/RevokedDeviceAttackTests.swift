@@ -95,7 +95,7 @@ import Testing
         }
         #expect(status == ended)
         #expect(try await pc.refreshStatus(second) == ended)
-        #expect(try await pc.invite() == "HTTP/1.1 403 Forbidden")
+        #expect(try await pc.invite() == "HTTP/1.1 401 Unauthorized")
         // Also not at the next start of the relay.
         #expect(try await relayd.stop() == 0)
         _ = try await relayd.start()

@@ -103,7 +103,7 @@ struct AccountWorld {
         case .verify(let hello, let channel): verify(hello, as: channel)
         case .redirect(_, let channel, let other): redirected[channel] = other
         case .call(let call): calls.append(call)
-        case .tunnel, .wake, .endLogins, .offerFailed: break
+        case .tunnel, .linked, .wake, .endWakes, .endLogins, .offerFailed: break
         }
     }
 

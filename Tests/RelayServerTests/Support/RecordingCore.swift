@@ -51,6 +51,8 @@ final class RecordingCore: RelayCoreProtocol {
     var disconnected: [ChannelID: Bool] { state.withLock { $0.disconnected } }
     var isStarted: Bool { state.withLock { $0.isStarted } }
 
+    func link(_ identity: Identity, ref: RequestRef, on channel: ChannelID) {}
+
     func connect(
         _ hello: ProvedHello,
         peer: any ControlPeer,

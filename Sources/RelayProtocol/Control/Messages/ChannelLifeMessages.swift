@@ -25,6 +25,30 @@ extension EndpointMessage {
     }
 }
 
+extension EndpointMessage {
+    /// Gives the account one more identity: that of a fresh token, usually of another issuer.
+    package struct IdentityLink: NumberedControlMessage {
+        package static let type = "identity.link"
+        package var ref: RequestRef
+        package var token: Secret<String>
+
+        package init(ref: RequestRef, token: Secret<String>) {
+            self.ref = ref
+            self.token = token
+        }
+
+        package init(json: JSONValue) throws(JSONError) {
+            self.ref = try json.member("ref")
+            self.token = try json.member("token")
+        }
+
+        package func writeMembers(to json: inout JSONWriter) {
+            json.member("ref", ref)
+            json.member("token", token)
+        }
+    }
+}
+
 extension RelayMessage {
     /// The channel's token expires soon. The relay expects `auth.refresh`.
     package struct AuthExpiring: ControlMessage {

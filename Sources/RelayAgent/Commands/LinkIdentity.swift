@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// Gives this device's account one more identity: the user signs in at another issuer.
+package struct LinkIdentity: Sendable {
+    var issuer: String
+    var clientID: String?
+    var method: UserSignIn.Method?
+
+    /// - Parameters:
+    ///   - issuer: The issuer's URL, which the relay must trust.
+    ///   - clientID: The client id at the issuer; `nil` for the one of this program, or one that it registers.
+    ///   - method: How to sign in; `nil` for a browser if there is a display and a terminal, else a code.
+    package init(issuer: String, clientID: String? = nil, method: UserSignIn.Method? = nil) {
+        self.issuer = issuer
+        self.clientID = clientID
+        self.method = method
+    }
+
+    package struct Result: AgentResult {
+        package var event = "linked"
+        package var account: String
+        package var issuer: String
+
+        package func lines(_ style: Style) -> [String] { ["new devices can now sign in at \(style.show(issuer, .strong)), too"] }
+    }
+
+    package func run(_ context: AgentContext) async throws -> Result {
+        let url = try UserSignIn.url(issuer)
+        let user = UserSignIn(issuer: url, clientID: clientID, method: method)
+        let interruption = CancellationSignal()
+        return try await context.withAccount { local in
+            try await local.waitForDirectory()
+            try await interruption.cancelling {
+                try await local.platform.accounts.link(local.account, signingInBy: user.provider(context))
+            }
+            return Result(account: context.account, issuer: url.absoluteString)
+        }
+    }
+}

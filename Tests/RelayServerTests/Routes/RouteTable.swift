@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+@testable import RelayIssuer
+
+/// Every HTTP route, and what a request needs there.
+enum RouteTable {
+    /// What lets a request in.
+    enum Need {
+        /// Nothing: it is public, for a reason. The status is the answer to everybody.
+        case nothing(status: Int, because: String)
+        /// Nothing, and the request creates a row of one table, which belongs to nobody.
+        case nothingToCreate(in: String, request: RouteRequest, status: Int, because: String)
+        /// An access token with a proof of its key.
+        case accessToken
+        /// What the form of the token endpoint holds.
+        case grant
+        /// A refresh token, to end its login.
+        case refreshToken
+        /// The secret of a resource server.
+        case resourceServer
+        /// A signed-in browser. Others are sent to the page for signing in, or see it in its place.
+        case session(query: String = "", others: Others)
+        /// The browser's own form, with a credential in it that the user gives.
+        case credential(fields: Fields, wrong: Fields, status: Int)
+        /// The browser's own form, and the cookie of a set-up link.
+        case setUpLink(fields: Fields, valid: Int)
+        /// The browser's own form, and a signed-in user. `others` are the fields when another user sends it: they aim at Anna's things.
+        case ownForm(fields: Fields, others: Fields? = nil, isFresh: Bool = false, valid: Int = 303)
+    }
+
+    enum Others { case redirected, asked }
+
+    typealias Fields = @Sendable (RouteWorld) async throws -> [String: String]
+
+    static let pages = "a page that holds nothing of an account"
+    static let metadata = "clients read it before they have a token"
+
+    /// In the order in which the valid requests are made.
+    static let relay: [(route: String, need: Need)] = [
+        ("GET /healthz", .nothing(status: 200, because: "a supervisor asks whether the process answers")),
+        ("GET /readyz", .nothing(status: 200, because: "a supervisor asks whether the relay can store")),
+        ("GET /.well-known/oauth-protected-resource", .nothing(status: 200, because: metadata)),
+        ("GET /v1/tunnels", .nothing(status: 200, because: "a client without a channel diagnoses its network; it names ports alone")),
+        ("GET /v1/connect", .nothing(status: 426, because: "the hello on the WebSocket is checked, see RejectedTokenAttackTests")),
+        ("GET /v1/tunnels/{id}", .nothing(status: 426, because: "the tunnel's one-time token is checked, see TunnelEntryTests")),
+        ("GET /auth/.well-known/openid-configuration", .nothing(status: 200, because: metadata)),
+        ("GET /auth/.well-known/oauth-authorization-server", .nothing(status: 200, because: metadata)),
+        ("GET /.well-known/oauth-authorization-server/auth", .nothing(status: 200, because: metadata)),
+        ("GET /auth/jwks", .nothing(status: 200, because: "the keys are public")),
+        ("GET /auth/style.css", .nothing(status: 200, because: "the same for all")),
+        ("GET /auth/passkey.js", .nothing(status: 200, because: "the same for all")),
+        ("GET /auth/login", .nothing(status: 200, because: pages)),
+        ("GET /auth/recover", .nothing(status: 200, because: pages)),
+        (
+            "GET /auth/setup",
+            .nothing(status: 403, because: "the link's token is checked; without it the page says that the link is unknown")
+        ),
+        (
+            "POST /auth/device_authorization",
+            .nothingToCreate(
+                in: "device_authorization",
+                request: .form(["client_id": RouteWorld.client]),
+                status: 200,
+                because: "a device asks before it has a user; it gets nothing until one decides"
+            )
+        ),
+        (
+            "POST /auth/register",
+            .nothingToCreate(
+                in: "client",
+                request: RouteRequest(
+                    headers: [("Content-Type", "application/json")],
+                    body: #"{"redirect_uris":["http://127.0.0.1/done"]}"#
+                ),
+                status: 201,
+                because: "a native app registers itself; a client may do nothing until a user allows it"
+            )
+        ),
+        ("POST /auth/token", .grant),
+        ("POST /auth/revoke", .refreshToken),
+        ("POST /auth/introspect", .resourceServer),
+        ("POST /auth/invitations", .accessToken),
+        ("GET /auth/account", .session(others: .redirected)),
+        ("GET /auth/account/remove", .session(others: .redirected)),
+        ("GET /auth/device", .session(others: .asked)),
+        (
+            "GET /auth/authorize",
+            .session(
+                query: "response_type=code&client_id=dynamic.matrix&redirect_uri=http%3A%2F%2F127.0.0.1%2Fdone&code_challenge_method=S256"
+                    + "&code_challenge=\(String(repeating: "A", count: 43))",
+                others: .asked
+            )
+        ),
+        (
+            "POST /auth/login",
+            .credential(
+                fields: { _ in ["name": "Anna", "password": RouteWorld.password] },
+                wrong: { _ in ["name": "Anna", "password": RouteWorld.otherPassword] },
+                status: 401
+            )
+        ),
+        // A passkey works with a name alone, not at 127.0.0.1: see PasskeyAttackTests.
+        ("POST /auth/login/passkey", .credential(fields: { _ in [:] }, wrong: { _ in ["credential": "AAAA"] }, status: 403)),
+        (
+            "POST /auth/recover",
+            .credential(
+                fields: { world in
+                    let code = RecoveryCode()
+                    let digest = code.digest(by: world.issuer.master.recoveryKey)
+                    try await world.issuer.store.write { [anna = world.anna] in try $0.setRecoveryCodes([digest], of: anna) }
+                    return ["name": "Anna", "code": code.text.exposed]
+                },
+                wrong: { _ in ["name": "Anna", "code": RecoveryCode().text.exposed] },
+                status: 401
+            )
+        ),
+        ("POST /auth/setup/passkey", .setUpLink(fields: { _ in [:] }, valid: 400)),
+        (
+            "POST /auth/setup",
+            .setUpLink(fields: { _ in ["password": RouteWorld.password, "repeated": RouteWorld.password] }, valid: 303)
+        ),
+        (
+            "POST /auth/authorize",
+            .ownForm(fields: { ["request": $0.authorization, "decision": "allow"] })
+        ),
+        (
+            "POST /auth/device",
+            .ownForm(
+                fields: { world in
+                    let code = UserCode()
+                    _ = try await world.deviceCode(expires: world.after(600_000), .pending, userCode: code)
+                    return ["user_code": code.text]
+                },
+                valid: 200
+            )
+        ),
+        (
+            "POST /auth/device/decision",
+            .ownForm(
+                fields: { try await decision(on: .pending, $0) },
+                others: { world in try await decision(on: .allowed(subject: world.anna), world) },
+                valid: 200
+            )
+        ),
+        ("POST /auth/logout", .ownForm(fields: { _ in [:] })),
+        (
+            "POST /auth/account/browser",
+            .ownForm(fields: { ["browser": Base64.url.encode(try await $0.browser(of: $0.anna).session.bytes)] })
+        ),
+        ("POST /auth/account/codes", .ownForm(fields: { _ in [:] }, isFresh: true, valid: 200)),
+        ("POST /auth/account/passkey", .ownForm(fields: { _ in [:] }, isFresh: true, valid: 400)),
+        (
+            "POST /auth/account/passkey/remove",
+            .ownForm(
+                fields: { world in
+                    let id = randomBytes(16)
+                    let key = PasskeyKey(algorithm: -7, spki: P256SigningKey().publicKey.spki)
+                    if let key {
+                        let passkey = Passkey(id: id, subject: world.anna, key: key, name: "Key", created: world.now, counter: 0)
+                        try await world.issuer.store.write { try $0.insert(passkey) }
+                    }
+                    return ["passkey": Base64.url.encode(id)]
+                },
+                isFresh: true
+            )
+        ),
+        ("POST /auth/account/login", .ownForm(fields: { ["session": $0.login.id.session] })),
+        ("POST /auth/account/device", .ownForm(fields: { ["endpoint": "\($0.phone.id)"] }, isFresh: true)),
+        (
+            "POST /auth/account/password",
+            .ownForm(
+                fields: { _ in ["password": RouteWorld.password, "repeated": RouteWorld.password] },
+                others: { _ in ["password": RouteWorld.otherPassword, "repeated": RouteWorld.otherPassword] },
+                isFresh: true
+            )
+        ),
+        (
+            "POST /auth/account/remove",
+            .ownForm(fields: { _ in ["password": RouteWorld.password, "confirmed": "yes"] }, isFresh: true, valid: 200)
+        ),
+    ]
+
+    /// The routes of the address for metrics.
+    static let metrics: [(route: String, need: Need)] = [
+        ("GET /metrics", .nothing(status: 200, because: "the operator chooses who reaches that address; it holds numbers alone"))
+    ]
+
+    private static func decision(on decision: DeviceAuthorization.Decision, _ world: RouteWorld) async throws -> [String: String] {
+        let code = try await world.deviceCode(expires: world.after(600_000), decision)
+        return ["request": Base64.url.encode(Digest256(hashing: Array(code.utf8)).bytes), "decision": "allow"]
+    }
+}

@@ -53,7 +53,14 @@ extension WakeQueue {
             shares.started(entry.holder)
             let replacements = replacements[service.credential, default: 0]
             attempts.append(
-                Attempt(key: ticket.key, order: entry.order, service: service, period: period, replacements: replacements)
+                Attempt(
+                    key: ticket.key,
+                    order: entry.order,
+                    service: service,
+                    holder: entry.holder,
+                    period: period,
+                    replacements: replacements
+                )
             )
         }
         return (attempts, reports)
@@ -66,8 +73,7 @@ extension WakeQueue {
         random: (_ bound: Int64) -> Int64
     ) -> [WakeReport] {
         let key = attempt.key
-        let credential = key.credential
-        shares.finished(WakeShares.Holder(credential: credential, account: attempt.order.account))
+        shares.finished(attempt.holder)
         change(attempt.service) { $0.finished(outcome, period: attempt.period, now: now, random: random) }
         guard var entry = entries[key] else { return [] }
         entry.isInFlight = false
@@ -96,13 +102,14 @@ extension WakeQueue {
         }
         switch step {
         case .finish: remove(key, now: now)
-        case .removeRegistration(let since?) where since <= order.registered: return end(.registeredSince)
         case .removeRegistration(let since):
+            let isOlder = since.map { $0 <= order.registered } ?? false
             guard entry.order.registration == order.registration else {
                 // Meanwhile the device registered anew.
                 entries[key]?.retry = PushRetry()
-                return [.registrationGone(order, since: since)] + wait(key, until: now, now: now)
+                return (isOlder ? [] : [.registrationGone(order, since: since)]) + wait(key, until: now, now: now)
             }
+            if isOlder { return end(.registeredSince) }
             remove(key, now: now)
             return [.registrationGone(order, since: since)]
         case .reject(let reason): return end(.rejected(reason: reason))

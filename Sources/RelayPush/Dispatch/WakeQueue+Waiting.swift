@@ -65,7 +65,7 @@ extension WakeQueue {
     }
 
     mutating func line(up ticket: Ticket, for service: Service, isFirst: Bool = false) {
-        guard let account = entries[ticket.key]?.order.account else { return }
+        guard let account = entries[ticket.key]?.holder.account else { return }
         lines[service]?.insert(ticket, of: account, isFirst: isFirst)
         if isRunnable.insert(service).inserted { runnable.append(service) }
         // Tickets of wakes that are gone do not pile up.

@@ -56,13 +56,12 @@ struct WakeQueue {
             guard end <= now else { return [.notSent(order, .credentialStopped)] }
             stops[order.credential] = nil
         }
-        let service = Service(of: order)
-        let entry = Entry(order: order, deadline: deadline, service: service)
+        let entry = Entry(order, deadline: deadline)
         guard shares.mayAdd(entry.holder) else { return [.notSent(order, .tooManyWait)] }
         guard rates.take(endpoint, now: now) else { return [.notSent(order, .tooOften)] }
         entries[key] = entry
         shares.added(entry.holder)
-        lines[service, default: ServiceLine(limit: limits.perService)].outstanding += 1
+        lines[entry.service, default: ServiceLine(limit: limits.perService)].outstanding += 1
         return wait(key, until: pauseEnd(key, order), now: now)
     }
 

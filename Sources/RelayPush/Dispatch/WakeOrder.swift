@@ -65,7 +65,7 @@ package enum WakeReport: Hashable, Sendable {
         case expired
         /// The endpoint connected by itself.
         case connected
-        /// The endpoint was woken too often.
+        /// The endpoint, or the registration for several endpoints, was woken too often.
         case tooOften
         /// Too many wakes wait for the same credential, or too many of the account's.
         case tooManyWait

@@ -16,10 +16,10 @@ extension WakeQueue {
         var outstanding = 10_000
         /// Outstanding wakes of one account with the same credential.
         var outstandingPerAccount = 1_000
-        /// Wakes of one endpoint in a row.
-        var burstPerEndpoint = 10
-        /// After the burst, an endpoint is woken once in this time, in milliseconds.
-        var intervalPerEndpoint: Int64 = 60_000
+        /// Wakes of one endpoint, and to one registration, in a row.
+        var burst = 10
+        /// After the burst there is one wake in this time, in milliseconds.
+        var interval: Int64 = 60_000
     }
 
     struct Key: Hashable {

@@ -3,15 +3,15 @@
 
 import RelayProtocol
 
-/// How often each endpoint may be woken: a burst, then one wake per interval. Without I/O and clock.
+/// How often each target may be woken: a burst, then one wake per interval. Without I/O and clock.
 ///
-/// An endpoint that could have its whole burst again is forgotten.
-struct EndpointRates {
+/// A target that could have its whole burst again is forgotten.
+struct WakeRates<Target: Hashable> {
     private let burst: Int64
     /// Milliseconds.
     private let interval: Int64
-    /// When each endpoint could have its whole burst again.
-    private var times: [EndpointID: Milliseconds] = [:]
+    /// When each target could have its whole burst again.
+    private var times: [Target: Milliseconds] = [:]
     private var nextSweep = 1_024
 
     init(burst: Int, interval: Int64) {
@@ -21,11 +21,11 @@ struct EndpointRates {
 
     var count: Int { times.count }
 
-    /// - Returns: `false` if the endpoint was woken too often.
-    mutating func take(_ endpoint: EndpointID, now: Milliseconds) -> Bool {
-        let full = max(times[endpoint] ?? 0, now)
+    /// - Returns: `false` if the target was woken too often.
+    mutating func take(_ target: Target, now: Milliseconds) -> Bool {
+        let full = max(times[target] ?? 0, now)
         guard full.count - now.count <= (burst - 1) * interval else { return false }
-        times[endpoint] = Milliseconds(clamping: full.count + interval)
+        times[target] = Milliseconds(clamping: full.count + interval)
         if times.count >= nextSweep { sweep(now: now) }
         return true
     }

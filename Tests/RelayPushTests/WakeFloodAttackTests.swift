@@ -7,7 +7,7 @@ import Testing
 @testable import RelayPush
 
 /// What accounts share.
-@Suite struct WakeShareTests {
+@Suite struct WakeFloodAttackTests {
     private let fcm = PushCredentialID("fcm")
 
     private func order(_ endpoint: Int, of account: String, registered: Milliseconds = 1) -> WakeOrder {
@@ -96,8 +96,26 @@ import Testing
         #expect(run.attempts.count == 14)
     }
 
+    /// FCM would answer that the device gets too much, with the status that also says so of all devices.
+    @Test func oneRegistrationOfManyEndpointsHasOneRate() {
+        var run = QueueSimulation()
+        for number in 0..<100 {
+            run.add(
+                WakeOrder(
+                    .test(number, expiry: 86_400_000),
+                    account: WakeAccount("attacker"),
+                    registration: .test(fcm: "the same"),
+                    registered: 1,
+                    credential: fcm
+                )
+            )
+            run.run(until: run.now) { _, _ in .accepted(id: nil) }
+        }
+        #expect(run.attempts.count == 10)
+    }
+
     @Test func endpointsThatMayBurstAgainAreForgotten() {
-        var rates = EndpointRates(burst: 2, interval: 1_000)
+        var rates = WakeRates<EndpointID>(burst: 2, interval: 1_000)
         var now: Milliseconds = 0
         for number in 0..<50_000 {
             now = Milliseconds(clamping: now.count + 1)

@@ -119,10 +119,10 @@ extension WakeQueue {
             return end(.mismatched(reason: reason))
         case .renewCredential, .retry, .pause:
             if entry.isConnected { return end(.connected) }
-            if stops[key.credential].map({ $0 > now }) == true { return end(.credentialStopped) }
+            if let stop = stops[key.credential], stop > now { return end(.credentialStopped(wait: stop.count - now.count)) }
             switch step {
             case .retry(let time): return wait(key, until: Milliseconds(clamping: now.count + time), now: now)
-            case .pause(_, _, isLast: true): return end(.paused)
+            case .pause(_, let time, isLast: true): return end(.paused(wait: time))
             case .pause(.registration, let time, _): return wait(key, until: Milliseconds(clamping: now.count + time), now: now)
             // The others wait until it is known whether the new token is taken.
             case .renewCredential: return wait(key, until: now, now: now, isFirst: true)

@@ -56,14 +56,13 @@ struct WakeQueue {
             return wait(key, until: pauseEnd(key, order), now: now)
         }
         if let end = stops[order.credential] {
-            guard end <= now else { return [.notSent(order, .credentialStopped)] }
+            guard end <= now else { return [.notSent(order, .credentialStopped(wait: end.count - now.count))] }
             stops[order.credential] = nil
         }
         let entry = Entry(order, deadline: deadline)
         guard shares.mayAdd(entry.holder) else { return [.notSent(order, .tooManyWait)] }
-        guard endpointRates.take(endpoint, now: now), registrationRates.take(order.registration.hashValue, now: now) else {
-            return [.notSent(order, .tooOften)]
-        }
+        let delay = endpointRates.take(endpoint, now: now) ?? registrationRates.take(order.registration.hashValue, now: now)
+        if let delay { return [.notSent(order, .tooOften(wait: delay))] }
         entries[key] = entry
         shares.added(entry.holder)
         lines[entry.service, default: ServiceLine(limit: limits.perService)].outstanding += 1

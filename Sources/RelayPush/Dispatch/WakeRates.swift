@@ -21,13 +21,14 @@ struct WakeRates<Target: Hashable> {
 
     var count: Int { times.count }
 
-    /// - Returns: `false` if the target was woken too often.
-    mutating func take(_ target: Target, now: Milliseconds) -> Bool {
+    /// - Returns: `nil` if the target may be woken now, otherwise the milliseconds until it may be.
+    mutating func take(_ target: Target, now: Milliseconds) -> Int64? {
         let full = max(times[target] ?? 0, now)
-        guard full.count - now.count <= (burst - 1) * interval else { return false }
+        let wait = full.count - now.count - (burst - 1) * interval
+        guard wait <= 0 else { return wait }
         times[target] = Milliseconds(clamping: full.count + interval)
         if times.count >= nextSweep { sweep(now: now) }
-        return true
+        return nil
     }
 
     mutating func sweep(now: Milliseconds) {

@@ -140,14 +140,36 @@ import Testing
             await running.dispatcher.send(order(1, fcm))
             var reports = running.reports.makeAsyncIterator()
             #expect(await reports.next() == .credentialStopped(fcm, reason: "UNAUTHENTICATED"))
-            #expect(await reports.next() == .notSent(order(1, fcm), .credentialStopped))
+            #expect(await reports.next() == .notSent(order(1, fcm), .credentialStopped(wait: 3_600_000)))
             // It was renewed once in between.
             #expect(running.fcm.read { $0.assertions } == 2)
+            #expect(!running.dispatcher.canSend(with: fcm))
+            #expect(running.dispatcher.canSend(with: apns))
             await running.dispatcher.send(order(2, fcm))
-            #expect(await reports.next() == .notSent(order(2, fcm), .credentialStopped))
+            #expect(await reports.next() == .notSent(order(2, fcm), .credentialStopped(wait: 3_600_000)))
             await running.dispatcher.replace(nil, for: fcm)
             await running.dispatcher.send(order(2, fcm))
             #expect(await reports.next() == .notSent(order(2, fcm), .unknownCredential))
+        }
+    }
+
+    @Test func aStoppedCredentialCanBeUsedAfterAnHour() async throws {
+        try await withDispatcher { running in
+            #expect(running.dispatcher.canSend(with: fcm))
+            #expect(!running.dispatcher.canSend(with: PushCredentialID("other")))
+            running.fcm.script("device 1", ScriptedFCM.problem(403, "PERMISSION_DENIED"))
+            await running.dispatcher.send(order(1, fcm))
+            var reports = running.reports.makeAsyncIterator()
+            #expect(await reports.next() == .credentialStopped(fcm, reason: "PERMISSION_DENIED"))
+            _ = await reports.next()
+            clock.advance(to: 3_600_999)
+            #expect(!running.dispatcher.canSend(with: fcm))
+            clock.advance(to: 3_601_000)
+            #expect(running.dispatcher.canSend(with: fcm))
+            await running.dispatcher.send(order(1, fcm))
+            #expect(isAccepted(await reports.next()))
+            await running.dispatcher.replace(nil, for: fcm)
+            #expect(!running.dispatcher.canSend(with: fcm))
         }
     }
 

@@ -188,7 +188,7 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
         run.add(order(1))
         run.run(until: day) { _, _ in .throttled(scope: .registration, wait: 0) }
         #expect(run.attempts.count == 5)
-        #expect(run.reports == [.notSent(order(1), .paused)])
+        #expect(run.reports == [.notSent(order(1), .paused(wait: 0))])
     }
 
     @Test func aRejectedCredentialIsRenewedOnceAndThenStops() {
@@ -201,7 +201,7 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
         #expect(run.reports.filter { $0 == .credentialStopped(fcm, reason: "key") }.count == 1)
         #expect(run.reports.filter { if case .notSent(_, .credentialStopped) = $0 { true } else { false } }.count == 100)
         run.add(order(200))
-        #expect(run.reports.last == .notSent(order(200), .credentialStopped))
+        #expect(run.reports.last == .notSent(order(200), .credentialStopped(wait: 3_581_000)))
         // Replaced, it goes on.
         run.queue.replaced(fcm)
         run.add(order(201))
@@ -225,7 +225,7 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
         run.run(until: 2_000) { _, _ in .misconfigured(reason: "topic") }
         run.now = 3_600_999
         run.add(order(1))
-        #expect(run.reports.last == .notSent(order(1), .credentialStopped))
+        #expect(run.reports.last == .notSent(order(1), .credentialStopped(wait: 1)))
         run.now = 3_601_000
         run.add(order(1))
         run.run(until: 3_700_000) { _, _ in .accepted(id: nil) }

@@ -4,6 +4,7 @@
 package import CoreMetrics
 package import Logging
 package import RelayProtocol
+import Synchronization
 
 /// Sends wakes by the providers: coalesced, repeated where the provider failed, paused where it asks for that, and with bounds of its own for
 /// each provider and account, so that a slow or busy one delays no other. It keeps nothing durable.
@@ -20,6 +21,8 @@ package actor PushDispatcher: WakeSending {
     /// The times that a task waits for.
     private var alarms: Set<Milliseconds> = []
     private var isEnded = false
+    /// The uptimes from which credentials can be used.
+    private let usable: Mutex<[PushCredentialID: Milliseconds]>
 
     /// - Parameters:
     ///   - channels: The dispatcher shuts them down.
@@ -34,6 +37,7 @@ package actor PushDispatcher: WakeSending {
         report: @escaping @Sendable (WakeReport) -> Void
     ) {
         self.channels = channels
+        self.usable = Mutex(channels.mapValues { _ in 0 })
         self.queue = WakeQueue()
         self.clock = clock
         self.random = random
@@ -70,6 +74,11 @@ package actor PushDispatcher: WakeSending {
         change.yield()
     }
 
+    /// Whether there is such a credential, and it is not stopped. It never waits for the dispatcher.
+    package nonisolated func canSend(with credential: PushCredentialID) -> Bool {
+        usable.withLock { $0[credential] }.map { $0 <= clock.uptime() } ?? false
+    }
+
     package func connected(_ endpoint: EndpointID) {
         queue.connected(endpoint, now: clock.uptime()).forEach(report)
     }
@@ -82,6 +91,7 @@ package actor PushDispatcher: WakeSending {
         }
         let old = channels[credential]
         channels[credential] = channel
+        usable.withLock { $0[credential] = channel == nil ? nil : 0 }
         queue.replaced(credential)
         change.yield()
         // What is on its way fails, and is sent again by the new channel.
@@ -93,6 +103,10 @@ package actor PushDispatcher: WakeSending {
 
     private func report(_ report: WakeReport) {
         journal.record(report)
+        if case .credentialStopped(let credential, _) = report {
+            let end = Milliseconds(clamping: clock.uptime().count + PushRetry.maximumPause)
+            usable.withLock { if $0[credential] != nil { $0[credential] = end } }
+        }
         reporter(report)
     }
 

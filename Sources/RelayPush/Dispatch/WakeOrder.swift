@@ -65,16 +65,18 @@ package enum WakeReport: Hashable, Sendable {
         case expired
         /// The endpoint connected by itself.
         case connected
-        /// The endpoint was woken too often.
-        case tooOften
+        /// The endpoint, or the registration for several endpoints, was woken too often.
+        /// - wait: Milliseconds until the next one is possible.
+        case tooOften(wait: Int64)
         /// Too many wakes wait for the same credential, or too many of the account's.
         case tooManyWait
         /// There is no such credential.
         case unknownCredential
-        /// The credential is stopped.
-        case credentialStopped
+        /// The credential is stopped, for so many milliseconds.
+        case credentialStopped(wait: Int64)
         /// The provider asked for pauses too often, or a pause ends after the wake's expiry.
-        case paused
+        /// - wait: Milliseconds until the end of the pause.
+        case paused(wait: Int64)
         /// The provider or the network failed too often, or dropped the wake.
         case failed(reason: String)
         /// The request was wrong, or its address is not allowed.

@@ -53,7 +53,14 @@ extension WakeQueue {
             shares.started(entry.holder)
             let replacements = replacements[service.credential, default: 0]
             attempts.append(
-                Attempt(key: ticket.key, order: entry.order, service: service, period: period, replacements: replacements)
+                Attempt(
+                    key: ticket.key,
+                    order: entry.order,
+                    service: service,
+                    holder: entry.holder,
+                    period: period,
+                    replacements: replacements
+                )
             )
         }
         return (attempts, reports)
@@ -66,8 +73,7 @@ extension WakeQueue {
         random: (_ bound: Int64) -> Int64
     ) -> [WakeReport] {
         let key = attempt.key
-        let credential = key.credential
-        shares.finished(WakeShares.Holder(credential: credential, account: attempt.order.account))
+        shares.finished(attempt.holder)
         change(attempt.service) { $0.finished(outcome, period: attempt.period, now: now, random: random) }
         guard var entry = entries[key] else { return [] }
         entry.isInFlight = false
@@ -96,13 +102,14 @@ extension WakeQueue {
         }
         switch step {
         case .finish: remove(key, now: now)
-        case .removeRegistration(let since?) where since <= order.registered: return end(.registeredSince)
         case .removeRegistration(let since):
+            let isOlder = since.map { $0 <= order.registered } ?? false
             guard entry.order.registration == order.registration else {
                 // Meanwhile the device registered anew.
                 entries[key]?.retry = PushRetry()
-                return [.registrationGone(order, since: since)] + wait(key, until: now, now: now)
+                return (isOlder ? [] : [.registrationGone(order, since: since)]) + wait(key, until: now, now: now)
             }
+            if isOlder { return end(.registeredSince) }
             remove(key, now: now)
             return [.registrationGone(order, since: since)]
         case .reject(let reason): return end(.rejected(reason: reason))
@@ -112,10 +119,10 @@ extension WakeQueue {
             return end(.mismatched(reason: reason))
         case .renewCredential, .retry, .pause:
             if entry.isConnected { return end(.connected) }
-            if stops[key.credential].map({ $0 > now }) == true { return end(.credentialStopped) }
+            if let stop = stops[key.credential], stop > now { return end(.credentialStopped(wait: stop.count - now.count)) }
             switch step {
             case .retry(let time): return wait(key, until: Milliseconds(clamping: now.count + time), now: now)
-            case .pause(_, _, isLast: true): return end(.paused)
+            case .pause(_, let time, isLast: true): return end(.paused(wait: time))
             case .pause(.registration, let time, _): return wait(key, until: Milliseconds(clamping: now.count + time), now: now)
             // The others wait until it is known whether the new token is taken.
             case .renewCredential: return wait(key, until: now, now: now, isFirst: true)

@@ -16,10 +16,10 @@ extension WakeQueue {
         var outstanding = 10_000
         /// Outstanding wakes of one account with the same credential.
         var outstandingPerAccount = 1_000
-        /// Wakes of one endpoint in a row.
-        var burstPerEndpoint = 10
-        /// After the burst, an endpoint is woken once in this time, in milliseconds.
-        var intervalPerEndpoint: Int64 = 60_000
+        /// Wakes of one endpoint, and to one registration, in a row.
+        var burst = 10
+        /// After the burst there is one wake in this time, in milliseconds.
+        var interval: Int64 = 60_000
     }
 
     struct Key: Hashable {
@@ -64,6 +64,7 @@ extension WakeQueue {
         let key: Key
         let order: WakeOrder
         let service: Service
+        let holder: WakeShares.Holder
         /// The service's period when it was sent.
         let period: Int
         /// How often the credential had been replaced.
@@ -78,8 +79,15 @@ extension WakeQueue {
         var isInFlight = false
         var isConnected = false
         var ticket = 0
+        /// Whose share it uses, from its first order to its end.
+        let holder: WakeShares.Holder
 
-        var holder: WakeShares.Holder { WakeShares.Holder(credential: order.credential, account: order.account) }
+        init(_ order: WakeOrder, deadline: Milliseconds) {
+            self.order = order
+            self.deadline = deadline
+            self.service = Service(of: order)
+            self.holder = WakeShares.Holder(credential: order.credential, account: order.account)
+        }
     }
 
     struct Pause {

@@ -39,7 +39,7 @@ extension WakeQueue {
         stops[credential] = end
         var reports: [WakeReport] = isFirst ? [.credentialStopped(credential, reason: reason)] : []
         for (key, entry) in entries where key.credential == credential && !entry.isInFlight {
-            reports.append(.notSent(entry.order, .credentialStopped))
+            reports.append(.notSent(entry.order, .credentialStopped(wait: PushRetry.maximumPause)))
             remove(key, now: now)
         }
         return reports
@@ -48,9 +48,10 @@ extension WakeQueue {
     /// Puts a wake in line now, or later.
     mutating func wait(_ key: Key, until time: Milliseconds, now: Milliseconds, isFirst: Bool = false) -> [WakeReport] {
         guard let entry = entries[key] else { return [] }
-        guard max(time, lines[entry.service]?.pausedUntil ?? 0) < entry.deadline else {
+        let start = max(time, lines[entry.service]?.pausedUntil ?? 0)
+        guard start < entry.deadline else {
             remove(key, now: now)
-            return [.notSent(entry.order, .paused)]
+            return [.notSent(entry.order, .paused(wait: max(0, start.count - now.count)))]
         }
         lastTicket += 1
         entries[key]?.ticket = lastTicket
@@ -65,7 +66,7 @@ extension WakeQueue {
     }
 
     mutating func line(up ticket: Ticket, for service: Service, isFirst: Bool = false) {
-        guard let account = entries[ticket.key]?.order.account else { return }
+        guard let account = entries[ticket.key]?.holder.account else { return }
         lines[service]?.insert(ticket, of: account, isFirst: isFirst)
         if isRunnable.insert(service).inserted { runnable.append(service) }
         // Tickets of wakes that are gone do not pile up.

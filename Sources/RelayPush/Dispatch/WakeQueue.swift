@@ -15,7 +15,9 @@ struct WakeQueue {
     var isRunnable: Set<Service> = []
     var timers = TimerHeap<Event>()
     var shares: WakeShares
-    var rates: EndpointRates
+    var endpointRates: WakeRates<EndpointID>
+    /// By the hash of the registration: many endpoints of one user can have the same one, and FCM counts pushes to it.
+    var registrationRates: WakeRates<Int>
     /// Until when nothing is sent to a registration.
     var pauses: [Target: Pause] = [:]
     /// Until when credentials are stopped.
@@ -27,7 +29,8 @@ struct WakeQueue {
     init(_ limits: Limits = .init()) {
         self.limits = limits
         self.shares = WakeShares(limits)
-        self.rates = EndpointRates(burst: limits.burstPerEndpoint, interval: limits.intervalPerEndpoint)
+        self.endpointRates = WakeRates(burst: limits.burst, interval: limits.interval)
+        self.registrationRates = WakeRates(burst: limits.burst, interval: limits.interval)
     }
 
     /// When ``start(now:)`` has something to do next, without other events.
@@ -53,16 +56,16 @@ struct WakeQueue {
             return wait(key, until: pauseEnd(key, order), now: now)
         }
         if let end = stops[order.credential] {
-            guard end <= now else { return [.notSent(order, .credentialStopped)] }
+            guard end <= now else { return [.notSent(order, .credentialStopped(wait: end.count - now.count))] }
             stops[order.credential] = nil
         }
-        let service = Service(of: order)
-        let entry = Entry(order: order, deadline: deadline, service: service)
+        let entry = Entry(order, deadline: deadline)
         guard shares.mayAdd(entry.holder) else { return [.notSent(order, .tooManyWait)] }
-        guard rates.take(endpoint, now: now) else { return [.notSent(order, .tooOften)] }
+        let delay = endpointRates.take(endpoint, now: now) ?? registrationRates.take(order.registration.hashValue, now: now)
+        if let delay { return [.notSent(order, .tooOften(wait: delay))] }
         entries[key] = entry
         shares.added(entry.holder)
-        lines[service, default: ServiceLine(limit: limits.perService)].outstanding += 1
+        lines[entry.service, default: ServiceLine(limit: limits.perService)].outstanding += 1
         return wait(key, until: pauseEnd(key, order), now: now)
     }
 

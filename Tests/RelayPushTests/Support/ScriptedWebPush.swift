@@ -52,6 +52,22 @@ final class ScriptedWebPush: Sendable {
         return channels.channel(for: .webPush(.init(key: Secret(key.pemRepresentation), contact: "mailto:admin@example.com")))
     }
 
+    /// Runs a test with a service and a channel, and ends both.
+    static func run(
+        _ time: TestTime,
+        allowsPrivateAddresses: Bool = true,
+        timeout: Duration = .seconds(60),
+        _ body: (ScriptedWebPush, any PushChannel) async throws -> Void
+    ) async throws {
+        let push = try await ScriptedWebPush(time)
+        let channel = try push.channel(allowsPrivateAddresses: allowsPrivateAddresses, timeout: timeout)
+        let result: Result<Void, any Error>
+        do { result = .success(try await body(push, channel)) } catch { result = .failure(error) }
+        await channel.shutdown()
+        await push.http.stop()
+        try result.get()
+    }
+
     private func answer(_ request: ScriptedServer.Request) -> ScriptedServer.Answer {
         state.withLock { state in
             let headers = request.headers

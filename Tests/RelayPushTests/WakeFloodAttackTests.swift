@@ -7,7 +7,7 @@ import Testing
 @testable import RelayPush
 
 /// What accounts share.
-@Suite struct WakeShareTests {
+@Suite struct WakeFloodAttackTests {
     private let fcm = PushCredentialID("fcm")
 
     private func order(_ endpoint: Int, of account: String, registered: Milliseconds = 1) -> WakeOrder {
@@ -81,7 +81,7 @@ import Testing
             run.run(until: run.now) { _, _ in .accepted(id: nil) }
         }
         #expect(run.attempts.count == 10)
-        #expect(run.reports.suffix(20).allSatisfy { $0 == .notSent(order(1, of: "account"), .tooOften) })
+        #expect(run.reports.suffix(20).allSatisfy { $0 == .notSent(order(1, of: "account"), .tooOften(wait: 60_000)) })
         // Others are not affected.
         run.add(order(2, of: "account"))
         run.run(until: run.now) { _, _ in .accepted(id: nil) }
@@ -96,13 +96,31 @@ import Testing
         #expect(run.attempts.count == 14)
     }
 
+    /// FCM would answer that the device gets too much, with the status that also says so of all devices.
+    @Test func oneRegistrationOfManyEndpointsHasOneRate() {
+        var run = QueueSimulation()
+        for number in 0..<100 {
+            run.add(
+                WakeOrder(
+                    .test(number, expiry: 86_400_000),
+                    account: WakeAccount("attacker"),
+                    registration: .test(fcm: "the same"),
+                    registered: 1,
+                    credential: fcm
+                )
+            )
+            run.run(until: run.now) { _, _ in .accepted(id: nil) }
+        }
+        #expect(run.attempts.count == 10)
+    }
+
     @Test func endpointsThatMayBurstAgainAreForgotten() {
-        var rates = EndpointRates(burst: 2, interval: 1_000)
+        var rates = WakeRates<EndpointID>(burst: 2, interval: 1_000)
         var now: Milliseconds = 0
         for number in 0..<50_000 {
             now = Milliseconds(clamping: now.count + 1)
-            let mayWake = rates.take(.test(number), now: now)
-            #expect(mayWake)
+            let wait = rates.take(.test(number), now: now)
+            #expect(wait == nil)
             #expect(rates.count <= 2_100)
         }
     }

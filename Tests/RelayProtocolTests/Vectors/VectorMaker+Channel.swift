@@ -154,7 +154,12 @@ extension VectorMaker {
             ),
             (
                 "a presence that changed",
-                .endpointUpdated(.init(endpoint: phone, presence: Presence(.unavailable, .suspended, since: now, expectedWithin: 30_000)))
+                .endpointUpdated(
+                    .init(
+                        endpoint: phone,
+                        presence: Presence(.unavailable, .suspended, since: now, expectedWithin: 30_000, isWakeable: true)
+                    )
+                )
             ),
             ("apps that changed", .endpointUpdated(.init(endpoint: phone, introduction: introduction, registrations: []))),
             ("an endpoint that left", .endpointRemoved(.init(endpoint: phone, isRevoked: false))),

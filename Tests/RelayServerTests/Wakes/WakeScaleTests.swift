@@ -21,7 +21,7 @@ struct WakeScaleTests {
             try await store.transact(for: account) { store in
                 try store.addAccount(account, identity: identity, time: 1)
                 let rows = (0..<Self.endpointsPerAccount).map { EndpointRow.sample(number * 1_000 + $0, account) }
-                for row in rows {
+                for (place, row) in rows.enumerated() {
                     try store.put(row)
                     let channel = PushRegistration.fcm(token: Secret(String(repeating: "t", count: 160)))
                     var push = PushRow(
@@ -35,7 +35,7 @@ struct WakeScaleTests {
                     push.sent(.urgent, at: now - 50_000)
                     try store.put(push)
                     for index in 0..<Self.commandsPerEndpoint {
-                        let id = try #require(CommandID(String(format: "018f0000-0000-7000-8000-%012x", index)))
+                        let id = try #require(CommandID(String(format: "018f0000-0000-7000-8000-%012x", place << 8 | index)))
                         let command = CommandDescriptor(
                             id: id,
                             lane: CommandLane(sender: rows[0].id, target: row.id, appID: "app\(row.id)"),

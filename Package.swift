@@ -362,9 +362,11 @@ let package = Package(
         .testTarget(
             name: "RelayPushTests",
             dependencies: [
+                "DeviceRelay",
                 "RelayProtocol",
                 "RelayPush",
                 "RelayTesting",
+                "relayd",
                 server("CoreMetrics", "swift-metrics"),
                 server("Crypto", "swift-crypto"),
                 server("CryptoExtras", "swift-crypto"),

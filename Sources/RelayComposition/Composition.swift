@@ -70,7 +70,6 @@ package struct Composition {
         let readiness = Readiness(store: store, now: now)
         let registry = AppRegistry(store: store, key: key, now: now)
         let wakes = try PushWakes(configuration.push, registry: registry, metrics: metrics, now: now, logger: logger)
-        await wakes.reload()
         let core = RelayCore(
             store: store,
             relay: key.id,
@@ -120,6 +119,7 @@ package struct Composition {
                     return proxies.client(of: context.remoteAddress, forwardedFor: fields)?.network.description ?? ""
                 }
             },
+            prepare: { await wakes.prepare() },
             run: { await wakes.run() }
         )
     }

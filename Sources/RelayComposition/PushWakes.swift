@@ -17,8 +17,6 @@ final class PushWakes: WakeSender {
         var id: PushCredentialID
         var identity: AppIdentity
         var credential: StoredCredential
-        /// Nothing is sent with it until then: its push service rejects it. Milliseconds since 1970.
-        var stopped: Int64?
     }
 
     /// Wakes that the dispatcher sends as one.
@@ -29,12 +27,14 @@ final class PushWakes: WakeSender {
     }
 
     private struct State {
+        /// Commands beside the relay make no channels: these are ended only by `run`.
+        var isPrepared = false
         var entries: [Entry] = []
         var waiting: [Key: [@Sendable (WakeOutcome) -> Void]] = [:]
     }
 
-    /// How long the dispatcher uses no credential that was rejected.
-    private static let stoppedTime: Int64 = 3_600_000
+    /// How long the dispatcher sends nothing to a registration that belongs to another credential, in milliseconds.
+    private static let mismatchTime: Int64 = 3_600_000
 
     private let registry: AppRegistry
     private let channels: PushChannels
@@ -59,11 +59,18 @@ final class PushWakes: WakeSender {
         reports.begin { [weak self] in self?.take($0) }
     }
 
+    /// Makes the channels, so that endpoints can register as soon as the relay listens.
+    func prepare() async {
+        state.withLock { $0.isPrepared = true }
+        await reload()
+    }
+
     /// Sends wakes until the task is cancelled.
     func run() async { await dispatcher.run() }
 
     /// Reads the credentials again, after the operator has changed them.
     func reload() async {
+        guard state.withLock(\.isPrepared) else { return }
         let usable: [(id: String, identity: AppIdentity, credential: StoredCredential)]
         do {
             usable = try await registry.usableCredentials()
@@ -108,9 +115,8 @@ final class PushWakes: WakeSender {
 
     /// The credential for an app: of the identity that contains the app, else of `default`. A newer one takes precedence.
     private func credential(_ kind: PushRegistration.Kind, _ appID: String) -> PushCredentialID? {
-        let time = now().count
-        return state.withLock { state in
-            let usable = state.entries.filter { $0.serves(kind, appID) && $0.stopped.map { time >= $0 } ?? true }
+        state.withLock { state in
+            let usable = state.entries.filter { $0.serves(kind, appID) && dispatcher.canSend(with: $0.id) }
             return (usable.last { $0.identity.id != AppIdentity.defaultID } ?? usable.last)?.id
         }
     }
@@ -121,13 +127,14 @@ final class PushWakes: WakeSender {
         switch report {
         case .accepted(let order, _): end(order, .accepted)
         case .registrationGone(let order, let since): end(order, .gone(since: since))
+        case .notSent(let order, .tooOften(let wait)), .notSent(let order, .paused(let wait)),
+            .notSent(let order, .credentialStopped(let wait)):
+            end(order, .suppressed(until: Milliseconds(clamping: now().count + wait)))
+        case .notSent(let order, .mismatched):
+            end(order, .suppressed(until: Milliseconds(clamping: now().count + Self.mismatchTime)))
         case .notSent(let order, let why): end(order, .failed(reason: why.name))
-        case .credentialStopped(let id, _):
-            let end = now().count + Self.stoppedTime
-            state.withLock { state in
-                guard let index = state.entries.firstIndex(where: { $0.id == id }) else { return }
-                state.entries[index].stopped = end
-            }
+        // The dispatcher logs it, and sends nothing with the credential for a time.
+        case .credentialStopped: break
         }
     }
 

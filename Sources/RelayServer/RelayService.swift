@@ -29,7 +29,9 @@ package struct RelayService: Service {
         package var obstacle: @Sendable () async -> String?
         /// Adds routes, such as the issuer's. Called once for each listening address.
         package var addRoutes: @Sendable (Router<RelayRequestContext>) -> Void
-        /// Runs beside the relay until it is cancelled.
+        /// Called before the relay listens.
+        package var prepare: @Sendable () async -> Void
+        /// Runs beside the relay until it is cancelled. Called after `prepare`.
         package var run: @Sendable () async -> Void
 
         package init(
@@ -41,6 +43,7 @@ package struct RelayService: Service {
             obstacle: @escaping @Sendable () async -> String?,
             administer: (@Sendable (AdminRequest) async -> AdminAnswer)? = nil,
             addRoutes: @escaping @Sendable (Router<RelayRequestContext>) -> Void = { _ in },
+            prepare: @escaping @Sendable () async -> Void = {},
             run: @escaping @Sendable () async -> Void = {}
         ) {
             self.core = core
@@ -51,6 +54,7 @@ package struct RelayService: Service {
             self.administer = administer
             self.obstacle = obstacle
             self.addRoutes = addRoutes
+            self.prepare = prepare
             self.run = run
         }
     }
@@ -68,6 +72,7 @@ package struct RelayService: Service {
     private let listeners: [Listener]
     private let tunnels: TunnelListener
     private let admin: AdminSocket?
+    private let prepare: @Sendable () async -> Void
     private let background: @Sendable () async -> Void
     package let unauthenticated: UnauthenticatedConnections
     /// All connections, authenticated or not.
@@ -85,6 +90,7 @@ package struct RelayService: Service {
     ) throws {
         self.configuration = configuration
         self.core = parts.core
+        self.prepare = parts.prepare
         self.background = parts.run
         self.admin = parts.administer.map {
             AdminSocket(path: AdminSocket.path(in: configuration.dataDirectory), answer: $0, logger: logger)
@@ -220,6 +226,7 @@ package struct RelayService: Service {
     }
 
     package func run() async throws {
+        await prepare()
         try await core.start(tunnelPorts: try await tunnels.bind(urls: configuration.urls))
         // Services stop in reverse order: the core informs its channels, then tunnels get some time, then connections are closed.
         var services: [ServiceGroupConfiguration.ServiceConfiguration] = listeners.map { listener in

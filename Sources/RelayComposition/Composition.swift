@@ -18,7 +18,7 @@ import Foundation
 /// The core and the embedded issuer of a relay, over its store.
 package struct Composition {
     /// The key of the embedded issuer in stored identities and logins.
-    static let issuerKey = "embedded"
+    package static let issuerKey = "embedded"
 
     /// Of a user of the embedded issuer.
     package static func identity(of subject: String) -> Identity { Identity(issuer: issuerKey, subject: subject) }

@@ -71,6 +71,7 @@ extension Issuer {
             session: granted.family.id.session,
             key: key,
             invitedBy: granted.family.invitedBy,
+            begun: granted.family.created,
             id: randomBytes(16),
             now: now
         )

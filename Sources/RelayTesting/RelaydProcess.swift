@@ -139,8 +139,15 @@ package final class RelaydProcess {
     }
 
     /// Runs a command with exactly these arguments.
-    nonisolated(nonsending) package static func run(_ arguments: [String]) async throws -> Ended {
+    nonisolated(nonsending) package static func run(_ arguments: [String], input: String? = nil) async throws -> Ended {
         let process = process(arguments)
+        let written = ProcessStart.alone { Pipe() }
+        if let input {
+            process.standardInput = written
+            // It fits into the pipe.
+            try written.fileHandleForWriting.write(contentsOf: Data(input.utf8))
+            try written.fileHandleForWriting.close()
+        }
         let errors = ProcessStart.alone { Pipe() }
         process.standardError = errors
         let output = try ProcessStart.reading(process)

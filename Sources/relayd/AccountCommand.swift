@@ -3,6 +3,7 @@
 
 import ArgumentParser
 import RelayComposition
+import RelayIssuer
 import RelayProtocol
 import RelayServer
 
@@ -34,20 +35,56 @@ struct AccountCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Add an account and print its id.",
             discussion: """
-                Its owner's first device joins by a link of `relayd invite`. `relayd account set-up` prints a link to the page where the owner
-                sets a password or a passkey.
+                Its owner's first device joins by a link of `relayd invite`. With --set-up, the command also prints a link to the page where the
+                owner sets a password or a passkey, as `relayd account set-up` does later. With --password, it reads the owner's password from
+                standard input.
                 """
         )
 
         @OptionGroup var settings: ConfigurationOptions
         @Argument(help: "The account's name, such as the name of its owner.") var name: String
+        @Flag(help: "Print a link with which the owner sets a password or a passkey.") var setUp = false
+        @Flag(help: "Read the owner's password from standard input.") var password = false
         @Flag(help: "Print a JSON object.") var json = false
 
+        func validate() throws {
+            if setUp, password { throw ValidationError("give either --set-up or --password") }
+        }
+
+        private struct Added: Encodable {
+            var account: AdminAccount
+            var setUpLink: String?
+
+            private enum CodingKeys: String, CodingKey { case setUpLink }
+
+            func encode(to encoder: any Encoder) throws {
+                try account.encode(to: encoder)
+                var container = encoder.container(keyedBy: CodingKeys.self)
+                try container.encodeIfPresent(setUpLink, forKey: .setUpLink)
+            }
+        }
+
         func run() async throws {
+            let text = password ? readLine(strippingNewline: true) : nil
+            if password, text?.isEmpty ?? true { throw ValidationError("the password is read from standard input, which is empty") }
+            let configuration = try settings.read()
+            if let text { try Issuer.check(password: Secret(text), name: name) }
             let request = AdminRequest(.addAccount, name: name)
             // The account may be added before the relay first runs.
             guard let account = try await administer(request, settings, .made).accounts?.first else { return }
-            try json ? printJSON(account) : print(account.id)
+            var link: String?
+            if setUp || text != nil, let subject = account.identities.first(where: { $0.issuer == Composition.issuerKey })?.subject {
+                let (issuer, _) = try openIssuer(configuration, .existing)
+                if let text { try await issuer.setPassword(subject: subject, to: Secret(text)) }
+                if setUp {
+                    let (origin, note) = try configuration.linkOrigin()
+                    link = try await issuer.setUpLink(subject: subject, origin: origin).exposed
+                    if let note { StandardStream.error.writeLine("relayd: \(note)") }
+                }
+            }
+            if json { return try printJSON(Added(account: account, setUpLink: link)) }
+            print(account.id)
+            if let link { print(link) }
         }
     }
 

@@ -127,6 +127,18 @@ import Testing
 
     // MARK: Refresh
 
+    @Test func aRenewedTokenSaysWhenTheLoginBegan() async throws {
+        let begun = test.now.count / 1_000
+        let joined = try await device.join(test, code: invite())
+        test.pass(600_000)
+        let renewed = try await device.refresh(test, joined.refreshToken)
+        for (token, issued) in [(joined.accessToken, begun), (renewed.accessToken, begun + 600)] {
+            let claims = try SignedJSON(parsing: token.exposed).claims(RelayIssuer.AccessTokenClaims.self)
+            #expect(claims.authTime?.time.count == begun * 1_000)
+            #expect(claims.iat.time.count == issued * 1_000)
+        }
+    }
+
     @Test func repeatedRefreshReturnsTheSameSuccessorAfterARestart() async throws {
         let joined = try await device.join(test, code: invite())
         let first = try await device.refresh(test, joined.refreshToken)

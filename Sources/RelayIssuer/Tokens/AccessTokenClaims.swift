@@ -52,6 +52,8 @@ struct AccessTokenClaims: JSONReadable, Encodable, Hashable, Sendable {
     var cnf: Confirmation?
     /// The endpoint whose invitation started the login.
     var invitedBy: String?
+    /// When the login began. It stays the same when the token is renewed.
+    var authTime: NumericDate?
 
     struct Confirmation: JSONReadable, Encodable, Hashable, Sendable {
         var jkt: String
@@ -65,12 +67,14 @@ struct AccessTokenClaims: JSONReadable, Encodable, Hashable, Sendable {
         case iss, sub, aud, exp, iat, jti, scope, sid, cnf
         case clientID = "client_id"
         case invitedBy = "invited_by"
+        case authTime = "auth_time"
     }
 
     /// - Parameters:
     ///   - session: The login of the token.
     ///   - key: The thumbprint of the key that the token is bound to.
     ///   - invitedBy: The endpoint whose invitation started the login.
+    ///   - begun: When the login began.
     init(
         issuer: String,
         audience: String,
@@ -80,6 +84,7 @@ struct AccessTokenClaims: JSONReadable, Encodable, Hashable, Sendable {
         session: String?,
         key: String?,
         invitedBy: EndpointID? = nil,
+        begun: Milliseconds? = nil,
         id: [UInt8],
         now: Milliseconds
     ) {
@@ -94,6 +99,7 @@ struct AccessTokenClaims: JSONReadable, Encodable, Hashable, Sendable {
         self.sid = session
         self.cnf = key.map(Confirmation.init(jkt:))
         self.invitedBy = invitedBy.map { "\($0)" }
+        self.authTime = begun.map(NumericDate.init)
     }
 
     init(json: JSONValue) throws(JSONError) {
@@ -108,6 +114,7 @@ struct AccessTokenClaims: JSONReadable, Encodable, Hashable, Sendable {
         self.sid = try json.optional("sid")
         self.cnf = try json.optional("cnf")
         self.invitedBy = try json.optional("invited_by")
+        self.authTime = try json.optional("auth_time")
     }
 
     func signed(by key: P256SigningKey, id: String) throws -> Secret<String> {

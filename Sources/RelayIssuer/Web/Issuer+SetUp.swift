@@ -23,10 +23,15 @@ extension Issuer {
         return Secret("\(origin)\(Issuer.path)/setup?token=\(token.text.exposed)")
     }
 
+    /// Throws `passwordInvalid` if an account with this name cannot have the password.
+    package static func check(password: Secret<String>, name: String) throws(IssuerError) {
+        if let objection = PasswordRule.objection(to: password, name: name) { throw .passwordInvalid(objection) }
+    }
+
     /// Sets an account's password, and ends its sessions in browsers.
     package func setPassword(subject: String, to password: Secret<String>) async throws(IssuerError) {
         guard let user = try await store.read({ try $0.user(subject) }) else { throw .unknownUser }
-        if let objection = PasswordRule.objection(to: password, name: user.name) { throw .passwordInvalid(objection) }
+        try Issuer.check(password: password, name: user.name)
         let hash: PasswordHash
         do throws(PasswordHasher.Busy) {
             hash = try await hasher.hash(password, client: "")

@@ -65,6 +65,37 @@ import Testing
         #expect(try await list(relayd).map(\.name) == ["Anna", "Carl", "Bert"])
     }
 
+    @Test func anAccountIsAddedWithAPasswordOrASetUpLink() async throws {
+        let relayd = try await RelaydProcess()
+        let directory = ["--data-directory", relayd.directory.path]
+        // Before the relay ever ran: a password is checked before anything is made.
+        let weak = try await RelaydProcess.run(["account", "add", "Anna", "--password"] + directory, input: "short\n")
+        #expect(weak.status == 1 && !weak.error.isEmpty)
+        let none = try await RelaydProcess.run(["account", "add", "Anna", "--password"] + directory, input: "")
+        #expect(none.status == 2, "\(none.error)")
+        let both = try await RelaydProcess.run(["account", "add", "Anna", "--password", "--set-up"] + directory, input: "correct horse\n")
+        #expect(both.status == 2, "\(both.error)")
+        #expect(try await list(relayd).isEmpty)
+        let added = try await RelaydProcess.run(["account", "add", "Anna", "--password"] + directory, input: "correct horse battery\n")
+        #expect(added.status == 0, "\(added.error)")
+        _ = try await relayd.start()
+        let anna = SignInBrowser(origin: relayd.origin)
+        _ = try await anna.get("/auth/login")
+        let signedIn = try await anna.post("/auth/login", ["name": "Anna", "password": "correct horse battery"])
+        #expect(signedIn.location == "/auth/account", "\(signedIn.status)")
+
+        struct Added: Decodable {
+            var name: String
+            var setUpLink: String
+        }
+        let answer = try await relayd.run("account", "add", "Bert", "--set-up", "--json")
+        let bert = try JSONDecoder().decode(Added.self, from: Data(answer.utf8))
+        #expect(bert.name == "Bert")
+        try await SignInBrowser(origin: relayd.origin).setUp(bert.setUpLink)
+        let lines = try await relayd.run("account", "add", "Carl", "--set-up").split(separator: "\n")
+        #expect(lines.count == 2 && lines[0].count == 32 && lines[1].contains("/auth/setup?token="))
+    }
+
     @Test func setUpLinkOpensTheSetUpPage() async throws {
         let relayd = try await RelaydProcess()
         _ = try await relayd.start()

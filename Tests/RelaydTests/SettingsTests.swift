@@ -103,7 +103,9 @@ import Testing
         let own = SettingSample(of: setting).json
         for json in ["{}", "null", "1.5", "[1]", "[[]]", "true", "7", "\"-\""] where json != own {
             // Every text is a valid path.
-            if json == "\"-\"", [.dataDirectory, .certificateFile, .keyFile, .issuersFile].contains(setting) { continue }
+            if json == "\"-\"", [.dataDirectory, .certificateFile, .keyFile, .issuersFile, .pushAuthoritiesFile].contains(setting) {
+                continue
+            }
             let numbers: [RelaySetting] = [.tokenFailuresPerMinute, .tokenFailureAddresses, .outboundBytes, .idleSeconds, .drainSeconds]
             if json == "7", own == "7" || numbers.contains(setting) { continue }
             let error = try #require(throws: ConfigurationError.self, "\(json)") {

@@ -69,7 +69,12 @@ import Testing
         let kind = isAppSDK ? ["--tenant", ScriptedWNS.tenant, "--client-id", ScriptedWNS.client] : ["--package-sid", ScriptedWNS.client]
         try await home.add(["wns", "--secret-file", secret] + kind)
         try await home.launchAndCall(.init(type: .wns, token: "\(wns.http.origin)/w/?token=1", appID: Self.appID)) {
-            wns.now.accepted.compactMap { ConnectedDevicesNotification(parsing: $0.body) }
+            // A toast hands its argument to the app; a raw notification its body.
+            wns.now.accepted.compactMap { request in
+                let text = String(decoding: request.body, as: UTF8.self)
+                let argument = text.firstMatch(of: /launch=["']([^"']*)["']/).map { String($0.1).replacing("&quot;", with: "\"") }
+                return ConnectedDevicesNotification(parsing: argument ?? text)
+            }
         }
         #expect(wns.now.violations.isEmpty)
         await wns.stop()

@@ -55,7 +55,8 @@ final class WakeHome {
         try await pc.platform.notifications.register(registration, for: pc.account)
         // The account's second device is new to the first one's app until it is approved.
         #expect(await pc.platform.confirm(try phone.endpoint(), for: pc.account))
-        #expect(await phone.platform.confirm(try pc.endpoint(), for: phone.account))
+        let endpoint = try pc.endpoint()
+        #expect(await phone.platform.confirm(endpoint, for: phone.account))
         await pc.platform.shutdown()
         let system = try await phone.sees("PC") { $0.presence.isWakeable }
 
@@ -70,7 +71,7 @@ final class WakeHome {
         await pc.platform.shutdown()
         _ = try await phone.sees("PC") { $0.presence.isWakeable }
 
-        let (platform, target) = (phone.platform, RemoteSystemConnectionRequest(endpoint: try pc.endpoint(), appID: registration.appID))
+        let (platform, target) = (phone.platform, RemoteSystemConnectionRequest(endpoint: endpoint, appID: registration.appID))
         let call = Task {
             try await platform.withAppService(.init(name: "echo", appID: registration.appID), on: target, timeout: .seconds(240)) {
                 try await $0.send(["text": "hello"])

@@ -10,6 +10,9 @@ public struct NotificationRegistrationManager: Sendable {
 
     /// Registers how this device is woken for an account. It replaces the earlier registration, is stored, and is repeated on each
     /// connection, also in later processes. Call it at each start with the current token, and whenever the token changes.
+    /// - Parameters:
+    ///   - registration: The token and the app.
+    ///   - account: An account of the platform.
     /// - Throws: `NotificationRegistrationError`. With `relayUnavailable` and `notHosting` the registration is stored all the same.
     public func register(
         _ registration: NotificationRegistration,
@@ -47,7 +50,9 @@ extension ConnectedDevicesPlatform {
     ///
     /// It may be called at any time, also several times at once, and before `start`, for which it then waits. Host the apps before:
     /// a command for an app that is not hosted ends as unsupported.
-    /// - Parameter limit: The time after which it returns in any case. Systems give an app in the background about 30 seconds.
+    /// - Parameters:
+    ///   - notification: What the push service delivered.
+    ///   - limit: The time after which it returns in any case. Systems give an app in the background about 30 seconds.
     /// - Returns: Whether nothing waits any more: all commands were handled, and the relay has their results. `false` also if no account
     ///   of this platform is meant, so that an app can report "no data".
     @discardableResult
@@ -56,6 +61,7 @@ extension ConnectedDevicesPlatform {
     }
 
     /// Fetches what waits for all accounts now, as `process` does, without a notification.
+    /// - Parameter limit: The time after which it returns in any case.
     /// - Returns: Whether nothing waits any more for any account.
     @discardableResult
     public func poll(within limit: Duration = .seconds(25)) async -> Bool { await fetch(within: limit) { _ in true } }

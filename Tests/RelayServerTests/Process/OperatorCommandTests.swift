@@ -49,7 +49,8 @@ import Testing
         ])
         let output = try ProcessStart.reading(serve)
         defer { serve.terminate() }
-        let made = try #require(try await RelaydProcess.lines(of: output, 2).last)
+        // The ready line, the join link, and the set-up link.
+        let made = try #require(try await RelaydProcess.lines(of: output, 3).dropFirst().first)
         let ended = try await run("invite")
         #expect(ended.status == 0, "\(ended.error)")
         let origin = try #require(ended.output.split(separator: "/#").first)

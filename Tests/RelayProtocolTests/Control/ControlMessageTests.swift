@@ -14,7 +14,7 @@ import Testing
             #expect(try EndpointMessage.decode(from: frame, limits: Limits()) == .message(message), "\(controlText(frame))")
             types.insert(type(of: message.content).type)
         }
-        #expect(types.count == 19)
+        #expect(types.count == 20)
     }
 
     @Test func everyRelayMessageRoundTrips() throws {

@@ -942,6 +942,7 @@ MESSAGES = {
         "endpoint.approve": {"ref": "ref", "endpoint": "id", "voucher": VOUCHER},
         "endpoint.revoke": {"ref": "ref", "endpoint": "id", "revocation": VOUCHER},
         "leaving": {"ref": "ref", "reason": "text"},
+        "identity.link": {"ref": "ref", "token": "text"},
         "notifications.register": {"ref": "ref", "appID": "text", "displayName": "text", "channel": {"type": "text"}},
         "watch": {"ref": "ref"},
         "unwatch": {"ref": "ref"},

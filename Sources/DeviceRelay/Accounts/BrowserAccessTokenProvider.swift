@@ -102,7 +102,7 @@ public final class BrowserAccessTokenProvider: FreshSigningIn {
             }
         let scope = issuer.scopeParameter(for: request.scopes)
         var parameters = [("client_id", clientID), ("redirect_uri", redirect.uri), ("scope", scope)]
-        // Some providers of OpenID Connect demand it, although only ID tokens contain it, which nobody reads here.
+        // Some providers of OpenID Connect demand it, although only ID tokens contain it, and these are not used.
         if scope.split(separator: " ").contains("openid") { parameters.append(("nonce", AuthorizationKeys().state.exposed)) }
         let url = keys.url(of: page, parameters)
         guard let url else { throw IssuerClientError.notOffered }

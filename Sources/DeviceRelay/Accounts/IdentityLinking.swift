@@ -15,8 +15,8 @@ extension ConnectedDevicesAccountManager {
     /// - Parameters:
     ///   - account: The account. Another of its devices has approved this one, or it was the first.
     ///   - provider: Signs the user in. A provider of the app returns a token of a login of the last five minutes, of an issuer that the
-    ///     relay trusts. One that works by browser or code asks the user, whatever login is stored.
-    /// - Throws: `AccountError`: `identityOfOtherAccount`, `notEstablished`, `accessTokenRequestFailed` if nobody signs in or the relay
+    ///     relay trusts. One that works by browser or code asks the user even if a login is stored.
+    /// - Throws: `AccountError`: `identityOfOtherAccount`, `notEstablished`, `accessTokenRequestFailed` if the user does not sign in or the relay
     ///   does not accept the token, `networkNotAvailable`, `serviceFailed`, `notFound`.
     public func link(_ account: ConnectedDevicesAccount, signingInBy provider: any AccessTokenProvider) async throws(AccountError) {
         guard let endpoint = platform.endpoint(of: account.id) else { throw AccountError(notFound: account) }

@@ -309,7 +309,7 @@ actor LocalEndpoint {
     func invite() async throws(AccountError) -> JoinLink { try await peers.invite() }
 
     func linkIdentity(signingInBy provider: any AccessTokenProvider) async throws(AccountError) {
-        // Nobody signs in for nothing.
+        // The user is not asked to sign in if the link would be refused.
         guard control.isConnected else { throw AccountError(.networkNotAvailable, message: "the relay is not connected; try again later") }
         // The login is not kept, so it needs no refresh token.
         let request = endpoint.tokenRequest(AccessTokenScope.all.subtracting([.offlineAccess]))

@@ -93,7 +93,7 @@ extension WakeQueue {
             remove(key, now: now)
             return [.notSent(order, why)]
         }
-        // The service's pauses hold for all, whatever becomes of this wake.
+        // The service's pauses hold for all wakes, however this one ends.
         if case .pause(let scope, let time, _) = step { pause(scope, attempt, until: Milliseconds(clamping: now.count + time), now) }
         if case .stopCredential(let reason) = step {
             // It was sent with credentials that were replaced meanwhile.

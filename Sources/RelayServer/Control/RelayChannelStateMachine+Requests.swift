@@ -91,7 +91,7 @@ extension RelayChannelStateMachine {
         return say(answer, now) + following + handleDeadlines(now)
     }
 
-    /// The token belongs to the person at the endpoint only if that person has just signed in: an older one may be a stranger's.
+    /// The token belongs to the person at the endpoint only if that person has just signed in: an older one may be stolen.
     private mutating func linked(_ ref: RequestRef, _ result: Result<AcceptedToken, TokenRefusal>, _ open: Open, _ now: Moment) -> [Action]
     {
         let failure: RelayMessage.Failure

@@ -194,7 +194,7 @@ extension StoreTransaction {
         at now: Int64
     ) throws -> AccountRelay.Waking {
         let before = push.due
-        // Nobody of a disabled account is woken. It is looked at again later, in case it is enabled.
+        // No endpoint of a disabled account is woken. The relay looks again later, because the account may be enabled by then.
         if try isDisabled(push.account) {
             push.setDue(now + WakeSchedule.longestDelay, now: now)
             return .none

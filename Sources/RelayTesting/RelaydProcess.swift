@@ -4,6 +4,7 @@
 package import Foundation
 import NIOCore
 import NIOPosix
+import Synchronization
 
 /// A real `relayd` process with its own directory. It can be started, killed and started again. For tests only.
 package final class RelaydProcess {
@@ -62,11 +63,14 @@ package final class RelaydProcess {
         self.arguments = arguments + urls
     }
 
+    private static let assignedPorts = Mutex<Set<Int>>([])
+
     /// A free port below the range that systems use for outgoing connections, from 32768 (Linux) or 49152. So no outgoing connection takes
-    /// the port before the relay starts, or while it is down.
+    /// the port before the relay starts, or while it is down. No other relay of this process gets it, for the same reason.
     private static func freePort() async throws -> Int {
         for _ in 0..<1_000 {
             let port = Int.random(in: 10_000..<32_768)
+            guard assignedPorts.withLock({ $0.insert(port).inserted }) else { continue }
             let bootstrap = ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             guard let probe = try? await bootstrap.bind(host: "127.0.0.1", port: port).get() else { continue }
             try await probe.close()

@@ -32,6 +32,7 @@ extension AccountRelay {
         transact { store, _ -> (PushRow, Waking)? in
             guard var push = try store.push(of: endpoint), push.account == account else { return nil }
             let before = push
+            push.forgetLostWake(start: rules.startTime)
             var waking = Waking.none
             if isConnected {
                 _ = push.connected(at: time)

@@ -12,7 +12,8 @@ extension RelayCore {
     /// The number of registrations per second that are searched for commands.
     private static let maximumSearchedPushes = 1_024
 
-    /// The search after the start of the relay, for endpoints that were connected when it ended and have not come back.
+    /// The search after the start of the relay, for endpoints that were connected when it ended and have not come back, and for wakes that
+    /// were lost with it.
     enum WakeSearch: Sendable {
         case waiting(until: Int64)
         case at(EndpointID?)
@@ -37,7 +38,7 @@ extension RelayCore {
     }
 
     /// A command that was offered just before the relay ended may wait for an endpoint that has not connected since. Nothing is due for it:
-    /// it was connected when the command was stored.
+    /// it was connected when the command was stored. A wake that no provider had accepted may be lost, and the next one may be far away.
     private func searchUnwoken(_ now: Int64) {
         let position = node.withLock { node -> EndpointID?? in
             switch node.wakeSearch {

@@ -93,7 +93,10 @@ extension SQLiteTransaction {
                     SELECT 1 FROM commands
                     WHERE account = pushes.account AND target = pushes.endpoint AND state < 2 AND expires > ?
                 )
-                FROM pushes WHERE endpoint > ? AND polls = 0 AND gone = 0 AND first_wake IS NULL ORDER BY endpoint LIMIT ?
+                FROM pushes
+                WHERE endpoint > ? AND polls = 0 AND gone = 0
+                    AND (last_wake IS NULL OR accepted IS NULL OR accepted < last_wake)
+                ORDER BY endpoint LIMIT ?
                 """
             ),
             arguments: [time, endpoint?.column ?? Data(), limit]

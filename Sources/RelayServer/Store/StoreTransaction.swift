@@ -212,7 +212,8 @@ package protocol StoreTransaction: AppRows {
     func dueCommands(at time: Int64, limit: Int) throws -> [StoredCommandKey]
     /// The push registrations for which there is something to do, earliest first.
     func duePushes(at time: Int64, limit: Int) throws -> [PushKey]
-    /// The endpoints with a push channel to which no wake was sent since they were last connected, ordered by id.
+    /// The endpoints with a push channel whose last wake since they were last connected, if there was one, no provider has accepted. Ordered
+    /// by id.
     func unwokenPushes(after endpoint: EndpointID?, at time: Int64, limit: Int) throws -> [UnwokenPush]
 
     // MARK: Accounts

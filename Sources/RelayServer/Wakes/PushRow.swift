@@ -110,6 +110,17 @@ extension PushRow {
         due = [wake, nextStateChange(after: now)].compactMap { $0 }.min()
     }
 
+    /// Whether a provider has accepted the last wake.
+    var isWoken: Bool {
+        guard let accepted, let last = schedule.last else { return false }
+        return accepted >= last.time
+    }
+
+    /// Forgets a wake that may have been lost when the relay ended, so that it is sent again.
+    mutating func forgetLostWake(start: Int64) {
+        if let last = schedule.last, last.time < start, !isWoken { schedule = WakeSchedule() }
+    }
+
     /// The endpoint has connected.
     /// - Returns: whether anything has changed.
     mutating func connected(at now: Int64) -> Bool {
@@ -128,7 +139,7 @@ package struct PushKey: Hashable, Sendable {
     package var endpoint: EndpointID
 }
 
-/// A push registration without a wake since its endpoint was last connected.
+/// A push registration whose endpoint may not have been woken since it was last connected.
 package struct UnwokenPush: Hashable, Sendable {
     package var key: PushKey
     /// Whether commands wait for the endpoint.

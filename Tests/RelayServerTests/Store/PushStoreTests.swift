@@ -85,8 +85,11 @@ import Testing
     @Test(arguments: RelayStoreTests.Kind.allCases) func endpointsThatWaitForAFirstWakeAreFound(_ kind: RelayStoreTests.Kind) async throws {
         let store = try await filled(kind)
         var rows = Self.rows()
-        // Woken, gone, and polling endpoints are no candidates.
+        // Woken, gone, and polling endpoints are no candidates. A wake that no provider has accepted may be lost.
         rows[0].schedule.sent(.urgent, at: 1)
+        rows[0].accepted = 1
+        rows[2].schedule.sent(.urgent, at: 2)
+        rows[2].accepted = 1
         rows[1].isGone = true
         let written = rows
         let candidates = [rows[2].endpoint, rows[3].endpoint].sorted()

@@ -274,7 +274,7 @@ final class MemoryRows: StoreTransaction {
 
     func unwokenPushes(after endpoint: EndpointID?, at time: Int64, limit: Int) -> [UnwokenPush] {
         let found = tables.pushes.values.filter { push in
-            push.channel.kind != .polling && !push.isGone && push.schedule.first == nil && endpoint.map { $0 < push.endpoint } ?? true
+            push.channel.kind != .polling && !push.isGone && !push.isWoken && endpoint.map { $0 < push.endpoint } ?? true
         }
         return found.sorted { $0.endpoint < $1.endpoint }.prefix(limit).map { push in
             UnwokenPush(

@@ -216,6 +216,23 @@ import Testing
         #expect(wakes.take().count == 1)
     }
 
+    /// The relay ends between the decision and the provider's answer. The next wake of the schedule would come 20 minutes later.
+    @Test(arguments: [false, true]) func wakeThatNoProviderHadAcceptedIsSentAgain(isAccepted: Bool) async throws {
+        let world = try await world()
+        let near = try await world.open(sender)
+        try await asleep(world)
+        try await near.send(try await world.command(from: sender, to: target, number: 1, life: 86_400_000))
+        #expect(wakes.take().map(\.payload.urgency) == [.background])
+        if isAccepted { try await report(.accepted, world) }
+        try await world.pass(1_000)
+        try await world.restart()
+        try await world.pass(75_000)
+        #expect(wakes.take().map(\.payload.endpoint) == (isAccepted ? [] : [target.id]))
+        // It is sent only once.
+        try await world.pass(75_000)
+        #expect(wakes.take().isEmpty)
+    }
+
     @Test func messagesWakeInTheBackgroundAtMostEveryTwentyMinutes() async throws {
         let world = try await world()
         let near = try await world.open(sender)

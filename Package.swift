@@ -327,7 +327,11 @@ let package = Package(
                 "RelayProtocol",
                 "RelayTesting",
                 server("ArgumentParser", "swift-argument-parser"),
+                server("CryptoExtras", "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
             ],
             path: "Tests/Torture",
             swiftSettings: settings

@@ -12,7 +12,7 @@ import Testing
     @Test func nothingIsLostWhenProcessesAreKilled() async throws {
         let process = Process()
         process.executableURL = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "Torture")
-        process.arguments = ["--commands", "60", "--senders", "2", "--targets", "2", "--kills", "6", "--seed", "7"]
+        process.arguments = ["--commands", "60", "--senders", "2", "--targets", "2", "--kills", "6", "--naps", "4", "--seed", "7"]
         let (lines, continuation) = AsyncStream.makeStream(of: Data.self)
         let output = try ProcessStart.alone {
             let output = Pipe()
@@ -29,7 +29,7 @@ import Testing
         let text = await lines.reduce("") { $0 + String(decoding: $1, as: UTF8.self) }
         process.waitUntilExit()
         #expect(process.terminationStatus == 0, "\(text)")
-        #expect(text.contains("6 kills"))
+        #expect(text.contains("6 kills") && !text.contains("; 0 naps"))
     }
 
     // MARK: The ledger

@@ -40,5 +40,10 @@ final class ChildProcess {
         process.waitUntilExit()
     }
 
+    /// Stops the process without its knowledge, as a system does that suspends an app.
+    func freeze() { _ = Foundation.kill(process.processIdentifier, SIGSTOP) }
+
+    func resume() { _ = Foundation.kill(process.processIdentifier, SIGCONT) }
+
     var isRunning: Bool { process.isRunning }
 }

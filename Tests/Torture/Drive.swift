@@ -28,17 +28,18 @@ actor Drive {
         var open = 0
     }
 
-    private let plan: Plan
+    let plan: Plan
     private let window: Int
     private let patience: Duration
     private let directory: URL
+    private let pushService: PushService
     private let relayd: RelaydProcess
     private let relayID: RelayID
     private let file: FileHandle
-    private(set) var ledger: Ledger
+    var ledger: Ledger
 
     private var isRelayUp = true
-    private var children: [Party: ChildProcess] = [:]
+    var children: [Party: ChildProcess] = [:]
     /// The number of starts of each party.
     private var lives: [Party: Int] = [:]
     private var readers: [Party: Task<Void, Never>] = [:]
@@ -48,6 +49,14 @@ actor Drive {
     private var lanes: [Ledger.Lane: Lane] = [:]
     private var strikes: ArraySlice<Plan.Strike>
     private var strikesAtWork = 0
+    var naps: ArraySlice<Plan.Nap>
+    /// The targets that are about to sleep, and whether they will be frozen.
+    var drowsy: [Party: Bool] = [:]
+    var frozen: Set<Party> = []
+    /// The processes of sleeping targets, until they end.
+    var ending: [Party: ChildProcess] = [:]
+    /// The parties whose next process starts when the previous one has ended.
+    private var starting: Set<Party> = []
     private var progress = 0
     private var reports = 0
     private var lastReport = ContinuousClock.now
@@ -69,12 +78,25 @@ actor Drive {
         file = try Self.file(directory.appending(path: "ledger.jsonl"))
         ledger = Ledger(plan.issues)
         strikes = plan.strikes[...]
+        naps = plan.naps[...]
+        pushService = try await PushService()
         // High limits, so that the limits do not determine the pace.
         let limits = ["commandsPerSecond=10000", "mailboxCommandsPerSender=1000", "mailboxBytesPerSender=67108864"]
-        relayd = try await RelaydProcess(arguments: limits.flatMap { ["--limit", $0] })
+        relayd = try await RelaydProcess(arguments: limits.flatMap { ["--limit", $0] } + pushService.relayArguments)
         relayd.standardError = try Self.file(directory.appending(path: "relayd.log"))
         _ = try await relayd.start()
         _ = try await relayd.run("account", "add", "Anna")
+        // A relay whose database is younger than five minutes does not know what became of short commands.
+        _ = try await relayd.stop()
+        try await DatabaseQueue(path: relayd.directory.appending(path: "relay.sqlite").path).write {
+            try $0.execute(sql: "UPDATE meta SET began = began - 600000")
+        }
+        _ = try await relayd.start()
+        let credential = directory.appending(path: "push-credential.json")
+        try pushService.credential().write(to: credential)
+        let credentialCommand = ["app", "credential", "fcm", "default", "--service-account", credential.path]
+        let added = try await RelaydProcess.run(credentialCommand + ["--data-directory", relayd.directory.path])
+        guard added.status == 0 else { throw Failed(description: added.error) }
         relayID = try JoinLink(parsing: try await relayd.run("invite", "Anna"), plainHTTP: .allowed).relay
         for sender in 0..<plan.senders {
             for target in 0..<plan.targets {
@@ -97,6 +119,7 @@ actor Drive {
     /// Kills all remaining processes.
     func end() {
         for child in children.values { child.kill() }
+        for child in ending.values { child.kill() }
         relayd.kill()
     }
 
@@ -104,6 +127,8 @@ actor Drive {
     func run() async throws -> Duration {
         // A party that joins later knows the earlier ones.
         for party in plan.parties where party != .relayd { try await start(party, joining: true) }
+        let pushes = Task { for await push in pushService.pushes { self.deliver(push) } }
+        defer { pushes.cancel() }
         let begin = ContinuousClock.now
         lastReport = begin
         hasBegun = true
@@ -113,11 +138,12 @@ actor Drive {
 
         // After another start, each sender must still know all outcomes.
         for sender in 0..<plan.senders {
-            children[.sender(sender)]?.kill()
+            children.removeValue(forKey: .sender(sender))?.kill()
             try await start(.sender(sender), joining: false)
         }
         try await wait("for what the senders know") { $0.found.values.allSatisfy(\.isEmpty) }
         try await wait("for the relay to forget") { $0.commandsAtRelay == 0 }
+        for party in frozen { children[party]?.resume() }
         for party in plan.parties { children[party]?.tell(.stop) }
         try await wait("for everybody to stop") { drive in !drive.children.values.contains { $0.isRunning } }
         if try await relayd.stop() != 0 { ledger.recordAnomaly("relayd did not stop well") }
@@ -125,7 +151,8 @@ actor Drive {
     }
 
     private var isDone: Bool {
-        strikes.isEmpty && strikesAtWork == 0 && lanes.values.allSatisfy { $0.waiting.isEmpty && $0.current == nil && $0.open == 0 }
+        strikes.isEmpty && strikesAtWork == 0 && naps.isEmpty
+            && lanes.values.allSatisfy { $0.waiting.isEmpty && $0.current == nil && $0.open == 0 }
     }
 
     /// The number of commands in the relay's database.
@@ -143,6 +170,7 @@ actor Drive {
         lastReport = .now
         while !isMet(self) {
             if let failure { throw failure }
+            if ContinuousClock.now - lastReport > .seconds(1) { openForgotten() }
             guard ContinuousClock.now - lastReport < patience else { throw Failed(description: "waited \(what), and nothing happens") }
             try await Task.sleep(for: .milliseconds(20))
         }
@@ -150,7 +178,10 @@ actor Drive {
 
     // MARK: Starting and killing
 
-    private func start(_ party: Party, joining: Bool) async throws {
+    /// - Parameter notification: The data of the push that starts it.
+    func start(_ party: Party, joining: Bool, notification: [String: String]? = nil) async throws {
+        guard children[party] == nil, starting.insert(party).inserted else { return }
+        defer { starting.remove(party) }
         // All reports of the previous process come before those of the new one.
         ready.remove(party)
         await readers[party]?.value
@@ -159,6 +190,10 @@ actor Drive {
         try FileManager.default.createDirectory(at: home, withIntermediateDirectories: true)
         let command = if case .sender = party { "send" } else { "host" }
         var arguments = [command, "--relay", relayd.origin, "--relay-id", "\(relayID)", "--directory", home.path]
+        if case .target = party { arguments += ["--token", "\(party)"] }
+        if let notification {
+            arguments += ["--notification", String(decoding: try JSONEncoder().encode(notification), as: UTF8.self)]
+        }
         if joining { arguments += ["--join", try await relayd.run("invite", "Anna")] }
         let child = try ChildProcess(arguments, errors: Self.file(home.appending(path: "log")))
         lives[party, default: 0] += 1
@@ -175,6 +210,7 @@ actor Drive {
 
     /// Fails the run if a process ends that was not killed.
     private func ended(_ party: Party, in life: Int) {
+        ending[party] = nil
         guard lives[party] == life, children[party] != nil, !isDone else { return }
         fail("\(party) ended by itself")
     }
@@ -192,6 +228,8 @@ actor Drive {
             relayd.kill()
         } else {
             ready.remove(party)
+            drowsy[party] = nil
+            frozen.remove(party)
             children.removeValue(forKey: party)?.kill()
         }
         try await Task.sleep(for: .milliseconds(strike.down))
@@ -209,6 +247,10 @@ actor Drive {
 
     private func advance() {
         progress += 1
+        while let next = naps.first, progress >= next.progress {
+            naps.removeFirst()
+            begin(next)
+        }
         while let next = strikes.first, progress >= next.progress {
             strikes.removeFirst()
             strikesAtWork += 1
@@ -222,7 +264,7 @@ actor Drive {
         }
     }
 
-    private func fail(_ text: String) { failure = failure ?? Failed(description: text) }
+    func fail(_ text: String) { failure = failure ?? Failed(description: text) }
 
     // MARK: Reports
 
@@ -237,7 +279,7 @@ actor Drive {
             .prefix(100).map(\.self)
     }
 
-    private func write(_ what: String, _ value: some Encodable) {
+    func write(_ what: String, _ value: some Encodable) {
         do {
             try file.write(contentsOf: Line.encode(LedgerLine(at: wallTime(), what: what, value: value)))
         } catch {
@@ -267,10 +309,12 @@ actor Drive {
             ledger.started(issue, at: time)
         case .handled(let issue, let answer):
             ledger.handled(issue, answer)
+        case .drowsy: break
         }
         // Acknowledges the report unless the process was killed.
-        guard lives[party] == life, let child = children[party] else { return }
+        guard lives[party] == life, let child = children[party] ?? ending[party] else { return }
         child.tell(.goOn(numbered.number))
+        if case .drowsy = numbered.report { fallAsleep(party, child) }
         guard case .ready = numbered.report else { return }
         ready.insert(party)
         guard hasBegun, case .sender(let sender) = party else { return }

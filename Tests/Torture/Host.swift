@@ -11,6 +11,10 @@ struct Host: AsyncParsableCommand {
     static let configuration = CommandConfiguration(shouldDisplay: false)
 
     @OptionGroup var member: Member
+    /// Its address at the push service.
+    @Option var token: String
+    /// The data of the push that has started it, as JSON.
+    @Option var notification: String?
 
     func run() async throws {
         let driver = Driver()
@@ -42,21 +46,37 @@ struct Host: AsyncParsableCommand {
             ]
         )
         try platform.host(app, for: member.account)
+        if let notification { Self.process(try JSONDecoder().decode([String: String].self, from: Data(notification.utf8)), platform) }
         let endpoint = try await member.start(platform)
         // At the first start the others must find the app, so publishing is awaited. Later starts may happen while the relay is away.
-        if member.join != nil { try await platform.publish(app, for: member.account) }
+        if member.join != nil { try await publish(app, platform) }
         await driver.tell(.ready(endpoint: endpoint))
-        let account = member.account
-        if member.join == nil { Task { try await platform.publish(app, for: account) } }
+        if member.join == nil { Task { try await publish(app, platform) } }
         for await order in driver.orders {
             switch order {
             case .goOn, .submit: break
             case .networkChanged: await platform.networkChanged()
+            case .notify(let data): Self.process(data, platform)
+            case .fallAsleep:
+                Task {
+                    while !(await platform.poll()) { try await Task.sleep(for: .milliseconds(100)) }
+                    await driver.tell(.drowsy)
+                }
             case .stop:
                 await platform.shutdown()
                 return
             }
         }
+    }
+
+    private func publish(_ app: RemoteSystemAppRegistration, _ platform: ConnectedDevicesPlatform) async throws {
+        try await platform.publish(app, for: member.account)
+        try await platform.notifications.register(.init(type: .fcm, token: token, appID: Member.app), for: member.account)
+    }
+
+    /// The process may also have been started for it, before the platform has started.
+    private static func process(_ data: [String: String], _ platform: ConnectedDevicesPlatform) {
+        Task { if let notification = ConnectedDevicesNotification(parsing: data) { _ = await platform.process(notification) } }
     }
 
     private static func handle(_ number: Int, isMessage: Bool, _ driver: Driver) async -> Ending {

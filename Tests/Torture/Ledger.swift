@@ -27,6 +27,8 @@ struct Ledger: Sendable {
     /// The commands of each lane, in the order in which handlers started.
     private(set) var order: [Lane: [Int]] = [:]
     private(set) var kills: [Party: Int] = [:]
+    private(set) var naps: [Party: Int] = [:]
+    private(set) var pushes = 0
     private var issues: [String: Int] = [:]
     /// Reports that fit no command.
     private(set) var anomalies: [String] = []
@@ -36,6 +38,10 @@ struct Ledger: Sendable {
     func issue(of command: String) -> Int? { issues[command] }
 
     mutating func died(_ party: Party) { kills[party, default: 0] += 1 }
+
+    mutating func fellAsleep(_ party: Party) { naps[party, default: 0] += 1 }
+
+    mutating func pushed() { pushes += 1 }
 
     mutating func recordAnomaly(_ text: String) { anomalies.append(text) }
 
@@ -75,6 +81,11 @@ struct Ledger: Sendable {
         return isFirst
     }
 
+    /// When the last of a target's commands without an outcome expires; `nil` if there is none.
+    func lastExpiry(at target: Int) -> Int64? {
+        entries.lazy.filter { $0.issue.target == target && $0.learned.isEmpty }.compactMap(\.expires).max()
+    }
+
     // MARK: Guarantees
 
     /// How long after its expiry, by the same clock, a handler may start: the time is read after the decision, on a busy machine.
@@ -82,7 +93,7 @@ struct Ledger: Sendable {
 
     var violations: [String] {
         var violations = anomalies
-        for entry in entries { violations += Self.violations(of: entry, kills).map { "\(entry.issue.number): \($0)" } }
+        for entry in entries { violations += self.violations(of: entry).map { "\(entry.issue.number): \($0)" } }
         for (lane, numbers) in order.sorted(by: { $0.key < $1.key }) {
             for (first, second) in zip(numbers, numbers.dropFirst()) where first > second {
                 violations.append("\(second) was handled behind \(first), from sender \(lane.sender) at target \(lane.target)")
@@ -92,16 +103,16 @@ struct Ledger: Sendable {
     }
 
     /// The entries with violations.
-    var broken: [Entry] { entries.filter { !Self.violations(of: $0, kills).isEmpty } }
+    var broken: [Entry] { entries.filter { !violations(of: $0).isEmpty } }
 
-    private static func violations(of entry: Entry, _ kills: [Party: Int]) -> [String] {
+    private func violations(of entry: Entry) -> [String] {
         var found: [String] = []
         func demand(_ holds: Bool, _ text: @autoclosure () -> String) { if !holds { found.append(text()) } }
 
         demand(entry.starts.count <= 1, "handled \(entry.starts.count) times")
         demand(entry.learned.count <= 1, "has \(entry.learned.count) outcomes: \(entry.learned)")
         if let start = entry.starts.first, let expires = entry.expires {
-            demand(start <= expires + tolerance, "handled \(start - expires) ms after its end")
+            demand(start <= expires + Self.tolerance, "handled \(start - expires) ms after its end")
         }
         guard entry.command != nil else {
             demand(entry.starts.isEmpty, "handled, and never stored")
@@ -115,7 +126,8 @@ struct Ledger: Sendable {
         demand(!ending.hasNotRun || entry.starts.isEmpty, "\(ending), but it was handled")
         // After the handler's answer and before it is stored, only a kill can intervene.
         demand(entry.answers.isEmpty || ending == entry.answers[0] || ending == .interrupted, "\(ending), but it was answered")
-        if ending == .interrupted { demand(kills[.target(entry.issue.target), default: 0] > 0, "interrupted at a target that never died") }
+        let target = Party.target(entry.issue.target)
+        if ending == .interrupted { demand(kills[target] != nil || naps[target] != nil, "interrupted at a target that always ran") }
         if ending == .succeeded, entry.issue.isMessage {
             demand(learned.answer == entry.issue.number, "answered with \(learned.answer.map { "\($0)" } ?? "nothing")")
         }
@@ -125,10 +137,9 @@ struct Ledger: Sendable {
         case .refused:
             demand(!entry.isAccepted, "accepted and then refused: \(learned.reason ?? "")")
             demand(entry.issue.life < 60_000 && learned.reason?.hasPrefix("expired") == true, "refused: \(learned.reason ?? "")")
-        case .targetLost:
-            // A relay whose database is younger than five minutes cannot know whether it had a command that has expired since.
-            demand(!entry.isAccepted && entry.starts.isEmpty && entry.issue.life < 60_000, "nobody knows what became of it")
-        case .timedOut: found.append("the handler did not answer")
+        case .targetLost: found.append("nobody knows what became of it")
+        // A handler is suspended with its target.
+        case .timedOut: demand(naps[target] != nil, "the handler did not answer")
         case .succeeded, .declined, .unsupported, .failed, .interrupted: break
         }
         return found

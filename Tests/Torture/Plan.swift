@@ -33,13 +33,24 @@ struct Plan: Sendable {
         var isNoticed: Bool
     }
 
+    /// A target falls asleep until a push wakes it.
+    struct Nap: Sendable {
+        /// As for a strike.
+        var progress: Int
+        /// The target; if it is not running, the next one that is.
+        var target: Int
+        /// Whether its process is suspended with its connection, instead of ending.
+        var isFrozen: Bool
+    }
+
     let seed: UInt64
     let senders: Int
     let targets: Int
     let issues: [Errand]
     let strikes: [Strike]
+    let naps: [Nap]
 
-    init(seed: UInt64, commands: Int, senders: Int, targets: Int, kills: Int) {
+    init(seed: UInt64, commands: Int, senders: Int, targets: Int, kills: Int, naps: Int = 0) {
         (self.seed, self.senders, self.targets) = (seed, senders, targets)
         var random = SeededGenerator(seed: seed)
         issues = (0..<commands).map { number in
@@ -48,7 +59,7 @@ struct Plan: Sendable {
                 sender: Int.random(in: 0..<senders, using: &random),
                 target: Int.random(in: 0..<targets, using: &random),
                 isMessage: random.oneIn(2),
-                life: random.oneIn(12) ? Int.random(in: 1_000...5_000, using: &random) : 3_600_000,
+                life: random.oneIn(8) ? Int.random(in: 1_000...15_000, using: &random) : 3_600_000,
                 cancelAfter: random.oneIn(12) ? Int.random(in: 0...2_000, using: &random) : nil
             )
         }
@@ -73,6 +84,14 @@ struct Plan: Sendable {
             )
         }
         self.strikes = strikes.sorted { $0.progress < $1.progress }
+        let planned = (0..<naps).map { _ in
+            Nap(
+                progress: Int.random(in: commands / 50...max(commands / 50, commands * 19 / 10), using: &random),
+                target: Int.random(in: 0..<targets, using: &random),
+                isFrozen: random.oneIn(3)
+            )
+        }
+        self.naps = planned.sorted { $0.progress < $1.progress }
     }
 
     var parties: [Party] {

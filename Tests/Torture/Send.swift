@@ -23,7 +23,7 @@ struct Send: AsyncParsableCommand {
         await driver.tell(.ready(endpoint: endpoint))
         for await order in driver.orders {
             switch order {
-            case .goOn: break
+            case .goOn, .notify, .fallAsleep: break
             case .submit(let issue, let endpoint): Task { try await Self.submit(issue, to: endpoint, platform, driver) }
             case .networkChanged: await platform.networkChanged()
             case .stop:

@@ -14,6 +14,9 @@ struct Summary: Encodable, CustomStringConvertible {
     var handled: Int
     var endings: [String: Int]
     var kills: [String: Int]
+    /// How often targets fell asleep, and how many pushes came.
+    var naps: Int
+    var pushes: Int
     /// The largest delay of a handler's start after its command's expiry, in milliseconds; negative if none was late.
     var latestStart: Int64
     var violations: [String]
@@ -34,6 +37,8 @@ struct Summary: Encodable, CustomStringConvertible {
             case .target: kills["targets", default: 0] += count
             }
         }
+        naps = ledger.naps.values.reduce(0, +)
+        pushes = ledger.pushes
         latestStart = ledger.latest
         violations = (failure.map { [$0] } ?? []) + ledger.violations
         isKept = violations.isEmpty
@@ -45,6 +50,6 @@ struct Summary: Encodable, CustomStringConvertible {
         }
         let seconds = (seconds * 10).rounded() / 10
         return "\(isKept ? "kept" : "BROKEN"): \(launches) launches and \(messages) messages, \(accepted) accepted, \(handled) handled"
-            + " (\(list(endings))); \(kills.values.reduce(0, +)) kills (\(list(kills))); \(seconds) s; seed \(seed)"
+            + " (\(list(endings))); \(kills.values.reduce(0, +)) kills (\(list(kills))); \(naps) naps, \(pushes) pushes; \(seconds) s; seed \(seed)"
     }
 }

@@ -8,6 +8,7 @@ import Foundation
 @main struct TortureCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Issues launches and messages while relay, targets and senders are killed, and checks what became of each.",
+        discussion: "Targets also sleep: they are stopped or suspended, and only a push starts them again.",
         subcommands: [Run.self, Send.self, Host.self],
         defaultSubcommand: Run.self
     )
@@ -23,6 +24,8 @@ import Foundation
         var targets = 5
         @Option(help: "How many processes are killed.")
         var kills = 60
+        @Option(help: "How many times a target sleeps until a push wakes it.")
+        var naps = 60
         @Option(help: "How many commands of one sender to one target are under way at most.")
         var window = 5
         @Option(help: "What the plan follows from; a random one unless set.")
@@ -35,7 +38,7 @@ import Foundation
         var json = false
 
         func validate() throws {
-            guard commands > 0, senders > 0, targets > 0, kills >= 0, window > 0, patience > 0 else {
+            guard commands > 0, senders > 0, targets > 0, kills >= 0, naps >= 0, window > 0, patience > 0 else {
                 throw ValidationError("the numbers have to be positive")
             }
         }
@@ -43,7 +46,8 @@ import Foundation
         func run() async throws {
             // A write to a killed process must not end this one.
             signal(SIGPIPE, SIG_IGN)
-            let plan = Plan(seed: seed ?? .random(in: 0...999_999), commands: commands, senders: senders, targets: targets, kills: kills)
+            let seed = seed ?? .random(in: 0...999_999)
+            let plan = Plan(seed: seed, commands: commands, senders: senders, targets: targets, kills: kills, naps: naps)
             let home =
                 directory.map { URL(filePath: $0) }
                 ?? FileManager.default.temporaryDirectory.appending(path: "torture-\(UUID().uuidString)")

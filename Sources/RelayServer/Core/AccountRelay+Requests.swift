@@ -9,6 +9,8 @@ extension AccountRelay {
         // The channel may have been closed meanwhile.
         guard channels[channel.id] != nil else { return }
         if !offerTimes.isEmpty { offerTimes[channel.id] = nil }
+        // It has answered the wake, as an endpoint does that connects.
+        if !wokenHosts.isEmpty, wokenHosts.remove(channel.id) != nil { handlePush(of: channel.endpoint) }
         switch message {
         case .publish(let request): publish(request, on: channel)
         case .update(let request, let record): update(request, record, on: channel)

@@ -74,7 +74,9 @@ extension AccountRelay {
     mutating func wakeSilentHosts() {
         for (channel, time) in offerTimes.sorted(by: { $0.key < $1.key }) where now.count >= time.count + Self.silencePeriod {
             offerTimes[channel] = nil
-            if let endpoint = channels[channel]?.channel.endpoint { handlePush(of: endpoint, isSilent: true) }
+            guard let endpoint = channels[channel]?.channel.endpoint else { continue }
+            wokenHosts.insert(channel)
+            handlePush(of: endpoint, isSilent: true)
         }
     }
 

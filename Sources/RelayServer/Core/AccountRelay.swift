@@ -92,6 +92,8 @@ struct AccountRelay: Sendable {
     var waking: [EndpointID: (until: Milliseconds, base: Presence)] = [:]
     /// The hosts that can be woken and have given no sign of life since the offer of a command, with the time of the offer.
     var offerTimes: [ChannelID: Milliseconds] = [:]
+    /// The hosts that were woken although they are connected, and have given no sign of life since.
+    var wokenHosts: Set<ChannelID> = []
     /// The number of commands per target that are being stored and will be offered after that. New commands must not overtake them.
     var storing: [EndpointID: Int] = [:]
     var tunnels: TunnelTable
@@ -218,6 +220,7 @@ extension AccountRelay {
     mutating func remove(_ channel: AccountChannel) {
         channels[channel.id] = nil
         offerTimes[channel.id] = nil
+        wokenHosts.remove(channel.id)
         channelsOfEndpoint[channel.endpoint]?.removeAll { $0 == channel.id }
         if channelsOfEndpoint[channel.endpoint]?.isEmpty ?? false { channelsOfEndpoint[channel.endpoint] = nil }
         perform(tunnels.closed(channel.id, of: channel.endpoint))

@@ -302,6 +302,27 @@ import Testing
         #expect(wakes.take().allSatisfy { $0.payload.endpoint != other.id })
     }
 
+    /// A suspended app continues with the connection that it had. It needs a wake when it sleeps again.
+    @Test func silentTargetThatAnsweredIsWokenAgain() async throws {
+        let world = try await world()
+        let (near, far) = (try await world.open(sender), try await world.open(target))
+        _ = try await register(far)
+        func message(_ number: UInt64) async throws -> CommandHeader {
+            let command = try await world.command(from: sender, to: target, number: number, life: 86_400_000)
+            try await near.send(command)
+            return command.header
+        }
+        let first = try await message(1)
+        try await world.pass(10_000)
+        #expect(wakes.take().count == 1)
+        try await report(.accepted, world)
+        try await far.send(.commandReceived(.init(sender: sender.id, id: first.id)))
+        try await far.disconnect()
+        // The first command has no result, so the target is woken unless it comes back.
+        try await world.pass(10_000)
+        #expect(wakes.take().map(\.payload.urgency) == [.background])
+    }
+
     // MARK: Who is not woken
 
     @Test(arguments: [PushRegistration.polling(interval: 900_000), nil])

@@ -13,7 +13,7 @@ import Testing
     /// KiB that the relay may hold at the worst moment. Each hash that runs holds 128 MiB.
     static let memoryCeiling = 400 << 10
     static let guesses = 1_000
-    static let atOnce = 100
+    static let atOnce = 500
 
     private final class Flag: Sendable {
         private let value = Atomic(false)

@@ -3,9 +3,9 @@
 # SPDX-FileCopyrightText: The Device Relay project authors
 """Starts Glewlwyd, an OpenID Connect provider of others (Debian: apt-get install glewlwyd), for tests against a real issuer.
 
-usage: glewlwyd.py DIRECTORY
+usage: glewlwyd.py DIRECTORY PORT
 
-Makes an SQLite database and an RSA key in DIRECTORY, adds the scopes of the relay, the user anna, a client that may use client credentials and
+Listens on the free PORT. Makes an SQLite database and an RSA key in DIRECTORY, adds the scopes of the relay, the user anna, a client that may use client credentials and
 introspection, and the public client `relay` with the device grant. Prints one JSON line: issuer, client, secret, and an access token. Then it
 reads commands, one a line, and answers each with an empty line:
 
@@ -18,7 +18,6 @@ import base64
 import http.cookiejar
 import json
 import pathlib
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -27,9 +26,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-directory = pathlib.Path(sys.argv[1])
-with socket.create_server(("127.0.0.1", 0)) as probe:
-    port = probe.getsockname()[1]
+directory, port = pathlib.Path(sys.argv[1]), sys.argv[2]
 base = f"http://127.0.0.1:{port}"
 scopes = ["relay.device.read", "relay.device.register", "relay.command", "relay.push"]
 client, secret, password = "device-relay-test", "2e6a5fb7c94d4c1f", "correct horse battery"

@@ -3,17 +3,16 @@
 # SPDX-FileCopyrightText: The Device Relay project authors
 """oidc-agent, a client of others (Debian: apt-get install oidc-agent-cli), gets tokens from the issuer of a running relay.
 
-usage: oidc-agent.py ISSUER SET-UP-LINK DIRECTORY
+usage: oidc-agent.py ISSUER SET-UP-LINK DIRECTORY PORT
 
 Signs in with a loopback redirect, and with the device grant. Prints one JSON line: the access tokens, `code` and `device`. The agent keeps its
-files in DIRECTORY.
+files in DIRECTORY, and is redirected to the free PORT.
 """
 import json
 import os
 import pathlib
 import re
 import signal
-import socket
 import subprocess
 import sys
 
@@ -21,7 +20,7 @@ import requests
 
 from pages import person
 
-issuer, link, directory = sys.argv[1:]
+issuer, link, directory, port = sys.argv[1:]
 scopes = "offline_access relay.device.read relay.device.register relay.command relay.push"
 environment = os.environ | {"HOME": directory}
 # Its folder in the home directory; it makes none itself.
@@ -68,8 +67,6 @@ def allow_device(said):
 started = run("oidc-agent")
 environment |= dict(re.findall(r"(\w+)=([^;]+);", started))
 try:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
     client = requests.post(f"{issuer}/register", json={"redirect_uris": ["http://localhost"], "client_name": "oidc-agent"}, timeout=60).json()
     sign_in("code", client["client_id"], port, "code", allow_app)
     sign_in("device", "com.example.oidc-agent", port, "device", allow_device)

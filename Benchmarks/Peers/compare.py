@@ -17,13 +17,13 @@ import sys
 import time
 
 from servers import (
-    CLIENT_CORE, SERVER_CORE, TICKS, Failed, Mosquitto, NATS, Relay, Splice, certificate, check_microseconds, cpu_seconds, free_port, load,
-    public_key_work, resident_kib, start,
+    CLIENT_CORE, SERVER_CORE, TICKS, Failed, Mosquitto, NATS, PushService, Relay, Splice, certificate, check_microseconds, cpu_seconds,
+    free_port, load, public_key_work, resident_kib, start,
 )
 
 # The time of one P-256 verification on the machine for which the targets were set. Targets that are times or rates apply to that machine.
 REFERENCE_MICROSECONDS = 34
-GROUPS = ["tunnel", "sdk", "launch", "idle", "presence", "storm", "growth", "bulk"]
+GROUPS = ["tunnel", "sdk", "launch", "idle", "presence", "storm", "asleep", "growth", "bulk"]
 
 
 def progress(text):
@@ -306,6 +306,48 @@ class Bench:
         self.absolute(f"{self.crowd_size:,} endpoints come back", max(seconds), "s", 15, "storm.seconds")
         self.row("— refused or given up meanwhile", errors.total(), {}, "", "0", met=not errors)
         self.row("— memory after, against before", after / 1024, {"before": before / 1024}, "MiB", "as before", met=after <= 1.1 * before)
+
+    def asleep(self):
+        """A relay that starts while 10 commands wait for each of many sleeping endpoints, and these endpoints when they come back."""
+        count, devices, commands = self.crowd_size, 40, 10
+        with PushService() as push, Relay(self.products, flags=push.flags) as relay:
+            relay.invite(-(-count // devices))
+            push.add_credential(relay)
+
+            def restart():
+                relay.kill()
+                begin = time.monotonic()
+                relay.launch()
+                relay.wait_until_ready()
+                return time.monotonic() - begin
+
+            restart()
+            time.sleep(5)
+            empty = resident_kib(relay.pid)
+            with relay.benchmark("sleepers", "--count", count, "--devices", devices, "--commands", commands) as sleepers:
+                filled = json.loads(sleepers.stdout.readline())
+                progress(f"{filled['commands']:,.0f} commands wait after {filled['seconds']:.0f} s; {push.count:,} wakes")
+                starts = [restart() for _ in range(self.rounds)]
+                # From 75 s on the relay searches for wakes that were lost with the process before.
+                time.sleep(5 if self.quick else 90)
+                memory, before = resident_kib(relay.pid), cpu_seconds(relay.pid)
+                begin, window = time.monotonic(), 2 if self.quick else 60
+                time.sleep(window)
+                idle = (cpu_seconds(relay.pid) - before) / (time.monotonic() - begin)
+
+                def wake():
+                    print("wake", file=sleepers.stdin, flush=True)
+                    return json.loads(sleepers.stdout.readline())
+
+                back = self.undisturbed("sleepers come back", wake, [relay, sleepers], 1)
+                progress(f"{back['commands']:,.0f} commands were handled after {back['seconds']:.1f} s")
+        waiting = f"{count * commands:,} commands wait for {count:,}"
+        self.absolute(f"start while {waiting}", max(starts), "s", 2, "asleep.startSeconds")
+        self.absolute("— processor time then, of a second", idle, "s", 0.02, "asleep.idleShare")
+        self.row("— memory, against an empty relay", memory / 1024, {"empty": empty / 1024}, "MiB", key="asleep.memory")
+        self.absolute(f"{count:,} sleepers come back and handle them", back["seconds"], "s", key="asleep.drainSeconds")
+        missing = count * commands - back["commands"]
+        self.row("— errors and missing commands", back["errors"] + missing, {}, "", "0", met=back["errors"] + missing == 0)
 
     def beside(self, relay, measure):
         """Measures the idle cost of the relay, so that a measurement can subtract it. The crowd's pings come in waves, so it is measured

@@ -4,6 +4,7 @@
 
 import contextlib
 import http.client
+import http.server
 import json
 import os
 import pathlib
@@ -14,6 +15,7 @@ import socket
 import ssl
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.parse
 
@@ -169,10 +171,11 @@ class Splice(Server):
 class Relay(Server):
     protocol = "tunnel"
 
-    def __init__(self, products, tls=False):
+    def __init__(self, products, tls=False, flags=()):
         super().__init__()
         self.products = products
         self.tls = tls
+        self.flags = flags
         self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
         self.people = self.directory / "people.json"
         self.id = None
@@ -190,7 +193,7 @@ class Relay(Server):
             # On a loopback address the relay would use plain HTTP.
             "--listen", f"{'0.0.0.0' if self.tls else '127.0.0.1'}:{self.port}", "--url", self.url,
             "--tunnel-listen", f"127.0.0.1:{self.port + 1}", "--unauthenticated-per-address", "100000",
-            *[word for limit in limits for word in ("--limit", limit)],
+            *[word for limit in limits for word in ("--limit", limit)], *self.flags,
         ]
 
     def launch(self):
@@ -202,6 +205,22 @@ class Relay(Server):
                 return
             time.sleep(0.02)
         raise Failed("relayd is not ready")
+
+    def wait_until_ready(self):
+        while True:
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                connection = http.client.HTTPConnection("127.0.0.1", self.port)
+                connection.request("GET", "/readyz")
+                if connection.getresponse().status == 200:
+                    return
+            time.sleep(0.01)
+
+    def run(self, *words):
+        """Runs a command of the relay beside it."""
+        command = [self.products / "relayd", *words, "--data-directory", self.directory / "data"]
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Failed(done.stderr)
 
     def invite(self, count):
         """Creates accounts for a crowd and for the measurements, with a token for each. The requests use many addresses, because the rate
@@ -236,7 +255,7 @@ class Relay(Server):
         if target:
             target = ["--relay", self.url, "--relay-id", self.id, "--people", self.people, "--person", self.next_person]
             # An account has a limited number of endpoints, and those of earlier measurements remain.
-            self.next_person += words[0] != "crowd"
+            self.next_person += words[0] not in ("crowd", "sleepers")
         return [self.products / "RelayBenchmarks", words[0], *(target or []), *words[1:]]
 
     def run_benchmark(self, *words, target=True, core=CLIENT_CORE):
@@ -259,6 +278,57 @@ class Relay(Server):
         finally:
             process.kill()
             process.wait()
+
+
+class PushService:
+    """A push service that accepts every push, with the requests of Firebase Cloud Messaging."""
+
+    def __init__(self):
+        service = self
+        self.count = 0
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                self.rfile.read(int(self.headers["Content-Length"]))
+                answer = {"access_token": "access", "expires_in": 3600, "token_type": "Bearer"}
+                if self.path != "/token":
+                    service.count += 1
+                    answer = {"name": "projects/benchmark/messages/1"}
+                body = json.dumps(answer).encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+
+    def __enter__(self):
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+    @property
+    def flags(self):
+        """Those of a relay that uses it."""
+        origin = f"http://127.0.0.1:{self.server.server_port}"
+        return ["--push-address", f"fcm={origin}", "--push-address", f"fcmToken={origin}/token"]
+
+    def add_credential(self, relay):
+        key = subprocess.run("openssl genpkey -algorithm RSA".split(), check=True, capture_output=True, text=True).stdout
+        account = {"project_id": "benchmark", "client_email": "relay@benchmark.iam.gserviceaccount.com", "private_key": key}
+        file = relay.directory / "service-account.json"
+        file.write_text(json.dumps(account))
+        relay.run("app", "credential", "fcm", "default", "--service-account", file)
 
 
 def check_microseconds(products):

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import ArgumentParser
 import DeviceRelay
 import Foundation
 import NIOCore
@@ -77,6 +78,25 @@ actor LightEndpoint {
                 once.resume()
             }
             start(delegate)
+        }
+    }
+
+    /// Disconnects until `start`, as an app does that is suspended.
+    func stop() async {
+        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+            let once = Once(continuation)
+            delegate = Delegate(disconnected: { _, _ in once.resume() })
+            perform(channel.leave(.suspended, now: now))
+        }
+    }
+
+    /// Sends a request, and waits for the answer.
+    func ask(_ make: @Sendable (RequestRef) -> EndpointMessage) async throws {
+        let answer = await withCheckedContinuation { continuation in request(make) { continuation.resume(returning: $1) } }
+        switch answer {
+        case .ok, .settled: break
+        case .failure(let failure): throw ValidationError("a request was refused: \(failure.message)")
+        case .connectionLost: throw ValidationError("the connection was lost")
         }
     }
 

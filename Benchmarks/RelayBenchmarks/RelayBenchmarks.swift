@@ -11,7 +11,7 @@ import Foundation
         abstract: "Measure a relay that is running.",
         subcommands: [
             Accounts.self, Tunnels.self, Crowd.self, RelayLaunches.self, Calls.self, Launches.self, Bulk.self, Discovery.self,
-            Lingerer.self, Speed.self, PublicKeyWork.self, TokenChecks.self,
+            Lingerer.self, Sleepers.self, Speed.self, PublicKeyWork.self, TokenChecks.self,
         ]
     )
 }

@@ -233,7 +233,7 @@ package struct RelayService: Service {
             .init(service: ListenerService(listener: listener, connections: connections))
         }
         if !contexts.isEmpty { services.append(.init(service: CertificateReload(reload: { reloadCertificates() }))) }
-        if let admin { services.append(.init(service: admin)) }
+        if let admin = await admin?.open() { services.append(.init(service: admin)) }
         services.append(.init(service: BackgroundService(body: background)))
         services.append(.init(service: FreedMemory(connections: connections)))
         services.append(.init(service: tunnels))

@@ -4,7 +4,6 @@
 package import Foundation
 import NIOCore
 import NIOPosix
-import Synchronization
 
 /// A real `relayd` process with its own directory. It can be started, killed and started again. For tests only.
 package final class RelaydProcess {
@@ -55,28 +54,12 @@ package final class RelaydProcess {
         arguments: [String] = []
     ) async throws {
         self.security = security
-        tunnelPort = networks.isEmpty ? 0 : try await Self.freePort()
+        tunnelPort = networks.isEmpty ? 0 : try await FreePort.take()
         self.directory = directory ?? FileManager.default.temporaryDirectory.appending(path: "relayd-\(UUID().uuidString)")
-        let port = if let port { port } else { try await Self.freePort() }
+        let port = if let port { port } else { try await FreePort.take() }
         self.port = port
         let urls = networks.isEmpty ? [] : (["127.0.0.1"] + networks).flatMap { ["--url", "http://\($0):\(port)"] }
         self.arguments = arguments + urls
-    }
-
-    private static let assignedPorts = Mutex<Set<Int>>([])
-
-    /// A free port below the range that systems use for outgoing connections, from 32768 (Linux) or 49152. So no outgoing connection takes
-    /// the port before the relay starts, or while it is down. No other relay of this process gets it, for the same reason.
-    private static func freePort() async throws -> Int {
-        for _ in 0..<1_000 {
-            let port = Int.random(in: 10_000..<32_768)
-            guard assignedPorts.withLock({ $0.insert(port).inserted }) else { continue }
-            let bootstrap = ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            guard let probe = try? await bootstrap.bind(host: "127.0.0.1", port: port).get() else { continue }
-            try await probe.close()
-            return port
-        }
-        throw Failed(message: "no port is free")
     }
 
     deinit {

@@ -77,7 +77,7 @@ import Testing
     ) func providerOfOthersSignsIn() async throws {
         struct Provider: Decodable { var issuer: String }
         let desk = try TestDevice()
-        let script = try PythonScript("glewlwyd.py", [desk.directory.path])
+        let script = try await PythonScript("glewlwyd.py", [desk.directory.path, "\(FreePort.take())"])
         let issuer = try await script.answer(Provider.self).issuer
         let file = desk.directory.appending(path: "issuers.json")
         try Data(

@@ -22,7 +22,7 @@ import Musl
 
 /// The socket for the operator's commands to a running relay: a Unix socket in the data directory, accessible to its owner only. The
 /// client sends one JSON object and ends its output; the answer is one JSON object.
-package struct AdminSocket: Service {
+package struct AdminSocket: Sendable {
     /// The maximum size of a request.
     private static let requestBytes = 32 << 10
     /// The maximum size of an answer: 64 endpoints in each of many accounts.
@@ -35,29 +35,34 @@ package struct AdminSocket: Service {
 
     package static func path(in directory: String) -> String { directory + "/relay.socket" }
 
-    package func run() async throws {
-        let server: NIOAsyncChannel<NIOAsyncChannel<ByteBuffer, ByteBuffer>, Never>
+    fileprivate typealias Server = NIOAsyncChannel<NIOAsyncChannel<ByteBuffer, ByteBuffer>, Never>
+
+    /// Accepts connections from now on.
+    /// - Returns: The service that answers them; `nil` if there can be no socket. The relay works without it.
+    func open() async -> AdminService? {
         do {
-            server = try await ServerBootstrap(group: EventLoops.connections)
+            let server = try await ServerBootstrap(group: EventLoops.connections)
                 .childChannelOption(.allowRemoteHalfClosure, value: true)
                 .bind(unixDomainSocketPath: path, cleanupExistingSocketFile: true) { channel in
                     channel.eventLoop.makeCompletedFuture {
                         // Closes connections that are too slow.
                         try channel.pipeline.syncOperations.addHandler(IdleStateHandler(allTimeout: Self.time))
                         try channel.pipeline.syncOperations.addHandler(CloseWhenIdle())
-                        return try NIOAsyncChannel(
+                        return try NIOAsyncChannel<ByteBuffer, ByteBuffer>(
                             wrappingChannelSynchronously: channel,
                             configuration: .init(isOutboundHalfClosureEnabled: true)
                         )
                     }
                 }
             guard chmod(path, 0o600) == 0 else { throw IOError(errnoCode: errno, reason: "chmod") }
+            return AdminService(socket: self, server: server)
         } catch {
-            // The relay works without the socket.
             logger.warning("the operator's commands cannot reach this relay", metadata: ["socket": "\(path)", "reason": "\(error)"])
-            try? await gracefulShutdown()
-            return
+            return nil
         }
+    }
+
+    fileprivate func run(_ server: Server) async throws {
         do {
             try await cancelWhenGracefulShutdown {
                 try await server.executeThenClose { connections in
@@ -148,4 +153,12 @@ private final class CloseWhenIdle: ChannelInboundHandler {
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         if event is IdleStateHandler.IdleStateEvent { context.close(promise: nil) } else { context.fireUserInboundEventTriggered(event) }
     }
+}
+
+/// Answers the connections of an open admin socket.
+struct AdminService: Service {
+    fileprivate let socket: AdminSocket
+    fileprivate let server: AdminSocket.Server
+
+    func run() async throws { try await socket.run(server) }
 }

@@ -8,6 +8,7 @@ import NIOCore
 import NIOHTTP1
 import NIOPosix
 import RelayProtocol
+import RelayTesting
 import Synchronization
 
 /// An issuer of its own on loopback: publishes its metadata and keys, signs tokens, and answers about opaque ones.
@@ -43,9 +44,7 @@ final class IssuerServer: Sendable {
 
     init(signers: [Signer] = []) async throws {
         state.withLock { $0.signers = signers }
-        let probe = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton).bind(host: "127.0.0.1", port: 0).get()
-        port = probe.localAddress?.port ?? 0
-        try await probe.close()
+        port = try await FreePort.take()
         try await start()
     }
 

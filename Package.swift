@@ -370,6 +370,7 @@ let package = Package(
                 "RelayProtocol",
                 "RelayPush",
                 "RelayTesting",
+                "TestHost",
                 "relayd",
                 server("CoreMetrics", "swift-metrics"),
                 server("Crypto", "swift-crypto"),

@@ -8,11 +8,11 @@ import RelayProtocol
 /// A device as a process of its own, for tests that kill it: takes every launch, prints `got URI`, and answers when it is told `go`. Its app
 /// services echo, keep their requests, or do not even take the connection.
 ///
-/// Arguments: relay URL, relay id, directory.
+/// Arguments: relay URL, relay id, directory, then optionally the app's id, and the body of the push notification for which it starts.
 @main struct TestHost {
     static func main() async throws {
         let arguments = CommandLine.arguments
-        guard arguments.count == 4, let relay = URL(string: arguments[1]), let relayID = RelayID(arguments[2]) else { exit(2) }
+        guard arguments.count >= 4, let relay = URL(string: arguments[1]), let relayID = RelayID(arguments[2]) else { exit(2) }
         let directory = URL(filePath: arguments[3])
         var settings = ConnectedDevicesPlatformSettings(
             relay: relay,
@@ -24,7 +24,7 @@ import RelayProtocol
         let platform = ConnectedDevicesPlatform(settings: settings, accessTokens: JoinLinkAccessTokenProvider(clientID: "org.example.test"))
         let lines = Lines()
         let app = RemoteSystemAppRegistration(
-            appID: "org.example.player",
+            appID: arguments.count > 4 ? arguments[4] : "org.example.player",
             launchHandler: LaunchHandler(schemes: ["https", "film"]) { request in
                 say("got \(request.uri.text)")
                 await lines.next()
@@ -46,6 +46,9 @@ import RelayProtocol
         )
         let account = ConnectedDevicesAccount(id: "me")
         try platform.host(app, for: account)
+        if arguments.count > 5, let notification = ConnectedDevicesNotification(parsing: arguments[5]) {
+            Task { await platform.process(notification) }
+        }
         try await platform.start()
         try await platform.publish(app, for: account)
         say("ready")

@@ -124,8 +124,9 @@ struct Ledger: Sendable {
         demand(!ending.isHandlers || entry.answers.contains(ending), "\(ending), but the handler answered \(entry.answers)")
         demand(!ending.isHandlers || learned.byTarget, "\(ending), which the relay cannot know")
         demand(!ending.hasNotRun || entry.starts.isEmpty, "\(ending), but it was handled")
-        // After the handler's answer and before it is stored, only a kill can intervene.
-        demand(entry.answers.isEmpty || ending == entry.answers[0] || ending == .interrupted, "\(ending), but it was answered")
+        // After the handler's answer and before it is stored, only a kill or a suspension can intervene.
+        let isInterrupted = ending == .interrupted || ending == .timedOut
+        demand(entry.answers.isEmpty || ending == entry.answers[0] || isInterrupted, "\(ending), but it was answered")
         let target = Party.target(entry.issue.target)
         if ending == .interrupted { demand(kills[target] != nil || naps[target] != nil, "interrupted at a target that always ran") }
         if ending == .succeeded, entry.issue.isMessage {

@@ -33,13 +33,12 @@ extension AccountRelay {
         }
     }
 
-    /// Wakes the target of a new command. If it has connected meanwhile, the wake would be useless.
+    /// Wakes the target of a new command.
     private mutating func perform(_ waking: Waking, for command: CommandDescriptor) {
-        guard host(of: command.lane.target) == nil else { return }
         switch waking {
-        case .wake(let request): perform(.wake(request))
-        case .outstanding(let wake): tell(command.lane.sender, .waking(wake), of: command.id)
-        case .none, .suppressed: break
+        case .wake(let request): wake(request)
+        case .outstanding(let wake) where host(of: command.lane.target) == nil: tell(command.lane.sender, .waking(wake), of: command.id)
+        case .outstanding, .none, .suppressed: break
         }
     }
 

@@ -60,7 +60,7 @@ extension AccountRelay {
         var result = RelayMessage.OK.Result(tunnel: tunnel)
         if host == nil, case .outstanding = waking { result.isWaking = true }
         send(.ok(.init(ref: request.ref, result: result)), to: channel.id)
-        if host == nil, case .wake(let wake) = waking { perform(.wake(wake)) }
+        if case .wake(let request) = waking { wake(request) }
         if let host {
             offer(tunnel, introduction, to: host)
         } else if request.timeout == 0 {

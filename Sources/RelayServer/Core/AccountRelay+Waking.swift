@@ -48,9 +48,17 @@ extension AccountRelay {
             return (push, waking)
         } then: { relay, result in
             guard case .success((let push, let waking)?) = result else { return }
-            if case .wake(let request) = waking { relay.perform(.wake(request)) }
+            if case .wake(let request) = waking { relay.wake(request, isSilent: isSilent) }
             relay.tellState(of: push)
         }
+    }
+
+    /// Sends a wake that is stored as sent. If the endpoint has connected meanwhile, the wake is not needed, and must not count: the next
+    /// one would be late.
+    mutating func wake(_ request: WakeRequest, isSilent: Bool = false) {
+        let endpoint = request.payload.endpoint
+        guard isSilent || host(of: endpoint) == nil else { return handlePush(of: endpoint) }
+        perform(.wake(request))
     }
 
     /// Tells an endpoint the state of its registration, and the watchers whether it can still be woken.

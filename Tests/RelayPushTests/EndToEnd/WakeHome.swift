@@ -44,7 +44,7 @@ final class WakeHome {
         return device
     }
 
-    /// A launch, then an app service call, each to a device that does not run. It starts when a push arrives.
+    /// A launch, then an app service call, each to a device whose process was killed. It starts when a push arrives.
     /// - Parameter pushes: What the push service has got, oldest first.
     func launchAndCall(
         _ registration: NotificationRegistration,
@@ -64,11 +64,12 @@ final class WakeHome {
         for await status in command.statuses where status.wake?.channel == "\(registration.type)" { break }
         try await eventually { pushes().count == 1 }
         #expect(pushes()[0].isUrgent)
-        try await pc.restart(for: pushes()[0])
+        let first = try pc.process(for: pushes()[0])
+        while try await first.line() != "got film:1" {}
+        try first.go()
         let receipt = try await command.outcome()
         #expect(receipt.target.appID == registration.appID)
-        #expect(pc.opened.list.withLock { $0 } == ["film:1"])
-        await pc.platform.shutdown()
+        first.kill()
         _ = try await phone.sees("PC") { $0.presence.isWakeable }
 
         let (platform, target) = (phone.platform, RemoteSystemConnectionRequest(endpoint: endpoint, appID: registration.appID))
@@ -78,9 +79,9 @@ final class WakeHome {
             }
         }
         try await eventually { pushes().count == 2 }
-        try await pc.restart(for: pushes()[1])
+        let second = try pc.process(for: pushes()[1])
         #expect(try await call.value == ["text": "hello"])
-        await pc.platform.shutdown()
+        second.kill()
         await phone.platform.shutdown()
     }
 }
@@ -127,14 +128,23 @@ final class WakeDevice {
 
     func endpoint() throws -> EndpointID { try #require(platform.accounts.endpoint(of: account)) }
 
-    /// The system starts the app, for a push if there is one.
-    func restart(for notification: ConnectedDevicesNotification? = nil) async throws {
+    /// Starts the app again in this process.
+    func restart() async throws {
         platform = Self.platform(settings)
         try platform.host(app(), for: account)
-        let next = platform
-        let processing = Task { if let notification { await next.process(notification, within: .seconds(240)) } else { true } }
-        try await next.start()
-        #expect(await processing.value)
+        try await platform.start()
+    }
+
+    /// The system starts the app for a push, in its own process.
+    func process(for notification: ConnectedDevicesNotification) throws -> HostProcess {
+        let urgency = notification.isUrgent ? WakePayload.Urgency.urgent : .background
+        let payload = WakePayload(relay: notification.relay, endpoint: notification.endpoint, urgency: urgency)
+        return try HostProcess(
+            relay: settings.relay.absoluteString,
+            relayID: "\(notification.relay)",
+            directory: settings.storageDirectory.deletingLastPathComponent(),
+            [WakeEndToEndTests.appID, #"{"\#(WakePayload.key)":\#(payload.json)}"#]
+        )
     }
 
     /// Waits until a device is seen, and has the state.

@@ -30,7 +30,13 @@ struct AccountWorld {
     }
 
     private static func rules(_ relay: RelayID, _ now: Int64) -> RelayRules {
-        RelayRules(relay: relay, limits: Limits(), databaseBegan: now - 100 * 86_400_000, startTime: now)
+        RelayRules(
+            relay: relay,
+            limits: Limits(),
+            databaseBegan: now - 100 * 86_400_000,
+            startTime: now,
+            canWake: { _, _ in true }
+        )
     }
 
     // MARK: Inputs

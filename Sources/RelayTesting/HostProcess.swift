@@ -1,25 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import DeviceRelay
-import Foundation
-import RelayProtocol
-import RelayTesting
+package import Foundation
 
-/// A hosting device in a separate process, on the storage of a joined device.
-final class HostProcess {
-    struct Ended: Error {}
+/// A hosting device in a separate process, `TestHost`, on the storage of a joined device. For tests only.
+package final class HostProcess {
+    package struct Ended: Error {}
 
     private let process = Process()
     private let input: FileHandle
-    private var lines: AsyncStream<String>.Iterator
+    private let lines: AsyncStream<String>
 
-    init(_ device: TestDevice) throws {
+    /// - Parameters:
+    ///   - directory: Contains the device's storage.
+    ///   - arguments: The app's id, and the push notification for which it starts.
+    package init(relay: String, relayID: String, directory: URL, _ arguments: [String] = []) throws {
         process.executableURL = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "TestHost")
-        process.arguments = [
-            device.settings.relay.absoluteString, device.settings.relayID?.description ?? "",
-            device.settings.storageDirectory.deletingLastPathComponent().path,
-        ]
+        process.arguments = [relay, relayID, directory.path] + arguments
         let (input, output) = try ProcessStart.alone { [process] in
             let (input, output) = (Pipe(), Pipe())
             process.standardInput = input
@@ -41,31 +38,31 @@ final class HostProcess {
                 }
                 continuation.finish()
             }
-        }.makeAsyncIterator()
+        }
     }
 
     deinit { kill() }
 
     /// The next line of its output.
-    func line() async throws -> String {
-        guard let line = await lines.next() else { throw Ended() }
-        return line
+    nonisolated(nonsending) package func line() async throws -> String {
+        for await line in lines { return line }
+        throw Ended()
     }
 
     /// Lets one handler answer.
-    func go() throws { try input.write(contentsOf: Data("go\n".utf8)) }
+    package func go() throws { try input.write(contentsOf: Data("go\n".utf8)) }
 
     /// Sends SIGKILL, as the kernel does when memory runs out.
-    func kill() {
+    package func kill() {
         guard process.isRunning else { return }
         _ = Foundation.kill(process.processIdentifier, SIGKILL)
         process.waitUntilExit()
     }
 
     /// Shuts the platform down.
-    func stop() async throws {
+    nonisolated(nonsending) package func stop() async throws {
         try input.close()
-        while await lines.next() != nil {}
+        for await _ in lines {}
         process.waitUntilExit()
     }
 }

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+import Testing
+
+@testable import RelayServer
+
+/// Wakes and connections at the same time.
+@Suite struct WakeOrderTests {
+    let sender = TestDevice(subject: "me")
+    let target = TestDevice(subject: "me")
+
+    enum Cause: CaseIterable {
+        case command, tunnel, dueWake
+    }
+
+    /// The wake is decided while the endpoint's connection is being stored. If it counted, the endpoint would sleep through the next minutes
+    /// when it disconnects.
+    @Test(arguments: Cause.allCases) func wakeOfAnEndpointThatIsConnectingDoesNotCount(_ cause: Cause) throws {
+        var world = AccountWorld(of: sender)
+        let (near, far) = (try world.connect(sender), try world.connect(target))
+        world.settle()
+        let channel = PushRegistration.fcm(token: Secret("token"))
+        world.send(.notificationsRegister(.init(ref: testRef(), appID: "player", displayName: "", channel: channel)), on: far)
+        world.disconnect(far)
+        world.settle()
+        func send() throws -> EndpointMessage {
+            .commandSend(.init(ref: testRef(), command: Blob(try world.command(from: sender, to: target).encoded)))
+        }
+        if cause == .dueWake {
+            world.send(try send(), on: near)
+            world.settle()
+            #expect(world.rows.tables.pushes[target.id]?.schedule.last != nil)
+            world.now += 1_200_000
+        }
+        try world.connect(target)
+        let id = target.id
+        switch cause {
+        case .command: world.send(try send(), on: near)
+        case .tunnel: world.send(.tunnelOpen(.init(ref: testRef(), target: id, timeout: 10_000)), on: near)
+        case .dueWake: world.input { $0.handlePush(of: id) }
+        }
+        #expect(world.waiting.count == 2)
+        world.settle()
+        let push = try #require(world.rows.tables.pushes[id])
+        #expect(push.schedule == WakeSchedule())
+    }
+}

@@ -358,6 +358,7 @@ let package = Package(
             name: "RelayProtocolTests",
             dependencies: [
                 "RelayProtocol",
+                "RelayTesting",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "NIOCore", package: "swift-nio"),
             ],

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
+import RelayTesting
 import Testing
 
 @testable import RelayProtocol
@@ -42,11 +43,8 @@ import Testing
         let process = Process()
         process.executableURL = URL(filePath: try #require(Self.python))
         process.arguments = [script.standardizedFileURL.path]
-        let standardOutput = Pipe()
         process.standardInput = try FileHandle(forReadingFrom: inputFile)
-        process.standardOutput = standardOutput
-        try process.run()
-        let output = try standardOutput.fileHandleForReading.readToEnd() ?? Data()
+        let output = try ProcessStart.reading(process).readToEnd() ?? Data()
         process.waitUntilExit()
         #expect(process.terminationStatus == 0)
         return String(decoding: output, as: UTF8.self).split(separator: "\n")

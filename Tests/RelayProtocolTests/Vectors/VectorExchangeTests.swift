@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
+import RelayTesting
 import Testing
 
 /// A Python implementation, with other libraries for CBOR, signatures and encryption, accepts and rejects the same vectors.
@@ -14,11 +15,10 @@ import Testing
         let process = Process()
         process.executableURL = URL(filePath: try #require(Self.python))
         process.arguments = [script.standardizedFileURL.path, VectorFolder.url.path]
-        let (output, errors) = (Pipe(), Pipe())
-        process.standardOutput = output
+        let errors = ProcessStart.alone { Pipe() }
         process.standardError = errors
-        try process.run()
-        let checked = String(decoding: try output.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
+        let output = try ProcessStart.reading(process)
+        let checked = String(decoding: try output.readToEnd() ?? Data(), as: UTF8.self)
         let failure = String(decoding: try errors.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
         process.waitUntilExit()
         #expect(process.terminationStatus == 0, "\(failure)")

@@ -124,7 +124,7 @@ import Testing
         try FileManager.default.moveItem(at: key, to: aside)
         #expect(mkfifo(key.path, 0o600) == 0)
         let backup = RelaydProcess.process(["backup", folder.path + "/1.tar", "--data-directory", relayd.directory.path])
-        try backup.run()
+        try ProcessStart.alone { try backup.run() }
         // A pipe can be opened for writing once its reader has it open; the reader then waits for as long as this end stays open.
         var pipe: Int32 = -1
         for _ in 0..<1_000 where pipe < 0 {

@@ -47,16 +47,16 @@ package struct ControlChannelClient: Sendable {
         )
         let bootstrap = ClientBootstrap.toRelay(on: loop, timeout: .milliseconds(min(timeout, 15_000))) { channel in
             guard dial.add(channel) else { throw ChannelError.alreadyClosed }
-            try webSocket.install(on: channel, opened: { try opened($0, dial) }, failed: { dial.fail($0) })
+            try webSocket.install(on: channel, opened: { opened($0, dial) }, failed: { dial.fail($0) })
         }
         bootstrap.connect(toHost: address.host, port: address.port).whenFailure { dial.fail(DialFailure(connecting: $0)) }
         return dial
     }
 
-    private func opened(_ channel: any Channel, _ dial: ControlDial) throws {
+    private func opened(_ channel: any Channel, _ dial: ControlDial) {
         let handler = ControlFrameHandler(maximumMessageBytes: maximumFrameBytes, events: dial.events)
-        dial.open(ControlConnection(channel: channel, handler: NIOLoopBound(handler, eventLoop: channel.eventLoop)))
-        try channel.pipeline.syncOperations.addHandler(handler)
+        let connection = ControlConnection(channel: channel, handler: NIOLoopBound(handler, eventLoop: channel.eventLoop))
+        dial.open(connection) { try channel.pipeline.syncOperations.addHandler(handler) }
     }
 }
 
@@ -84,9 +84,16 @@ package final class ControlDial: Sendable {
         loop.execute { self.events(.dialFailed(failure)) }
     }
 
-    func open(_ connection: ControlConnection) {
+    /// - Parameter install: Makes the connection usable. It comes before the event, because its receiver may close the connection at once.
+    func open(_ connection: ControlConnection, install: () throws -> Void) {
         guard end(closing: false) else { return connection.drop() }
-        events(.opened(connection))
+        do {
+            try install()
+            events(.opened(connection))
+        } catch {
+            connection.drop()
+            events(.dialFailed(DialFailure(onChannel: error)))
+        }
     }
 
     /// Returns false if the attempt has ended.

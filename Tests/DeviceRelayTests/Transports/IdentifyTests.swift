@@ -58,6 +58,27 @@ import Testing
         #expect(try await Self.result(try await TestRelayServer(.plain, .echo), timeout: 300) == .failure(.failed(.timedOut)))
     }
 
+    @Test func connectionThatIsClosedAsSoonAsItIsOpenCloses() async throws {
+        let server = try await TestRelayServer(
+            .plain,
+            .webSocket(onOpen: { _ in }, onFrame: { frame, channel in if frame.opcode == .connectionClose { channel.close(promise: nil) } })
+        )
+        let (codes, continuation) = AsyncStream.makeStream(of: UInt16?.self)
+        _ = ControlChannelClient().dial(try Self.address(server), trust: RelayTrust(relay: nil)) { event in
+            switch event {
+            case .opened(let connection): connection.close(code: 1000, reason: "")
+            case .closed(let code): continuation.yield(code)
+            default: break
+            }
+        }
+        for await code in codes {
+            #expect(code == 1000)
+            break
+        }
+        await server.allConnectionsClosed()
+        await server.stop()
+    }
+
     @Test func cancellationClosesTheConnection() async throws {
         let (opened, continuation) = AsyncStream.makeStream(of: Void.self)
         let server = try await TestRelayServer(

@@ -115,7 +115,7 @@ import Testing
         #expect(try await eventually { !logins.ended.isEmpty })
         let key = device.identityKey.publicKey.jwkThumbprint
         #expect(logins.ended == [.init(keyThumbprint: key, login: Login(issuer: "embedded", session: "second"))])
-        for _ in 0..<1_000 where try await openRows() > 0 { try await Task.sleep(for: .milliseconds(10)) }
+        for _ in 0..<6_000 where try await openRows() > 0 { try await Task.sleep(for: .milliseconds(10)) }
         #expect(try await openRows() == 0)
     }
 
@@ -150,7 +150,7 @@ import Testing
         world.core.handleDeadlines()
         #expect(try await eventually { logins.ended.count == 1 })
         var rejection: RelayMessage.Rejected?
-        for _ in 0..<1_000 {
+        for _ in 0..<6_000 {
             rejection = try await world.connect(pc.hello(host.account)).rejection
             if rejection == nil { break }
             try await Task.sleep(for: .milliseconds(10))

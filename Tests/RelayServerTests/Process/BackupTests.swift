@@ -127,7 +127,7 @@ import Testing
         try ProcessStart.alone { try backup.run() }
         // A pipe can be opened for writing once its reader has it open; the reader then waits for as long as this end stays open.
         var pipe: Int32 = -1
-        for _ in 0..<1_000 where pipe < 0 {
+        for _ in 0..<6_000 where pipe < 0 {
             pipe = open(key.path, O_WRONLY | O_NONBLOCK | O_CLOEXEC)
             if pipe < 0 { try await Task.sleep(for: .milliseconds(10)) }
         }

@@ -68,7 +68,7 @@ import Testing
         let next = WireEndpoint("Next", at: relayd)
         next.steal(from: thief)
         // The issuer is notified after the relay's commit.
-        for _ in 0..<1_000 {
+        for _ in 0..<6_000 {
             guard case .welcome = try await next.greet(role: .client).1 else { break }
             try await Task.sleep(for: .milliseconds(10))
         }
@@ -89,7 +89,7 @@ import Testing
         let ended = "HTTP/1.1 400 Bad Request"
         // The issuer is notified after the relay's commit.
         var status = try await pc.refreshStatus()
-        for _ in 0..<1_000 where status != ended {
+        for _ in 0..<6_000 where status != ended {
             try await Task.sleep(for: .milliseconds(10))
             status = try await pc.refreshStatus()
         }

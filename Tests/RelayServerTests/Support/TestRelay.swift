@@ -101,7 +101,7 @@ struct TestRelay: Sendable {
 
 /// Waits for something that comes about on another thread; gives up after a time that no machine needs.
 func eventually(_ condition: @Sendable () -> Bool) async throws -> Bool {
-    for _ in 0..<1_000 {
+    for _ in 0..<6_000 {
         if condition() { return true }
         try await Task.sleep(for: .milliseconds(10))
     }

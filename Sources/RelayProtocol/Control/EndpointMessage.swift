@@ -3,8 +3,8 @@
 
 package import NIOCore
 
-/// A message from an endpoint to its relay.
-package enum EndpointMessage: Hashable, Sendable {
+/// A message from an endpoint to its relay. Indirect, as `RelayMessage` is.
+package indirect enum EndpointMessage: Hashable, Sendable {
     case hello(Hello)
     case publish(Publish)
     case unpublish(Unpublish)

@@ -3,8 +3,8 @@
 
 package import NIOCore
 
-/// A message from a relay to an endpoint.
-package enum RelayMessage: Hashable, Sendable {
+/// A message from a relay to an endpoint. Indirect, since a copy of it for each step of its way would cost more than the allocation.
+package indirect enum RelayMessage: Hashable, Sendable {
     case challenge(Challenge)
     case welcome(Welcome)
     case rejected(Rejected)

@@ -6,8 +6,19 @@ import RelayProtocol
 /// An account's id: 32 base32 characters.
 package struct AccountID: Hashable, Sendable {
     package let rawValue: String
+    /// Computed once: a message passes many tables whose key is its account.
+    private let hash: Int
 
-    package init(_ rawValue: String) { self.rawValue = rawValue }
+    package init(_ rawValue: String) {
+        self.rawValue = rawValue
+        hash = rawValue.hashValue
+    }
+
+    package static func == (one: AccountID, other: AccountID) -> Bool { one.hash == other.hash && one.rawValue == other.rawValue }
+    package func hash(into hasher: inout Hasher) { hasher.combine(hash) }
+
+    /// The number of one of `count` shards, from 0. It differs from run to run.
+    func shard(of count: Int) -> Int { Int(hash.magnitude % UInt(count)) }
 
     /// The account of a new identity. It is derived from the identity, so a relay that has lost its database gives each person the same
     /// account id again, and records and commands signed for it stay valid.

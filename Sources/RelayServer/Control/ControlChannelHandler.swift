@@ -25,8 +25,8 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     private var isReadWanted = false
     private var isInputClosed = false
     private var isCounted = false
-    /// Set while more frames may join the next flush.
-    private var isHoldingFlush = false
+    /// Set while more inputs follow at once: they share one flush, and one look at the deadlines.
+    private var isInBatch = false
     private var outgoing = OutgoingFrames()
     private var pongs = PongQueue()
     private var context: ChannelHandlerContext?
@@ -68,7 +68,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
 
     package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let bytes = Self.unwrapInboundIn(data)
-        isHoldingFlush = true
+        isInBatch = true
         let isBudgetUsed = budget.read(bytes.readableBytes)
         if !isReaderBroken, !hasPeerClosed {
             machine.bytesArrived(now)
@@ -112,10 +112,9 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
 
     private func readOn() {
         guard let context, !isPaused else { return }
-        isHoldingFlush = true
+        isInBatch = true
         if !isReaderBroken { readMessages(context: context) }
-        isHoldingFlush = false
-        flushIfNeeded()
+        endBatch()
         guard !isPaused else { return }
         if isInputClosed { return inputClosed(context: context) }
         guard isReadWanted else { return }
@@ -133,8 +132,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     }
 
     package func channelReadComplete(context: ChannelHandlerContext) {
-        isHoldingFlush = false
-        flushIfNeeded()
+        endBatch()
         context.fireChannelReadComplete()
     }
 
@@ -157,11 +155,8 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
 
     /// Sends the messages of the core, in order.
     func deliver(_ items: [ChannelPeer.Item]) {
-        isHoldingFlush = true
-        defer {
-            isHoldingFlush = false
-            flushIfNeeded()
-        }
+        isInBatch = true
+        defer { endBatch() }
         for item in items {
             switch item {
             case .message(let message): run(machine.peerSends(message, now))
@@ -203,6 +198,11 @@ extension ControlChannelHandler {
             // The endpoint would not read the close frame either.
             context?.close(promise: nil)
         }
+        if !isInBatch { endBatch() }
+    }
+
+    private func endBatch() {
+        isInBatch = false
         flushIfNeeded()
         setTimer()
     }
@@ -278,7 +278,7 @@ extension ControlChannelHandler {
 
     /// One write for all frames of one read, or of one batch of the core.
     private func flushIfNeeded() {
-        guard let context, !isHoldingFlush, let batch = outgoing.takeBatch() else { return }
+        guard let context, !isInBatch, let batch = outgoing.takeBatch() else { return }
         let written = context.eventLoop.makePromise(of: Void.self)
         written.futureResult.assumeIsolated().whenComplete { _ in
             for done in self.outgoing.written(batch) { done() }

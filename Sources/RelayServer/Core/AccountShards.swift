@@ -51,9 +51,7 @@ final class AccountShards: Sendable {
 
     let all = (0..<AccountShards.count).map { Shard($0) }
 
-    subscript(account: AccountID) -> Shard {
-        all[Int(UInt64(truncatingIfNeeded: account.hashValue) % Self.count)]
-    }
+    subscript(account: AccountID) -> Shard { all[account.shard(of: all.count)] }
 
     subscript(channel: ChannelID) -> Shard { all[Int(channel.rawValue % Self.count)] }
 

@@ -120,20 +120,19 @@ extension SQLiteTransaction {
         let columns = try Columns(command)
         if command.isFinal {
             let values: StatementArguments = [columns.ended, columns.outcome, command.nextDeadline, columns.receipt, columns.reply]
-            try run(
-                """
-                UPDATE commands SET state = 2, ended = ?, outcome = ?, deadline = ?, receipt = ?, reply = ?, blob = NULL
-                WHERE \(Self.ofKey)
-                """,
-                values + key
-            )
+            try run(Self.updateFinal, values + key)
         } else {
             // The row keeps its length, so that SQLite does not rewrite a large blob.
             let values: StatementArguments = [columns.state.rawValue, columns.cancelRequested, command.nextDeadline]
-            try run("UPDATE commands SET state = ?, cancel_requested = ?, deadline = ? WHERE \(Self.ofKey)", values + key)
+            try run(Self.updateState, values + key)
         }
         guard database.changesCount == 1 else { throw ColumnError() }
     }
+
+    private static let updateFinal = """
+        UPDATE commands SET state = 2, ended = ?, outcome = ?, deadline = ?, receipt = ?, reply = ?, blob = NULL WHERE \(ofKey)
+        """
+    private static let updateState = "UPDATE commands SET state = ?, cancel_requested = ?, deadline = ? WHERE \(ofKey)"
 
     /// SQLite has no cache of its own: writes nothing.
     func note(_ command: MailboxCommand, account: AccountID) {}

@@ -98,6 +98,8 @@ final class StoreCache: GroupCommitCache {
 
     /// A command was added, changed, or removed (`new` is `nil`).
     func changed(_ key: StoredCommandKey, from old: MailboxCommand?, to new: Command?) {
+        // Before its end, a command always counts the same.
+        if let old, let new, !old.isFinal, !new.row.isFinal { return keep(new, as: key) }
         use.add((new.map { AccountUse.bytes(of: $0.row) } ?? 0) - (old.map(AccountUse.bytes(of:)) ?? 0), to: key.account)
         if let old { add(old, -1, in: key.account) }
         if let new {
@@ -117,10 +119,7 @@ final class StoreCache: GroupCommitCache {
         if row.isFinal {
             outcomes[Box(account: account, endpoint: lane.sender)]?.add(sign, bytes: row.resultSize)
         } else {
-            let box = Box(account: account, endpoint: lane.target)
-            mailboxes[box]?[lane.sender, default: MailboxUse()].add(sign, bytes: row.command.size)
-            // Senders without commands are removed.
-            if sign < 0, mailboxes[box]?[lane.sender]?.commands == 0 { mailboxes[box]?[lane.sender] = nil }
+            mailboxes[Box(account: account, endpoint: lane.target)]?.add(sign, bytes: row.command.size, from: lane.sender)
         }
     }
 
@@ -170,6 +169,15 @@ final class StoreCache: GroupCommitCache {
     }
 
     func forgetDirectory(of account: AccountID) { directories[account] = nil }
+}
+
+extension [EndpointID: MailboxUse] {
+    /// Senders without commands are removed.
+    fileprivate mutating func add(_ sign: Int, bytes: Int, from sender: EndpointID) {
+        guard let index = index(forKey: sender) else { return self[sender] = MailboxUse(commands: sign, bytes: sign * bytes) }
+        values[index].add(sign, bytes: bytes)
+        if values[index].commands == 0 { remove(at: index) }
+    }
 }
 
 extension LaneUse {

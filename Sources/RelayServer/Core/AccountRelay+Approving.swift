@@ -59,11 +59,25 @@ extension StoreTransaction {
 
     /// Removes the classification "established" from endpoints that have it only through endpoints that are about to be removed as
     /// revoked. Otherwise a thief's endpoints could revoke and invite after the device that let them in was revoked.
-    /// - Parameter revoker: the endpoint that revokes them; `nil` for the operator.
+    /// - Parameter revoker: the endpoint that revokes them, which depends on them no more; `nil` for the operator.
     func demote(after revoked: [EndpointRow], by revoker: EndpointID?, in account: AccountID) throws {
+        if var row = try established(by: revoked, despite: nil, in: account).first(where: { $0.id == revoker }) {
+            row.isRoot = true
+            try put(row)
+        }
         for var row in try established(by: revoked, despite: revoker, in: account) {
             row.isEstablished = false
             try put(row)
+        }
+    }
+
+    /// Makes roots of the endpoints that an endpoint has established, and no other one. It is about to leave by itself, so it was not
+    /// compromised. Without its vouchers they would depend on endpoints that they let in themselves.
+    func succeed(_ row: EndpointRow) throws {
+        let dependents = try established(by: [row], despite: nil, in: row.account)
+        for var root in try established(directlyBy: row, among: dependents) {
+            root.isRoot = true
+            try put(root)
         }
     }
 
@@ -89,9 +103,20 @@ extension StoreTransaction {
         let names = Set(endpoints.map(\.id))
         let others = try self.endpoints(of: account).filter { $0.isEstablished && !names.contains($0.id) }
         let doubtful = try reached(from: endpoints, among: others)
-        let sure = others.filter { $0.isFirst || $0.id == revoker || !doubtful.contains($0.id) }
+        let sure = others.filter { $0.isRoot || $0.id == revoker || !doubtful.contains($0.id) }
         let believed = try reached(from: sure, among: others)
         return others.filter { !believed.contains($0.id) }
+    }
+
+    /// The endpoints that are established by an endpoint: by its verified voucher, or because they are on its device.
+    private func established(directlyBy row: EndpointRow, among others: [EndpointRow]) throws -> [EndpointRow] {
+        let named = Set(
+            try vouchers(by: row.id, of: row.account).compactMap { bytes -> EndpointID? in
+                let voucher = try? Unverified<Voucher>(decoding: bytes).payload
+                return voucher?.knowledge == .verified ? voucher?.endpoint : nil
+            }
+        )
+        return others.filter { named.contains($0.id) || $0.system == row.system }
     }
 
     /// The endpoints among `others` that are reached by verified vouchers and shared devices, with the first ones.
@@ -99,13 +124,7 @@ extension StoreTransaction {
         var (reached, waiting): (Set<EndpointID>, [EndpointRow]) = ([], first)
         while let row = waiting.popLast() {
             guard reached.insert(row.id).inserted else { continue }
-            let named = Set(
-                try vouchers(by: row.id, of: row.account).compactMap { bytes -> EndpointID? in
-                    let voucher = try? Unverified<Voucher>(decoding: bytes).payload
-                    return voucher?.knowledge == .verified ? voucher?.endpoint : nil
-                }
-            )
-            waiting += others.filter { named.contains($0.id) || $0.system == row.system }
+            waiting += try established(directlyBy: row, among: others)
         }
         return reached
     }

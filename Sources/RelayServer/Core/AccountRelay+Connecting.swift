@@ -102,6 +102,11 @@ extension AccountRelay {
                 return .rejected(.init(code: .endpointRevoked, message: message, retry: false))
             }
             let others = try store.endpoints(of: account)
+            // The trust of an account begins with its first endpoint, so the token must permit being one.
+            guard !others.isEmpty || hello.scopes.contains(.deviceRegister) else {
+                let refusal = TokenRefusal(missing: .deviceRegister)
+                return .rejected(.init(code: refusal.code, message: refusal.message, retry: false))
+            }
             let ever = others.count + (try store.revocationCount(of: account))
             do throws(LimitExceeded) {
                 try limits.check(.endpointsPerAccount, others.count + 1)
@@ -120,7 +125,7 @@ extension AccountRelay {
                     system: record.systemID,
                     keyThumbprint: record.identityKey.jwkThumbprint,
                     isEstablished: others.isEmpty || others.contains { $0.isEstablished && $0.system == record.systemID },
-                    isFirst: others.isEmpty,
+                    isRoot: others.isEmpty,
                     joining: joining,
                     login: hello.login
                 )
@@ -208,14 +213,15 @@ extension AccountRelay {
         remove(channel)
     }
 
-    /// If the write fails, the endpoint is still `lost` after the next start; only the time is missing.
-    private mutating func storeLoss(of endpoint: EndpointID) {
-        let (account, rules, time) = (id, rules, now.count)
+    /// If the write fails, the endpoint is still `lost` after the next start, without a time. The core looks for waiting commands when the
+    /// store works again.
+    mutating func storeLoss(of endpoint: EndpointID) {
+        let (account, time) = (id, now.count)
         transact { store, _ in
             guard var row = try store.endpoint(endpoint, of: account) else { return }
             row.departure = .init(reason: .lost, time: time)
             try store.put(row)
-            try store.startWaking(endpoint, of: account, rules, at: time)
+            try store.startWaking(endpoint, of: account, at: time)
         } then: { _, _ in
         }
     }

@@ -87,14 +87,13 @@ extension AccountRelay {
             case .signedOut: .signedOut
             case .shutdown: .shutdown
             }
-        let (time, rules) = (now, rules)
+        let time = now
         serve(request.ref, on: channel) { store, _ in
             var row = try store.member(channel.endpoint, of: channel.account)
             row.departure = .init(reason: reason, time: time.count)
             try store.put(row)
-            guard reason == .signedOut else { return try store.startWaking(channel.endpoint, of: channel.account, rules, at: time.count) }
             // Who has signed out wants no wakes.
-            guard var push = try store.push(of: channel.endpoint) else { return }
+            guard reason == .signedOut, var push = try store.push(of: channel.endpoint) else { return }
             push.isGone = true
             push.setDue(nil, now: time.count)
             try store.put(push)
@@ -106,6 +105,8 @@ extension AccountRelay {
             // If a newer host channel has opened meanwhile, the endpoint has not left.
             guard left != nil else { return }
             relay.set(Presence(.unavailable, reason, since: time, relay.wakeability(of: channel.id)), of: channel.endpoint)
+            // Only now nothing more is offered on the channel, so this finds all that waits.
+            if reason != .signedOut { relay.startWaking(channel.endpoint) }
         }
     }
 }

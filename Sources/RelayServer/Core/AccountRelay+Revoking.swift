@@ -35,8 +35,7 @@ extension AccountRelay {
                 isKept: own.isEstablished || row.isEstablished,
                 loginsEnded: !hasLogins
             )
-            // An endpoint that revokes itself was not compromised, so its vouchers stay valid.
-            if own.id != row.id { try store.demote(after: [row], by: own.id, in: account) }
+            if own.id == row.id { try store.succeed(row) } else { try store.demote(after: [row], by: own.id, in: account) }
             return try Self.remove(row, revocation, store, now: now)
         } then: { (relay, removal: Removal?) in
             if let removal { relay.removed(removal) }

@@ -28,6 +28,8 @@ extension AccountRelay {
                 relay.fail(request.ref, Refusal(.wakeSuppressed, Refusal.wakeSuppressed, retryAfter: retryAfter), on: channel.id)
             case .success((let introduction, let isNew, let waking)):
                 relay.openTunnel(request, on: channel, introduction, isNew: isNew, waking)
+                // The target has left since the request came.
+                if !sleeps, relay.host(of: request.target) == nil { relay.handlePush(of: request.target) }
             case .failure(let error): relay.fail(request.ref, error, on: channel.id)
             }
         }

@@ -38,7 +38,7 @@ extension AccountRelay {
                 _ = push.connected(at: time)
                 push.response = before.response
             } else if let waiting = try store.waiting(for: endpoint, account: account, tunnels: awaited, at: time),
-                push.isWakeable(at: time, rules)
+                push.takesWakes(at: time)
             {
                 waking = try store.decide(&push, waiting, isNew: isSilent, rules, at: time)
             } else {
@@ -50,6 +50,15 @@ extension AccountRelay {
             guard case .success((let push, let waking)?) = result else { return }
             if case .wake(let request) = waking { relay.wake(request, isSilent: isSilent) }
             relay.tellState(of: push)
+        }
+    }
+
+    /// An endpoint that was connected when something came for it has left. If it does not come back soon, it is woken.
+    mutating func startWaking(_ endpoint: EndpointID) {
+        let (account, time) = (id, now.count)
+        transact { store, _ in
+            try store.startWaking(endpoint, of: account, at: time)
+        } then: { _, _ in
         }
     }
 
@@ -188,7 +197,7 @@ extension StoreTransaction {
         _ rules: RelayRules,
         at now: Int64
     ) throws -> AccountRelay.Waking {
-        guard var push = try push(of: endpoint), push.account == account, push.isWakeable(at: now, rules) else { return .none }
+        guard var push = try push(of: endpoint), push.account == account, push.takesWakes(at: now) else { return .none }
         let before = push
         let waking = try decide(&push, waiting, isNew: true, rules, at: now)
         // Without a wake now, the next one may already be due early enough; then nothing has to be written.
@@ -205,8 +214,9 @@ extension StoreTransaction {
         at now: Int64
     ) throws -> AccountRelay.Waking {
         let before = push.due
-        // No endpoint of a disabled account is woken. The relay looks again later, because the account may be enabled by then.
-        if try isDisabled(push.account) {
+        // No endpoint of a disabled account is woken, and none without a credential. The relay looks again later: the account may be
+        // enabled by then, or the credential be there.
+        if try isDisabled(push.account) || !push.hasCredential(rules) {
             push.setDue(now + WakeSchedule.longestDelay, now: now)
             return .none
         }
@@ -236,8 +246,8 @@ extension StoreTransaction {
     }
 
     /// The connection of an endpoint has ended. If commands wait for it, it is woken unless it comes back soon.
-    func startWaking(_ endpoint: EndpointID, of account: AccountID, _ rules: RelayRules, at now: Int64) throws {
-        guard var push = try push(of: endpoint), push.account == account, push.isWakeable(at: now, rules),
+    func startWaking(_ endpoint: EndpointID, of account: AccountID, at now: Int64) throws {
+        guard var push = try push(of: endpoint), push.account == account, push.takesWakes(at: now),
             try waiting(for: endpoint, account: account, at: now) != nil
         else { return }
         push.setDue(max(now + AccountRelay.silencePeriod, push.suppressed ?? 0), now: now)

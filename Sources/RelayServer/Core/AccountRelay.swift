@@ -248,7 +248,10 @@ extension AccountRelay {
     /// Closes a channel because something for it could not be stored or read. Its successor starts with all of it again.
     mutating func reopen(_ id: ChannelID) {
         guard let channel = channels[id]?.channel else { return }
-        if channel.role == .host { set(Presence(.unavailable, .lost, since: now, wakeability(of: id)), of: channel.endpoint) }
+        if channel.role == .host {
+            set(Presence(.unavailable, .lost, since: now, wakeability(of: id)), of: channel.endpoint)
+            storeLoss(of: channel.endpoint)
+        }
         close(channel, saying: nil, code: 1013, reason: "the relay cannot store anything now")
     }
 }

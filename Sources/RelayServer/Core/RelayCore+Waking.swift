@@ -13,7 +13,7 @@ extension RelayCore {
     private static let maximumSearchedPushes = 1_024
 
     /// The search after the start of the relay, for endpoints that were connected when it ended and have not come back, and for wakes that
-    /// were lost with it.
+    /// were lost with it. Also after a failure of the store, for endpoints whose connections ended meanwhile.
     enum WakeSearch: Sendable {
         case waiting(until: Int64)
         case at(EndpointID?)
@@ -60,6 +60,16 @@ extension RelayCore {
                 if let found { node.wakeSearch = found.count == Self.maximumSearchedPushes ? .at(found.last?.key.endpoint) : .done }
             }
             for push in found ?? [] where push.waits { change(push.key.account) { $0.handlePush(of: push.key.endpoint) } }
+        }
+    }
+
+    /// The credentials of the push services have changed: endpoints that wait are woken by the new ones at once.
+    package func credentialsChanged() {
+        guard node.withLock({ $0.isStarted }) else { return }
+        let now = now().count
+        transact { store in
+            try store.restartWakes(at: now)
+        } then: { _ in
         }
     }
 

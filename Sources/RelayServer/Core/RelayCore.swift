@@ -186,7 +186,7 @@ package final class RelayCore: RelayCoreProtocol {
 }
 
 extension RelayCore {
-    /// Runs a transaction of the relay itself, which writes no account's rows.
+    /// Runs a transaction of the relay itself, which writes no rows that an account's relay keeps in memory.
     func transact<Value: Sendable>(
         _ body: @escaping @Sendable (any StoreTransaction) throws -> Value,
         then completion: @escaping @Sendable (Result<Value, any Error>) -> Void
@@ -215,6 +215,8 @@ extension RelayCore {
             guard case .success = result else { return }
             let isBack = node.withLock { node in
                 defer { node.isStoreFailing = false }
+                // The loss of a connection may not have been stored, and with it the time of a wake.
+                if node.isStoreFailing, wakes != nil { node.wakeSearch = .at(nil) }
                 return node.isStoreFailing
             }
             if isBack { logger.notice("the store can be used again") }

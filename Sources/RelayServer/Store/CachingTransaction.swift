@@ -32,6 +32,7 @@ struct CachingTransaction<Backend: StoreTransaction>: StoreTransaction {
     func unwokenPushes(after endpoint: EndpointID?, at time: Int64, limit: Int) throws -> [UnwokenPush] {
         try backend.unwokenPushes(after: endpoint, at: time, limit: limit)
     }
+    func restartWakes(at time: Int64) throws { try backend.restartWakes(at: time) }
 
     // MARK: Accounts
 

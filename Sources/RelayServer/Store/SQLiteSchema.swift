@@ -62,7 +62,7 @@ enum SQLiteSchema {
             system BLOB NOT NULL CHECK (length(system) = 32),
             thumbprint TEXT NOT NULL CHECK (length(thumbprint) = 43),
             established INTEGER NOT NULL CHECK (established IN (0, 1)),
-            first INTEGER NOT NULL CHECK (first IN (0, 1)),
+            root INTEGER NOT NULL CHECK (root IN (0, 1)),
             joined INTEGER NOT NULL,
             inviter BLOB CHECK (length(inviter) = 32),
             address TEXT,

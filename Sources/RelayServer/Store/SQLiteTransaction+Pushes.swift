@@ -103,6 +103,19 @@ extension SQLiteTransaction {
         ).map { UnwokenPush(key: PushKey(account: AccountID($0[0]), endpoint: try $0.endpoint(at: 1)), waits: $0[2]) }
     }
 
+    func restartWakes(at time: Int64) throws {
+        try run(
+            """
+            UPDATE pushes SET due = ?, suppressed = NULL, first_wake = NULL, last_wake = NULL, last_class = NULL
+            WHERE polls = 0 AND gone = 0 AND EXISTS (
+                SELECT 1 FROM commands
+                WHERE account = pushes.account AND target = pushes.endpoint AND state < 2 AND expires > ?
+            )
+            """,
+            [time, time]
+        )
+    }
+
     func waiting(for target: EndpointID, account: AccountID, at time: Int64) throws -> WaitingCommands? {
         let row = try Row.fetchOne(
             statement(

@@ -48,7 +48,7 @@ struct SQLiteTransaction: StoreTransaction {
 
     private static let endpointColumns = """
         id, account, version, record, has_hosted, departure, departed, system, thumbprint, established, joined, inviter, address, issuer,
-            session, first
+            session, root
         """
 
     private func endpoint(_ row: Row) throws -> EndpointRow {
@@ -66,7 +66,7 @@ struct SQLiteTransaction: StoreTransaction {
             system: SystemID(digest: try row.digest(at: 7)),
             keyThumbprint: row[8],
             isEstablished: row[9],
-            isFirst: row[15],
+            isRoot: row[15],
             joining: Joining(
                 time: Milliseconds(clamping: row[10]),
                 invitedBy: try row.hasNull(atIndex: 11) ? nil : row.endpoint(at: 11),
@@ -148,7 +148,8 @@ struct SQLiteTransaction: StoreTransaction {
             INSERT INTO endpoints (\(Self.endpointColumns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (id) DO UPDATE SET version = excluded.version, record = excluded.record,
                 has_hosted = excluded.has_hosted, departure = excluded.departure, departed = excluded.departed,
-                system = excluded.system, established = excluded.established, issuer = excluded.issuer, session = excluded.session
+                system = excluded.system, established = excluded.established, root = excluded.root, issuer = excluded.issuer,
+                session = excluded.session
                 WHERE account = excluded.account
             """,
             [
@@ -156,7 +157,7 @@ struct SQLiteTransaction: StoreTransaction {
                 endpoint.hasHosted, endpoint.departure?.reason.rawValue, endpoint.departure?.time,
                 Data(endpoint.system.digest.bytes), endpoint.keyThumbprint, endpoint.isEstablished, endpoint.joining.time.count,
                 endpoint.joining.invitedBy?.column, endpoint.joining.address, endpoint.login?.issuer, endpoint.login?.session,
-                endpoint.isFirst,
+                endpoint.isRoot,
             ]
         )
         guard database.changesCount == 1 else { throw RowError.ofOtherAccount }

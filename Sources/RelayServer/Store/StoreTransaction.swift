@@ -21,8 +21,8 @@ package struct EndpointRow: Hashable, Sendable {
     /// Whether it may revoke other endpoints and invite: it was the account's first endpoint, belongs to the device of an established
     /// one, or has a voucher from one.
     package var isEstablished: Bool
-    /// Whether it was the account's first endpoint, which is established without any other one.
-    package var isFirst: Bool
+    /// Whether it is established without any other one: it was the account's first endpoint, or one that let it in has left.
+    package var isRoot: Bool
     /// How it joined the account.
     package var joining: Joining
     /// The login of the token in its last hello, if the token names one.
@@ -49,7 +49,7 @@ package struct EndpointRow: Hashable, Sendable {
         system: SystemID,
         keyThumbprint: String,
         isEstablished: Bool = false,
-        isFirst: Bool = false,
+        isRoot: Bool = false,
         joining: Joining,
         login: Login? = nil
     ) {
@@ -62,7 +62,7 @@ package struct EndpointRow: Hashable, Sendable {
         self.system = system
         self.keyThumbprint = keyThumbprint
         self.isEstablished = isEstablished
-        self.isFirst = isFirst
+        self.isRoot = isRoot
         self.joining = joining
         self.login = login
     }
@@ -215,6 +215,8 @@ package protocol StoreTransaction: AppRows {
     /// The endpoints with a push channel whose last wake since they were last connected, if there was one, no provider has accepted. Ordered
     /// by id.
     func unwokenPushes(after endpoint: EndpointID?, at time: Int64, limit: Int) throws -> [UnwokenPush]
+    /// Begins the wakes of all endpoints anew for which commands wait: they are due now.
+    func restartWakes(at time: Int64) throws
 
     // MARK: Accounts
 

@@ -73,11 +73,17 @@ extension PushRow {
     }
 
     /// Whether a wake would reach the endpoint.
-    func isWakeable(at now: Int64, _ rules: RelayRules) -> Bool {
-        guard let kind = channel.kind, kind != .polling, rules.canWake(kind, appID) else { return false }
+    func isWakeable(at now: Int64, _ rules: RelayRules) -> Bool { takesWakes(at: now) && hasCredential(rules) }
+
+    /// Whether a push service would accept a wake for the endpoint.
+    func takesWakes(at now: Int64) -> Bool {
+        guard let kind = channel.kind, kind != .polling else { return false }
         let state = state(at: now)
         return state == .registered || state == .expiring
     }
+
+    /// Whether the relay has a credential for the app at the push service.
+    func hasCredential(_ rules: RelayRules) -> Bool { channel.kind.map { rules.canWake($0, appID) } ?? false }
 
     /// How soon the endpoint is expected to connect, as far as that is known.
     var expectedWithin: Milliseconds? {

@@ -60,6 +60,21 @@ import Testing
         #expect(stored == (try device.record(account).encoded))
     }
 
+    /// The trust of an account begins with its first endpoint. An app that may only read is none of its devices.
+    @Test func loginThatMayNotRegisterDoesNotBeginAnAccount() async throws {
+        let world = try await CoreWorld()
+        let (reader, phone) = (TestDevice(subject: "me"), TestDevice(subject: "me"))
+        let account = try await world.account(of: reader)
+        var hello = try reader.hello(account, role: .client)
+        hello.scopes = [.deviceRead]
+        let rejection = try #require(try await world.connect(hello).rejection)
+        #expect(rejection.code == .insufficientScope && !rejection.retry && rejection.message.contains("relay.device.register"))
+        _ = try await world.open(phone)
+        #expect(try await world.connect(hello).rejection == nil)
+        let rows = try await world.store.base.transact { try $0.endpoints(of: AccountID(account)) }
+        #expect(rows.filter(\.isEstablished).map(\.id) == [phone.id])
+    }
+
     /// What is stored was verified before that: a record or a registration that is the same to the byte is taken without another look.
     @Test func storedBytesAreNotVerifiedAgain() async throws {
         let world = try await CoreWorld()

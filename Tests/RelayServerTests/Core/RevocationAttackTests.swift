@@ -192,6 +192,51 @@ import Testing
         #expect(try await home.revoke(home.newcomer, by: home.phone, on: home.phoneHost) == nil)
     }
 
+    /// The account's first device has left. The owner's remaining device let the stolen one in, which vouches for it.
+    @Test(arguments: [false, true]) func stolenDeviceTakesNothingFromItsInviter(withLetIn: Bool) async throws {
+        let home = try await Home()
+        #expect(try await home.revoke(home.phone, by: home.phone, on: home.phoneHost) == nil)
+        let stolen = home.newcomer
+        #expect(try await home.pcHost.send(home.pc.approval(of: stolen, account: home.account)).first?.isOK == true)
+        #expect(try await home.newcomerHost.send(stolen.approval(of: home.pc, account: home.account)).first?.isOK == true)
+        let revocation = try #require(try await home.world.core.revoke(stolen.id, withLetIn: withLetIn))
+        #expect(revocation.revoked.map(\.id) == [stolen.id])
+        #expect(revocation.letIn.isEmpty)
+        #expect(try await home.isThere(home.pc))
+        let other = TestDevice(subject: "me")
+        _ = try await home.world.open(other)
+        #expect(try await home.revoke(other, by: home.pc, on: home.pcHost) == nil)
+    }
+
+    /// The same after the owner's device has revoked the first one, and has then revoked the stolen one itself.
+    @Test func deviceThatRevokedTheFirstOneDependsOnNoOther() async throws {
+        let home = try await Home()
+        #expect(try await home.revoke(home.phone, by: home.pc, on: home.pcHost) == nil)
+        let (stolen, other) = (home.newcomer, TestDevice(subject: "me"))
+        #expect(try await home.pcHost.send(home.pc.approval(of: stolen, account: home.account)).first?.isOK == true)
+        #expect(try await home.newcomerHost.send(stolen.approval(of: home.pc, account: home.account)).first?.isOK == true)
+        let host = try await home.world.open(other)
+        #expect(try await home.newcomerHost.send(stolen.approval(of: other, account: home.account)).first?.isOK == true)
+        let revocation = try #require(try await home.world.core.revoke(stolen.id))
+        #expect(revocation.letIn.map(\.row.id) == [other.id])
+        #expect(try await home.revoke(home.pc, by: other, on: host) == .notEstablished)
+        #expect(try await home.revoke(other, by: home.pc, on: home.pcHost) == nil)
+    }
+
+    /// A device between two others leaves. The third one stays, whatever becomes of a fourth.
+    @Test func deviceStaysWhenTheOneThatLetItInHasLeft() async throws {
+        let home = try await Home()
+        let stolen = TestDevice(subject: "me")
+        let host = try await home.world.open(stolen)
+        #expect(try await home.pcHost.send(home.pc.approval(of: home.newcomer, account: home.account)).first?.isOK == true)
+        #expect(try await home.revoke(home.pc, by: home.pc, on: home.pcHost) == nil)
+        #expect(try await home.newcomerHost.send(home.newcomer.approval(of: stolen, account: home.account)).first?.isOK == true)
+        #expect(try await host.send(stolen.approval(of: home.newcomer, account: home.account)).first?.isOK == true)
+        let revocation = try #require(try await home.world.core.revoke(stolen.id, withLetIn: true))
+        #expect(revocation.revoked.map(\.id) == [stolen.id])
+        #expect(try await home.isThere(home.newcomer))
+    }
+
     /// All that a chain of invitations and vouchers of a stolen device let in goes with it, and nothing else does.
     @Test func operatorRevokesADeviceAndAllThatItLetIn() async throws {
         let home = try await Home()

@@ -110,6 +110,33 @@ import Testing
         }
     }
 
+    @Test(arguments: RelayStoreTests.Kind.allCases) func wakesOfEndpointsThatWaitAreRestarted(_ kind: RelayStoreTests.Kind) async throws {
+        let store = try await filled(kind)
+        var rows = Self.rows()
+        // Only the first two wait; the second is gone.
+        for number in 0..<3 {
+            rows[number].schedule.sent(.urgent, at: 5)
+            (rows[number].accepted, rows[number].suppressed, rows[number].due) = (6, 7, 8)
+        }
+        rows[1].isGone = true
+        let written = rows
+        try await store.transact { store in
+            for row in written { try store.put(row) }
+            for number in [0, 1, 4] {
+                let command = try CommandDescriptor.sample(number, written[3].endpoint, written[number].endpoint)
+                let row = MailboxCommand(restoring: command, state: .stored)
+                #expect(try store.add(row, urgency: .background, blob: [1], account: Self.account))
+            }
+            try store.restartWakes(at: 1_000)
+            for row in written { #expect(try store.push(of: row.endpoint) == row, "the commands have expired") }
+            try store.restartWakes(at: 9)
+            var restarted = written[0]
+            (restarted.schedule, restarted.suppressed, restarted.due) = (WakeSchedule(), nil, 9)
+            #expect(try store.push(of: restarted.endpoint) == restarted)
+            for row in written.dropFirst() { #expect(try store.push(of: row.endpoint) == row) }
+        }
+    }
+
     @Test(arguments: RelayStoreTests.Kind.allCases) func mostUrgentCommandsDecide(_ kind: RelayStoreTests.Kind) async throws {
         let store = try await filled(kind)
         let (sender, target) = (EndpointRow.sample(0, Self.account).id, EndpointRow.sample(1, Self.account).id)

@@ -174,7 +174,7 @@ import Darwin
         first.hasHosted = true
         first.departure = .init(reason: .suspended, time: 5)
         second.record = [9]
-        (second.isEstablished, second.isFirst) = (true, true)
+        (second.isEstablished, second.isRoot) = (true, true)
         second.joining = Joining(time: 7, invitedBy: first.id, address: "2001:db8::1")
         second.login = Login(issuer: "embedded", session: "s")
         let outsider = EndpointRow.sample(3, other)

@@ -284,6 +284,14 @@ final class MemoryRows: StoreTransaction {
         }
     }
 
+    func restartWakes(at time: Int64) {
+        for var push in tables.pushes.values where push.channel.kind != .polling && !push.isGone {
+            guard waiting(for: push.endpoint, account: push.account, at: time) != nil else { continue }
+            (push.due, push.suppressed, push.schedule) = (time, nil, WakeSchedule())
+            tables.pushes[push.endpoint] = push
+        }
+    }
+
     func waiting(for target: EndpointID, account: AccountID, at time: Int64) -> WaitingCommands? {
         let commands = tables.commands.filter { key, command in
             key.account == account && command.row.command.lane.target == target && !command.row.isFinal

@@ -21,6 +21,9 @@ final class RecordingWakes: WakeSender {
 
     func canWake(_ kind: PushRegistration.Kind, appID: String) -> Bool { state.withLock { $0.kinds.contains(kind) } }
 
+    /// Replaces the credentials of all apps.
+    func setKinds(_ kinds: Set<PushRegistration.Kind>) { state.withLock { $0.kinds = kinds } }
+
     func wake(_ request: WakeRequest, report: @escaping @Sendable (WakeOutcome) -> Void) {
         state.withLock { state in
             state.requests.append(request)

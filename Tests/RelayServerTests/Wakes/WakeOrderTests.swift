@@ -46,4 +46,37 @@ import Testing
         let push = try #require(world.rows.tables.pushes[id])
         #expect(push.schedule == WakeSchedule())
     }
+
+    /// Something comes while the endpoint's leaving is being stored. It is too late for an offer, and must not be too early for a wake.
+    @Test(arguments: Cause.allCases) func somethingForAnEndpointThatIsLeavingWakesIt(_ cause: Cause) throws {
+        var world = AccountWorld(of: sender)
+        let (near, far) = (try world.connect(sender), try world.connect(target))
+        world.settle()
+        let channel = PushRegistration.fcm(token: Secret("token"))
+        world.send(.notificationsRegister(.init(ref: testRef(), appID: "player", displayName: "", channel: channel)), on: far)
+        world.settle()
+        let command = EndpointMessage.commandSend(.init(ref: testRef(), command: Blob(try world.command(from: sender, to: target).encoded)))
+        let id = target.id
+        if cause == .dueWake {
+            world.send(command, on: near)
+            world.settle()
+        }
+        world.send(.leaving(.init(ref: testRef(), reason: .suspended)), on: far)
+        switch cause {
+        case .command: world.send(command, on: near)
+        case .tunnel: world.send(.tunnelOpen(.init(ref: testRef(), target: id, timeout: 10_000)), on: near)
+        case .dueWake: world.input { $0.handlePush(of: id) }
+        }
+        #expect(world.waiting.count == 2)
+        world.settle()
+        world.disconnect(far)
+        world.settle()
+        let push = try #require(world.rows.tables.pushes[id])
+        // A tunnel does not wait for long, so it wakes at once.
+        if cause == .tunnel {
+            #expect(push.schedule.last?.time == world.now)
+        } else {
+            #expect(push.due == world.now + AccountRelay.silencePeriod)
+        }
+    }
 }

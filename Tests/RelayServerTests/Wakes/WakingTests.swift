@@ -381,6 +381,79 @@ import Testing
         #expect(wakes.take().isEmpty)
     }
 
+    /// A credential is missing for a while, because an operator replaces it. What waits is woken for as soon as there is a new one.
+    @Test(arguments: [false, true]) func newCredentialWakesWhatWaits(isWokenBefore: Bool) async throws {
+        let world = try await world()
+        let near = try await world.open(sender)
+        try await asleep(world)
+        if isWokenBefore {
+            try await near.send(try await launch(world, life: 86_400_000))
+            #expect(wakes.take().count == 1)
+            try await report(.accepted, world)
+        }
+        wakes.setKinds([])
+        if !isWokenBefore { try await near.send(try await launch(world, life: 86_400_000)) }
+        try await world.pass(3_600_000)
+        #expect(wakes.take().isEmpty)
+        wakes.setKinds([.apns])
+        world.core.credentialsChanged()
+        try await world.pass(1_000)
+        #expect(wakes.take().map(\.payload.endpoint) == [target.id])
+        try await world.pass(1_000)
+        #expect(wakes.take().isEmpty)
+    }
+
+    /// A credential of a push service counts again without a change, such as after a failed check of a domain.
+    @Test func missingCredentialIsLookedForAgain() async throws {
+        let world = try await world()
+        let near = try await world.open(sender)
+        try await asleep(world)
+        wakes.setKinds([])
+        try await near.send(try await launch(world, life: 86_400_000))
+        try await world.pass(3_600_000)
+        wakes.setKinds([.apns])
+        try await world.pass(WakeSchedule.longestDelay)
+        #expect(wakes.take().map(\.payload.endpoint) == [target.id])
+    }
+
+    /// A service that takes no wake from the old credential is asked again with the new one.
+    @Test func newCredentialEndsAPauseOfTheOldOne() async throws {
+        let world = try await world()
+        let near = try await world.open(sender)
+        try await asleep(world)
+        try await near.send(try await launch(world, life: 86_400_000))
+        #expect(wakes.take().count == 1)
+        try await report(.suppressed(until: Milliseconds(clamping: world.clock.now + 36_000_000)), world)
+        try await world.pass(3_600_000)
+        #expect(wakes.take().isEmpty)
+        world.core.credentialsChanged()
+        try await world.pass(1_000)
+        #expect(wakes.take().count == 1)
+    }
+
+    /// The connection ends while the store fails, so the time of the wake is not stored.
+    @Test(arguments: [false, true]) func lostTargetIsWokenAfterAFailureOfTheStore(isReopened: Bool) async throws {
+        let world = try await world()
+        let (near, far) = (try await world.open(sender), try await world.open(target))
+        _ = try await register(far)
+        let command = try await launch(world)
+        try await near.send(command)
+        if isReopened {
+            // The relay closes the channel of a host when it cannot store what the host says.
+            world.store.fail(after: 0, .before)
+            try await far.send(.commandReceived(.init(sender: sender.id, id: command.header.id)))
+            #expect(far.peer.closeCode == 1013)
+        } else {
+            world.store.failAlways(true)
+            try await far.disconnect()
+            try await world.pass(1_000)
+            world.store.failAlways(false)
+        }
+        try await world.pass(1_000)
+        try await world.pass(10_000)
+        #expect(wakes.take().map(\.payload.endpoint) == [target.id])
+    }
+
     @Test func channelThatIsGoneIsNotUsedAgain() async throws {
         let world = try await world()
         let near = try await world.open(sender)

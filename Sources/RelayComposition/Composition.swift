@@ -98,7 +98,10 @@ package struct Composition {
             issuer: issuer,
             tokens: tokens,
             registry: registry,
-            credentialsChanged: { await wakes.reload() },
+            credentialsChanged: {
+                await wakes.reload()
+                core.credentialsChanged()
+            },
             otherIssuers: file.issuers.map(\.url.description),
             logger: logger
         )

@@ -89,6 +89,9 @@ struct PeerBook: Sendable {
     /// Whether an endpoint was revoked, by a known endpoint or by a statement of the relay.
     func isRefused(_ endpoint: EndpointID) -> Bool { peers.isRefused(endpoint) }
 
+    /// Whether a known endpoint has revoked an endpoint, which is for ever.
+    func isRevoked(_ endpoint: EndpointID) -> Bool { peers.revoked.contains(endpoint) }
+
     /// The number of revoked endpoints.
     var refusedCount: Int { peers.revoked.count + peers.revokedByRelay.count }
 

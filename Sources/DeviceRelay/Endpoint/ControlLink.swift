@@ -201,7 +201,10 @@ final class ControlLink: ControlSending {
     private func disconnected(_ reason: DisconnectReason) {
         problem = leavingProblem ?? ConnectionError(reason, tokenError)
         endpoint.logger.info("not connected to the relay", metadata: ["reason": "\(problem?.code.description ?? "")"])
+        let waiting = waitingForRoom
         waitingForRoom = []
+        // Each is answered, because nothing can be sent now.
+        for send in waiting { send() }
         onEvent(.disconnected(reason))
     }
 

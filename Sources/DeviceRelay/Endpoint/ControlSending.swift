@@ -36,6 +36,6 @@ extension ControlSending {
 }
 
 extension RelayMessage.Failure {
-    /// The pause before a retry, in milliseconds.
-    var pause: Int64 { max(retryAfter?.count ?? 1_000, 100) }
+    /// The pause before a retry, in milliseconds: at most a minute, whatever the relay says.
+    var pause: Int64 { min(max(retryAfter?.count ?? 1_000, 100), 60_000) }
 }

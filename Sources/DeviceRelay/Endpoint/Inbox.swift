@@ -128,8 +128,9 @@ final class Inbox {
     private func check(_ command: SealedCommand, _ introduction: Introduction?) -> (CommandCheck, CommandBody?) {
         guard let account = identity.account, let introduction else { return (.unverifiable, nil) }
         let header = command.header
-        // The command is answered, so that the relay can delete it from the mailbox.
-        guard !peers.isRefused(header.sender) else { return (.forged(reason: "the sender was revoked on this device"), nil) }
+        // The command is answered, so that the relay can delete it from the mailbox. Not so if only the relay says that the sender is
+        // revoked: it may list the sender again, and then the answer would not be true.
+        guard !peers.isRevoked(header.sender) else { return (.forged(reason: "the sender was revoked on this device"), nil) }
         guard let peer = try? peers.introduce(introduction, as: header.sender) else { return (.unverifiable, nil) }
         let recipient = SealedCommand.Recipient(account: account, relay: endpoint.relay, endpoint: endpoint.id)
         do throws(CommandError) {

@@ -63,6 +63,7 @@ final class Peers {
     func identity(ofApp appID: String?, at endpoint: EndpointID) -> String? { book.identity(ofApp: appID, at: endpoint) }
 
     func isRefused(_ endpoint: EndpointID) -> Bool { book.isRefused(endpoint) }
+    func isRevoked(_ endpoint: EndpointID) -> Bool { book.isRevoked(endpoint) }
 
     /// The records of all pinned endpoints. They are available without a connection.
     var pinnedRecords: [EndpointRecord] { book.pinnedRecords }

@@ -3,12 +3,15 @@
 
 import RelayProtocol
 
-/// An estimate of the relay's clock. It is stored, so that a new process starts with the last value.
+/// An estimate of the relay's clock. The offset of the device's clock is stored, so that a new process starts with the last value. After the
+/// relay has told its time, a change of the device's clock changes nothing.
 final class RelayClock {
     private let loop: EndpointLoop
     private let journal: Journal
     /// The relay's time minus the local time, in milliseconds.
     private var offset: Int64
+    /// The relay's time minus the steady time, in milliseconds; `nil` until the relay has told its time to this process.
+    private var start: Int64?
 
     init(_ loop: EndpointLoop, _ journal: Journal, offset: Int64) {
         self.loop = loop
@@ -16,7 +19,10 @@ final class RelayClock {
         self.offset = offset
     }
 
-    var time: Int64 { loop.wallTime.addingReportingOverflow(offset).partialValue }
+    var time: Int64 {
+        if let start { return start.addingReportingOverflow(loop.now).partialValue }
+        return loop.wallTime.addingReportingOverflow(offset).partialValue
+    }
 
     /// The local and the relay's time, for `CommandTarget`.
     var target: TargetClock { TargetClock(own: loop.wallTime, relay: time) }
@@ -25,6 +31,7 @@ final class RelayClock {
     func set(_ time: Milliseconds) {
         let offset = time.count.subtractingReportingOverflow(loop.wallTime).partialValue
         self.offset = offset
+        start = time.count.subtractingReportingOverflow(loop.now).partialValue
         journal.writeLater { try $0.setRelayOffset(offset) }
     }
 }

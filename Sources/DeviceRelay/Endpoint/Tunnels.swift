@@ -39,7 +39,9 @@ final class Tunnels {
                     guard let tunnel = result?.tunnel else {
                         return continuation.resume(returning: .failure(AppServiceError(.webServiceUnavailable)))
                     }
-                    waiting[tunnel] = continuation
+                    let other = waiting.updateValue(continuation, forKey: tunnel)
+                    // Only a faulty relay names a tunnel twice.
+                    other?.resume(returning: .failure(AppServiceError(.webServiceUnavailable)))
                 case .failure(let failure):
                     let error = AppServiceError(relay: failure.code, message: failure.message, retryAfter: failure.retryAfter)
                     continuation.resume(returning: .failure(error))

@@ -166,7 +166,8 @@ private struct AgentServices: Sendable {
                 defaultFor: Set(configuration.open.schemes)
             ) { request in
                 let answer = await desk.take(request)
-                try output.print(event(request, answer))
+                // An error of the output ends the agent, but changes nothing about the launch.
+                try? output.print(event(request, answer))
                 return switch answer {
                 case .launched: .launched
                 case .failed(let why, let said): .failed(reason: said.isEmpty || request.caller.isNew ? why : said)

@@ -77,9 +77,11 @@ package struct Join: Sendable {
         )
         // Stored before the link is used, so that a crash leaves no account that no command can find.
         if known == nil { try context.home.store(membership) }
+        var hasJoined = false
         do {
             return try await context.withPlatform(membership) { local in
-                if local.isJoined {
+                hasJoined = local.isJoined
+                if hasJoined {
                     guard try await isLoginOver(local) else {
                         guard let known, known.relay != membership.relay || known.caFile != membership.caFile else {
                             throw AgentError(
@@ -96,7 +98,8 @@ package struct Join: Sendable {
                     }
                 }
                 try await local.platform.accounts.add(local.account, joining: link)
-                try context.home.store(membership)
+                hasJoined = true
+                if known != nil { try context.home.store(membership) }
                 if let known, membership.name != known.name { try await local.platform.rename(membership.name) }
                 // The first enumeration pins what the account has (a link of the relay) or the inviter (a link of a device). Without the
                 // relay this happens later.
@@ -104,7 +107,7 @@ package struct Join: Sendable {
                 return try await result(local)
             }
         } catch {
-            if known == nil { try? context.home.removeMembership() }
+            if known == nil, !hasJoined { try? context.home.removeMembership() }
             throw error
         }
     }

@@ -101,10 +101,14 @@ package struct Launch: Sendable {
     /// Waits until the relay has stored the launch. From then on it does not depend on this device.
     private func sent(_ command: RemoteCommand, to system: RemoteSystem) async throws -> Result {
         let status = try await within(wait) { () -> CommandStatus? in
-            for await status in command.statuses { return status }
-            // The command ended without a status.
+            var last: CommandStatus?
+            for await status in command.statuses {
+                guard status.outcome != nil else { return status }
+                last = status
+            }
+            // It has ended already. A failure is thrown.
             _ = try await command.outcome()
-            return nil
+            return last
         }
         guard let status else {
             throw AgentError(

@@ -18,8 +18,8 @@ actor TerminalQuestion {
 
     private let console: Console
     private var last: Task<Bool?, Never>?
-    /// The last question that gives way to others.
-    private var yielding: Task<Bool?, Never>?
+    /// The questions that give way to others. A cancelled one may still be waiting for the one before it, so all are kept.
+    private var yielding: [Task<Bool?, Never>] = []
 
     init(console: Console) { self.console = console }
 
@@ -39,7 +39,10 @@ actor TerminalQuestion {
         within patience: Duration,
         yields: Bool = false
     ) async -> Bool? {
-        if !yields { yielding?.cancel() }
+        if !yields {
+            for question in yielding { question.cancel() }
+            yielding = []
+        }
         let previous = last
         let console = console
         let end = ContinuousClock.now + patience
@@ -56,7 +59,7 @@ actor TerminalQuestion {
             return answer.map { yes.contains($0.lowercased()) }
         }
         last = task
-        if yields { yielding = task }
+        if yields { yielding.append(task) }
         return await withTaskCancellationHandler {
             await task.value
         } onCancel: {

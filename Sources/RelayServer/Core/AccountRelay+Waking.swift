@@ -87,6 +87,16 @@ extension AccountRelay {
         }
     }
 
+    /// Other endpoints can be woken than before.
+    mutating func credentialsChanged() {
+        let account = id
+        transact { store, _ in
+            try store.pushes(of: account)
+        } then: { relay, result in
+            for push in (try? result.get()) ?? [] { relay.tellState(of: push) }
+        }
+    }
+
     /// Wakes hosts that were offered a command and gave no sign of life since.
     mutating func wakeSilentHosts() {
         for (channel, time) in offerTimes.sorted(by: { $0.key < $1.key }) where now.count >= time.count + Self.silencePeriod {

@@ -63,13 +63,17 @@ extension RelayCore {
         }
     }
 
-    /// The credentials of the push services have changed: endpoints that wait are woken by the new ones at once.
+    /// The credentials of the push services have changed: endpoints that wait are woken by the new ones at once, and
+    /// watchers learn which endpoints can be woken.
     package func credentialsChanged() {
         guard node.withLock({ $0.isStarted }) else { return }
         let now = now().count
         transact { store in
             try store.restartWakes(at: now)
         } then: { _ in
+        }
+        for shard in shards.all {
+            for account in shard.state.withLock({ Array($0.accounts.keys) }) { change(account) { $0.credentialsChanged() } }
         }
     }
 

@@ -221,6 +221,19 @@ import Testing
         }
     }
 
+    @Test func requestThatWaitsForRoomIsAnsweredWhenTheConnectionIsLost() async throws {
+        try await with { world, relay in
+            relay.script.withLock { $0.answers = { if case .unpublish = $0 { [] } else { nil } } }
+            await world.start()
+            await world.connected()
+            var answers: [CurrentValue<[ControlAnswer]>] = []
+            for _ in 0..<EndpointChannelStateMachine.maximumRequests + 3 { answers.append(await world.request()) }
+            relay.hangUp()
+            await world.disconnected()
+            #expect(answers.allSatisfy { $0.value == [.connectionLost] })
+        }
+    }
+
     // MARK: Rejections
 
     private func reject(_ relay: ScriptedRelay, _ rejected: RelayMessage.Rejected?) {

@@ -103,6 +103,30 @@ import Testing
         await world.end()
     }
 
+    /// The relay says that the sender is revoked, and lists it again. An answer meanwhile would not be true.
+    @Test func commandOfASenderThatOnlyTheRelayRevokesIsNotAnswered() async throws {
+        let app = App()
+        let world = try await world(app)
+        let command = try command(1, for: try await world.record())
+        await world.removed(.init(endpoint: sender.id, isRevoked: true, revocation: nil))
+        await world.offered(Blob(command.encoded), from: sender.record)
+        await world.disconnect()
+        await world.list(sender.record)
+        await world.connect()
+        await world.offered(Blob(command.encoded), from: sender.record)
+        let result = try await world.next { $0.result }
+        let receipt = try Signed<CommandReceipt>(
+            verifying: result.receipt.bytes,
+            for: command.descriptor,
+            from: try await world.record().payload,
+            reply: nil
+        )
+        #expect(receipt.payload.outcome == .succeeded)
+        #expect(app.launched.value.count == 1)
+        #expect(world.sentMessages.value.compactMap(\.result).count == 1)
+        await world.end()
+    }
+
     @Test func commandInterruptedByACrashIsNotHandledAgain() async throws {
         let app = App()
         app.mayAnswer.update { $0 = false }

@@ -63,6 +63,8 @@ actor EndpointWorld {
         inbox.takeHeld()
     }
 
+    func removed(_ message: RelayMessage.EndpointRemoved) { peers.removed(message) }
+
     func connect() {
         link.isConnected = true
         outbox.connected()

@@ -59,6 +59,32 @@ import Testing
         await fcm.stop()
     }
 
+    /// The operator removes a credential and adds another one while a launch waits.
+    @Test func addedCredentialWakesTheDevice() async throws {
+        let fcm = try await ScriptedFCM(.real)
+        let account = [
+            "project_id": ScriptedFCM.project, "client_email": ScriptedFCM.email,
+            "private_key": try ScriptedFCM.key.get().pemRepresentation,
+        ]
+        let file = try write(String(decoding: try JSONEncoder().encode(account), as: UTF8.self))
+        let home = try await WakeHome(fcm.http, addresses: ["fcm": fcm.http.origin, "fcmToken": fcm.http.origin + "/token"])
+        try await home.add("fcm", "--service-account", file)
+        let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
+        try await pc.platform.publish(pc.app(), for: pc.account)
+        try await pc.platform.notifications.register(.init(type: .fcm, token: "registration", appID: Self.appID), for: pc.account)
+        #expect(await phone.platform.confirm(try pc.endpoint(), for: phone.account))
+        try await home.removeCredentials()
+        await pc.platform.shutdown()
+        let system = try await phone.sees("PC") { $0.presence.state == .unavailable && !$0.presence.isWakeable }
+        let command = try await RemoteLauncher(phone.platform).submit(try #require(URL(string: "film:1")), on: .init(system))
+        #expect(fcm.read { $0.accepted.isEmpty })
+        try await home.add("fcm", "--service-account", file)
+        for await status in command.statuses where status.wake?.channel == "fcm" { break }
+        #expect(fcm.read { $0.accepted.count } == 1)
+        await phone.platform.shutdown()
+        await fcm.stop()
+    }
+
     @Test(arguments: [false, true]) func microsoftWakesTheDevice(isAppSDK: Bool) async throws {
         let wns = try await ScriptedWNS()
         let secret = try write(ScriptedWNS.secret)

@@ -4,6 +4,7 @@
 import DeviceRelay
 import Foundation
 import RelayProtocol
+import RelayServer
 import RelayTesting
 import Synchronization
 import Testing
@@ -34,6 +35,11 @@ final class WakeHome {
         let arguments = ["app", "credential", arguments[0], "default"] + arguments.dropFirst()
         let ended = try await RelaydProcess.run(arguments + ["--data-directory", relayd.directory.path])
         try #require(ended.status == 0, "\(ended.error)")
+    }
+
+    func removeCredentials() async throws {
+        let apps = try JSONDecoder().decode([AdminApp].self, from: Data(try await relayd.run("app", "list", "--json").utf8))
+        for credential in apps.flatMap(\.credentials) { _ = try await relayd.run("app", "credential", "remove", "default", credential.id) }
     }
 
     func device(_ name: String) async throws -> WakeDevice {

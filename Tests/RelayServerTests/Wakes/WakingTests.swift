@@ -403,6 +403,30 @@ import Testing
         #expect(wakes.take().isEmpty)
     }
 
+    @Test(arguments: [false, true]) func watchersLearnWhatNewCredentialsCanWake(isConnected: Bool) async throws {
+        let world = try await world()
+        let near = try await world.open(sender)
+        let far = try await world.open(target)
+        _ = try await register(far)
+        try await near.send(.watch(.init(ref: testRef())))
+        if !isConnected { try await far.disconnect() }
+        for kinds in [[], [.apns]] as [Set<PushRegistration.Kind>] {
+            _ = try await near.receive()
+            wakes.setKinds(kinds)
+            world.core.credentialsChanged()
+            try await world.settle()
+            guard !isConnected else { continue }
+            #expect(presence(try await near.receive())?.isWakeable == !kinds.isEmpty)
+        }
+        guard isConnected else { return }
+        wakes.setKinds([])
+        world.core.credentialsChanged()
+        try await world.settle()
+        try await far.disconnect()
+        let presence = try #require(presence(try await near.receive()))
+        #expect(presence.state == .unavailable && !presence.isWakeable)
+    }
+
     /// A credential of a push service counts again without a change, such as after a failed check of a domain.
     @Test func missingCredentialIsLookedForAgain() async throws {
         let world = try await world()

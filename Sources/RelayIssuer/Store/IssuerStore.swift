@@ -82,7 +82,8 @@ protocol IssuerTransaction {
 
     func insert(_ client: RegisteredClient) throws
     func client(_ id: String) throws -> RegisteredClient?
-    /// Whether there is room for one more, possibly in the place of the oldest that was never used.
+    /// Whether there is room for one more, possibly in the place of the oldest that was never used, or of the least recently used.
+    /// A login goes on without its client.
     func makeRoomForClient(now: Milliseconds) throws -> Bool
     func setClientUsed(_ id: String, at now: Milliseconds) throws
     /// Forgets the oldest of too many codes of its user.

@@ -96,7 +96,7 @@ extension Issuer {
                 guard let user = try records.user(session.subject) else { return nil }
                 return Account(
                     user: user,
-                    logins: try records.openLogins(of: session.subject).filter { !$0.isOver(at: visit.now) },
+                    logins: try records.openLogins(of: session.subject, upTo: RefreshFamily.maximum).filter { !$0.isOver(at: visit.now) },
                     browsers: try records.sessions(of: session.subject).filter { !$0.isOver(at: visit.now) },
                     codes: try records.recoveryCodes(of: session.subject),
                     passkeys: try records.passkeys(of: session.subject),

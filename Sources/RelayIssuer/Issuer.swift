@@ -86,7 +86,8 @@ package final class Issuer: Sendable {
         var polls = RateLimiter(perWindow: 1, capacity: 2 * DeviceAuthorization.maximum, window: DeviceAuthorization.interval * 4 / 5)
         /// Codes that users typed.
         var userCodes = BackOff()
-        /// Logins with a password by client address and account name.
+        /// Logins with a password by client address and account name. Each costs a hash, so that attackers cannot make the table
+        /// forget others cheaply.
         var pairs = BackOff()
         /// Recovery codes by client address and account name.
         var recoveries = BackOff()
@@ -102,10 +103,10 @@ package final class Issuer: Sendable {
             accounts = RateLimiter(perWindow: settings.passwordAttemptsPerHour, capacity: 65_536, window: 3_600_000)
         }
 
-        /// Counts a login with a password.
+        /// Counts a login with a password, by both names or by none.
         /// - Returns: `nil` if it may be tried; otherwise the time to wait.
         mutating func attempt(account: String, pair: String, now: Milliseconds) -> Milliseconds? {
-            pairs.attempt(pair, now: now) ?? accounts.add(account, now: now)
+            accounts.wait(account, now: now) ?? pairs.attempt(pair, now: now) ?? accounts.add(account, now: now)
         }
     }
 

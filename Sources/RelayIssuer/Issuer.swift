@@ -36,6 +36,8 @@ package final class Issuer: Sendable {
         package var grantsPerLoginAndMinute = 32
         /// Sign-ins with a password an hour for each account name. The owner can then still use a passkey or a recovery code.
         package var passwordAttemptsPerHour = 100
+        /// Sign-ins with a passkey a minute for each user.
+        package var passkeySignInsPerMinute = 60
         /// The cost of a new password's hash: scrypt with N = 2 to this power, 128 MiB and a quarter of a second for 17.
         package var passwordCost = 17
         /// Clients that an address may register in an hour.
@@ -75,8 +77,10 @@ package final class Issuer: Sendable {
 
     struct Bounds {
         var proofs = ReplayCache()
-        /// The challenges that passkeys answered.
+        /// The challenges that passkeys answered. `passkeys` bounds them for each user, so that no user can fill the cache.
         var challenges = ReplayCache()
+        /// Sign-ins with a passkey by subject.
+        var passkeys: RateLimiter
         var failures: RateLimiter
         var grants: RateLimiter
         var logins: RateLimiter
@@ -100,6 +104,7 @@ package final class Issuer: Sendable {
             logins = RateLimiter(perWindow: settings.grantsPerLoginAndMinute, capacity: 10_000)
             registrations = RateLimiter(perWindow: settings.registrationsPerHour, capacity: 10_000, window: 3_600_000)
             deviceRequests = RateLimiter(perWindow: settings.deviceRequestsPerTenMinutes, capacity: 10_000, window: 600_000)
+            passkeys = RateLimiter(perWindow: settings.passkeySignInsPerMinute, capacity: 10_000)
             accounts = RateLimiter(perWindow: settings.passwordAttemptsPerHour, capacity: 65_536, window: 3_600_000)
         }
 

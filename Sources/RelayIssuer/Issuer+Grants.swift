@@ -12,6 +12,8 @@ struct Granted: Sendable {
     var refreshToken: RefreshToken?
     /// Whether the stored login is older than the redeemed token.
     var hasCaughtUp = false
+    /// The logins that were revoked for it.
+    var displaced: [Issuer.RevokedLogin] = []
 }
 
 /// The outcome of a grant's transaction. A refusal may itself change the store, so it is a value: an error would roll the
@@ -54,6 +56,10 @@ extension Issuer {
             logger.warning("revoked a login: \(reason)", metadata: metadata(login.subject))
             revoked(login)
             throw error
+        }
+        for login in granted.displaced {
+            logger.notice("revoked the least recently used login of a user who has too many", metadata: metadata(login.subject))
+            revoked(login)
         }
         if granted.hasCaughtUp {
             logger.notice(
@@ -152,7 +158,7 @@ extension Issuer {
         return outcome
     }
 
-    /// Starts a login.
+    /// Starts a login. The least recently used login of a user who has too many is revoked.
     func begin(
         subject: String,
         _ request: TokenRequest,
@@ -178,9 +184,11 @@ extension Issuer {
             created: now,
             rotated: now
         )
+        let displaced = try records.openLogins(of: subject, beyond: RefreshFamily.maximum - 1).map { try revoke($0, now: now, in: records) }
+        try records.forgetRevokedLogins(of: subject, before: Milliseconds(clamping: now.count - RevokedLogin.memory))
         try records.insert(family)
         try records.note(event, of: subject, device.isEmpty ? request.client : "\(request.client), \(device)", now: now)
-        var granted = Granted(family: family, scopes: family.scopes)
+        var granted = Granted(family: family, scopes: family.scopes, displaced: displaced)
         if family.scopes.canRefresh {
             granted.refreshToken = RefreshToken(family: family.id, number: family.current, key: master.refreshTokenKey)
         }

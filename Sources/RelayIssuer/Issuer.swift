@@ -36,6 +36,8 @@ package final class Issuer: Sendable {
         package var grantsPerLoginAndMinute = 32
         /// Sign-ins with a password an hour for each account name. The owner can then still use a passkey or a recovery code.
         package var passwordAttemptsPerHour = 100
+        /// Sign-ins with a passkey a minute for each user.
+        package var passkeySignInsPerMinute = 60
         /// The cost of a new password's hash: scrypt with N = 2 to this power, 128 MiB and a quarter of a second for 17.
         package var passwordCost = 17
         /// Clients that an address may register in an hour.
@@ -75,8 +77,10 @@ package final class Issuer: Sendable {
 
     struct Bounds {
         var proofs = ReplayCache()
-        /// The challenges that passkeys answered.
+        /// The challenges that passkeys answered. `passkeys` bounds them for each user, so that no user can fill the cache.
         var challenges = ReplayCache()
+        /// Sign-ins with a passkey by subject.
+        var passkeys: RateLimiter
         var failures: RateLimiter
         var grants: RateLimiter
         var logins: RateLimiter
@@ -86,7 +90,8 @@ package final class Issuer: Sendable {
         var polls = RateLimiter(perWindow: 1, capacity: 2 * DeviceAuthorization.maximum, window: DeviceAuthorization.interval * 4 / 5)
         /// Codes that users typed.
         var userCodes = BackOff()
-        /// Logins with a password by client address and account name.
+        /// Logins with a password by client address and account name. Each costs a hash, so that attackers cannot make the table
+        /// forget others cheaply.
         var pairs = BackOff()
         /// Recovery codes by client address and account name.
         var recoveries = BackOff()
@@ -99,13 +104,14 @@ package final class Issuer: Sendable {
             logins = RateLimiter(perWindow: settings.grantsPerLoginAndMinute, capacity: 10_000)
             registrations = RateLimiter(perWindow: settings.registrationsPerHour, capacity: 10_000, window: 3_600_000)
             deviceRequests = RateLimiter(perWindow: settings.deviceRequestsPerTenMinutes, capacity: 10_000, window: 600_000)
+            passkeys = RateLimiter(perWindow: settings.passkeySignInsPerMinute, capacity: 10_000)
             accounts = RateLimiter(perWindow: settings.passwordAttemptsPerHour, capacity: 65_536, window: 3_600_000)
         }
 
-        /// Counts a login with a password.
+        /// Counts a login with a password, by both names or by none.
         /// - Returns: `nil` if it may be tried; otherwise the time to wait.
         mutating func attempt(account: String, pair: String, now: Milliseconds) -> Milliseconds? {
-            pairs.attempt(pair, now: now) ?? accounts.add(account, now: now)
+            accounts.wait(account, now: now) ?? pairs.attempt(pair, now: now) ?? accounts.add(account, now: now)
         }
     }
 

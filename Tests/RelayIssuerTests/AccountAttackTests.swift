@@ -72,6 +72,82 @@ import Testing
         }
     }
 
+    /// A login that nobody uses any more.
+    func idle(_ subject: String, client: String = "com.example.idle", revoked: Milliseconds? = nil) -> RefreshFamily {
+        RefreshFamily(
+            id: .random(),
+            subject: subject,
+            client: client,
+            scopes: .all,
+            key: nil,
+            invitedBy: nil,
+            created: test.now,
+            rotated: test.now,
+            revoked: revoked
+        )
+    }
+
+    @Test func loginsPerUserAreBounded() async throws {
+        let (used, unused, new) = (TestDevice(), TestDevice(), TestDevice())
+        var first = try await used.join(test, code: try await test.invite())
+        let second = try await unused.join(test, code: try await test.invite())
+        test.pass(1)
+        let subject = try await test.ada()
+        let others = (2..<RefreshFamily.maximum).map { _ in idle(subject) }
+        try await test.issuer.store.write { records in for login in others { try records.insert(login) } }
+        test.pass(1)
+        first = try await used.refresh(test, first.refreshToken)
+        #expect(test.revoked.isEmpty)
+        var third = try await new.join(test, code: try await test.invite())
+        // The relay hears of it, as of each revoked login.
+        let session = try SignedJSON(parsing: second.accessToken.exposed).claims(AccessTokenClaims.self).sid
+        #expect(test.revoked.map(\.session) == [session])
+        await #expect(throws: OAuthError.self) { try await unused.refresh(test, second.refreshToken) }
+        first = try await used.refresh(test, first.refreshToken)
+        third = try await new.refresh(test, third.refreshToken)
+        let open = try await test.issuer.store.read { try $0.openLogins(of: subject) }
+        #expect(open.count == RefreshFamily.maximum)
+        #expect(Set(open.map(\.id)).isSuperset(of: others.map(\.id)))
+        #expect(try await test.issuer.events(of: subject).contains { $0.kind == .loginRevoked })
+    }
+
+    @Test func revokedLoginsPerUserAreBounded() async throws {
+        let subject = try await test.ada()
+        let (long, lately) = (test.now, Milliseconds(clamping: test.now.count + 1))
+        let former = (0...RefreshFamily.maximumRevoked).map { _ in idle(subject, revoked: long) }
+        let latest = (0..<10).map { _ in idle(subject, revoked: lately) }
+        try await test.issuer.store.write { records in for login in former + latest { try records.insert(login) } }
+        func left() async throws -> [RefreshFamily] { try await test.issuer.store.read { try $0.revoked(since: 0) } }
+        // The access tokens of all of them may be valid.
+        test.pass(Issuer.RevokedLogin.memory - 1)
+        _ = try await TestDevice().join(test, code: try await test.invite())
+        #expect(try await left().count == former.count + latest.count)
+        test.pass(1)
+        _ = try await TestDevice().join(test, code: try await test.invite())
+        let kept = try await left()
+        #expect(kept.count == RefreshFamily.maximumRevoked)
+        #expect(Set(kept.map(\.id)).isSuperset(of: latest.map(\.id)))
+    }
+
+    @Test func loginsOnAPageAreBounded() async throws {
+        let subject = try await test.ada()
+        let logins = (0..<RefreshFamily.maximum).map { _ in idle(subject) } + [idle(subject, client: "com.example.one-too-many")]
+        try await test.issuer.store.write { records in
+            for (number, login) in logins.enumerated() {
+                var login = login
+                login.rotated = Milliseconds(clamping: login.rotated.count - Int64(number))
+                try records.insert(login)
+            }
+        }
+        try await test.browse { client in
+            let browser = TestBrowser(client)
+            try await browser.setUp(test)
+            let page = try await browser.get("/account")
+            #expect(page.text.matches(of: /name="session"/).count == RefreshFamily.maximum)
+            #expect(!page.text.contains("one-too-many"))
+        }
+    }
+
     @Test func guessedRecoveryCodesAreDelayed() async throws {
         try await test.browse { client in
             let browser = TestBrowser(client)

@@ -112,6 +112,42 @@ import Testing
         #expect(count == AuthorizationCode.maximum)
     }
 
+    /// A person can use all clients that there may be, and so does time.
+    @Test func usedClientsMakeRoomAndTheirLoginsGoOn() async throws {
+        try await attack { app, browser in
+            let tokens = try await app.redeem(try #require(try await app.decide(browser)["code"]), test)
+            #expect(tokens.status == 200)
+            test.pass(1)
+            let now = test.now
+            let others = (1..<RegisteredClient.maximum).map { "dynamic.\($0)" }
+            try await test.issuer.store.write { records in
+                let redirect = try #require(RedirectURI(TestApp.redirect))
+                for id in others {
+                    try records.insert(RegisteredClient(id: id, name: "", redirects: [redirect], created: now))
+                    try records.setClientUsed(id, at: now)
+                }
+            }
+            let json = #"{"redirect_uris": ["\#(TestApp.redirect)"]}"#
+            #expect(try await app.register(json).status == 503)
+            test.pass(RegisteredClient.settling)
+            let registered = try await app.register(json)
+            #expect(registered.status == 201)
+            // The client whose last use is longest ago is gone, and no other.
+            #expect(try await browser.get("/authorize?" + app.query()).status == 400)
+            let known = [app.id, try #require(registered.clientID)] + others
+            func left() async throws -> [String] {
+                try await test.issuer.store.read { records in try known.filter { try records.client($0) != nil } }
+            }
+            #expect(try await left() == Array(known[1...]))
+            let fields = ["grant_type": "refresh_token", "refresh_token": tokens.refreshToken ?? "", "client_id": app.id]
+            #expect(try await app.post("/token", fields, proof: app.device.proof(at: test.now)).status == 200)
+            // An unused client makes room first.
+            test.pass(RegisteredClient.settling)
+            #expect(try await app.register(json).status == 201)
+            #expect(try await left() == others)
+        }
+    }
+
     @Test func noCodeIsStoredOrLogged() async throws {
         try await attack { app, browser in
             let code = try #require(try await app.decide(browser)["code"])

@@ -69,6 +69,18 @@ import Testing
         #expect(counts.add("a", now: 1_000_000) != nil)
     }
 
+    /// So that only an attempt that costs a hash fills the tables.
+    @Test func passwordAttemptThatIsRefusedIsNotCounted() {
+        var settings = Issuer.Settings(directory: "", origins: [], audience: "")
+        settings.passwordAttemptsPerHour = BackOff.free + 1
+        var bounds = Issuer.Bounds(settings)
+        for _ in 0..<BackOff.free { #expect(bounds.attempt(account: "a", pair: "1 a", now: 1_000_000) == nil) }
+        #expect(bounds.attempt(account: "a", pair: "1 a", now: 1_000_000) == 1_000)
+        #expect(bounds.attempt(account: "a", pair: "2 a", now: 1_000_000) == nil)
+        for number in 3..<100 { #expect(bounds.attempt(account: "a", pair: "\(number) a", now: 1_000_000) == 3_600_000) }
+        #expect(bounds.pairs.count == 2 && bounds.accounts.count == 1)
+    }
+
     @Test func clockSetBackResetsTheCount() {
         var counts = RateLimiter(perWindow: 1, capacity: 10)
         #expect(counts.add("a", now: 2_000_000) == nil)

@@ -6,6 +6,7 @@ import CryptoExtras
 import Hummingbird
 import HummingbirdTesting
 import RelayProtocol
+import Synchronization
 import Testing
 
 @testable import RelayIssuer
@@ -122,6 +123,41 @@ import Testing
             let old = try authenticator.get(try TestAuthenticator.challenge(try await late.get("/login"), "get"))
             test.pass(PasskeyChallenge.life)
             #expect(try await late.post("/login/passkey", old).status == 403)
+        }
+    }
+
+    /// Each sign-in is remembered for a while. A program with a passkey of its own could fill that memory.
+    @Test func signInsOfAUserAreLimited() async throws {
+        let bob = try await test.issuer.createUser(name: "Bob")
+        try await attack { browser, authenticator in
+            let (other, others) = (TestBrowser(browser.client), TestAuthenticator())
+            try await other.setUp(test, subject: bob)
+            #expect(try await add(others, other).status == 303)
+            for _ in 0..<60 {
+                let page = try await signIn(authenticator, TestBrowser(browser.client))
+                #expect(page.status == 303)
+            }
+            let refused = try await signIn(authenticator, TestBrowser(browser.client))
+            #expect(refused.status == 429 && refused.headers[.retryAfter] == "60")
+            let remembered = try test.issuer.bounds.withLock { $0.challenges.count }
+            #expect(remembered == 60)
+            // Who has another key does not count against its owner, and other users sign in.
+            #expect(try await signIn(authenticator, TestBrowser(browser.client), key: others.key).status == 403)
+            #expect(try await signIn(others, TestBrowser(browser.client)).status == 303)
+            test.pass(60_000)
+            for _ in 0..<100 { #expect(try await signIn(authenticator, TestBrowser(browser.client), key: others.key).status == 403) }
+            #expect(try await signIn(authenticator, TestBrowser(browser.client)).status == 303)
+        }
+    }
+
+    @Test func signInThatCannotBeRememberedIsPutOff() async throws {
+        try await attack { browser, authenticator in
+            try test.issuer.bounds.withLock { $0.challenges = ReplayCache(capacity: 1) }
+            #expect(try await signIn(authenticator, TestBrowser(browser.client)).status == 303)
+            let refused = try await signIn(authenticator, TestBrowser(browser.client))
+            #expect(refused.status == 503 && refused.headers[.retryAfter] == "60")
+            test.pass(PasskeyChallenge.life)
+            #expect(try await signIn(authenticator, TestBrowser(browser.client)).status == 303)
         }
     }
 

@@ -62,15 +62,37 @@ import Testing
         #expect(queue.enter("a") == .start)
         #expect(queue.enter("a") == .wait)
         queue.wait(1)
-        #expect(queue.enter("a") == .refuse)
+        #expect(queue.enter("a") == .refuse(.busy))
         #expect(queue.enter("b") == .wait)
         queue.wait(2)
-        #expect(queue.enter("c") == .refuse)
+        #expect(queue.enter("c") == .refuse(.busy))
         #expect(queue.leave("a") == 1)
         #expect(queue.leave("a") == 2)
         #expect(queue.leave("a") == nil)
         #expect(queue.leave("b") == nil)
         #expect(queue.enter("c") == .start)
+    }
+
+    /// Who has no place is not asked for, and who is not admitted takes none.
+    @Test func placeIsTakenByAnAdmittedHashOnly() {
+        var queue = PasswordHasher.Queue<Int>(running: 1, places: 2, placesPerClient: 2)
+        var asked = 0
+        func enter(_ wait: Milliseconds?) -> PasswordHasher.Queue<Int>.Entry {
+            queue.enter("a") {
+                asked += 1
+                return wait
+            }
+        }
+        #expect(enter(7) == .refuse(.tooSoon(7)))
+        #expect(enter(nil) == .start)
+        #expect(enter(7) == .refuse(.tooSoon(7)))
+        #expect(enter(nil) == .wait)
+        queue.wait(1)
+        #expect(asked == 4)
+        #expect(enter(nil) == .refuse(.busy))
+        #expect(asked == 4)
+        #expect(queue.leave("a") == 1)
+        #expect(queue.leave("a") == nil)
     }
 
     @Test func twoPasswordsAreHashedAtATime() async throws {

@@ -4,6 +4,7 @@
 import Hummingbird
 import HummingbirdTesting
 import RelayProtocol
+import Synchronization
 import Testing
 
 @testable import RelayIssuer
@@ -48,27 +49,66 @@ import Testing
         let issuer = try test.issuer
         try await test.browse { client in
             for name in ["Ada", "Eve"] {
-                let (started, startedSignal) = AsyncStream.makeStream(of: Void.self)
-                let (released, releasedSignal) = AsyncStream.makeStream(of: Void.self)
-                // Both places of the address are taken by hashes that wait.
-                let holder = Task {
-                    try await withThrowingTaskGroup(of: Void.self) { group in
-                        for _ in 0..<2 { group.addTask { try await issuer.hasher.hold("192.0.2.1", startedSignal, released) } }
-                        try await group.waitForAll()
-                    }
+                // Both places of the address are taken.
+                try await issuer.hasher.whileHashing("192.0.2.1") {
+                    let refused = try await TestBrowser(client).signIn(name: name)
+                    #expect(refused.status == 503, "\(name)")
+                    #expect(refused.headers[.retryAfter] == "5")
                 }
-                var count = 0
-                for await _ in started {
-                    count += 1
-                    if count == 2 { break }
-                }
-                let refused = try await TestBrowser(client).signIn(name: name)
-                #expect(refused.status == 503, "\(name)")
-                #expect(refused.headers[.retryAfter] == "5")
-                releasedSignal.finish()
-                try await holder.value
             }
             #expect(try await TestBrowser(client).signIn().status == 303)
+        }
+    }
+
+    @Test func attemptsThatFindNoPlaceDoNotCount() async throws {
+        try await setUp()
+        let issuer = try test.issuer
+        try await test.browse { client in
+            try await issuer.hasher.whileHashing("192.0.2.1") {
+                for _ in 0...BackOff.free {
+                    let page = try await TestBrowser(client).signIn()
+                    #expect(page.status == 503)
+                }
+            }
+            #expect(try await TestBrowser(client).signIn().status == 303)
+        }
+    }
+
+    /// The table holds few names. An attempt that costs no hash must not make it forget one.
+    @Test func attemptsThatFindNoPlaceDisplaceNoOthers() async throws {
+        try await setUp()
+        let issuer = try test.issuer
+        issuer.bounds.withLock { $0.pairs = BackOff(capacity: 4) }
+        try await test.browse { client in
+            let attacker = TestBrowser(client, address: "203.0.113.9")
+            for number in 0..<BackOff.free { #expect(try await attacker.signIn(password: "guess number \(number)").status == 401) }
+            try await issuer.hasher.whileHashing("203.0.113.9") {
+                for number in 0..<10 {
+                    let page = try await attacker.signIn(name: "name \(number)")
+                    #expect(page.status == 503)
+                }
+            }
+            #expect(try await attacker.signIn().status == 429)
+        }
+    }
+
+    /// One attempt is left, and two come while no hash can begin. One of them is refused before the other is hashed.
+    @Test(.timeLimit(.minutes(10))) func attemptsAtTheSameTimeDoNotEscapeTheLimit() async throws {
+        try await setUp()
+        let issuer = try test.issuer
+        try await test.browse { client in
+            for _ in 1..<BackOff.free { #expect(try await TestBrowser(client).signIn(password: "a wrong password").status == 401) }
+            let (statuses, signal) = AsyncStream.makeStream(of: Int.self)
+            var attempts: [Task<Void, any Error>] = []
+            try await issuer.hasher.whileHashing("203.0.113.9") {
+                attempts = (0..<2).map { _ in
+                    Task { signal.yield(try await TestBrowser(client).signIn(password: "a wrong password").status) }
+                }
+                #expect(await statuses.first { _ in true } == 429)
+            }
+            for attempt in attempts { try await attempt.value }
+            signal.finish()
+            #expect(await statuses.reduce(into: []) { $0.append($1) } == [401])
         }
     }
 
@@ -240,21 +280,27 @@ import Testing
 }
 
 extension PasswordHasher {
-    /// Takes a place until the stream ends.
-    fileprivate func hold(
-        _ client: String,
-        _ started: AsyncStream<Void>.Continuation,
-        _ released: AsyncStream<Void>
-    ) async throws {
+    /// Runs while a client takes both of its places, and the only two hashes that run at a time.
+    fileprivate func whileHashing(_ client: String, _ body: () async throws -> Void) async throws {
+        let (started, signal) = AsyncStream.makeStream(of: Void.self)
         let gate = Gate()
-        let opening = Task {
-            for await _ in released {}
-            gate.open()
+        let hashes = (0..<2).map { _ in
+            Task {
+                try await run(client) {
+                    signal.yield()
+                    gate.wait()
+                }
+            }
         }
-        try await run(client) {
-            started.yield()
-            gate.wait()
+        var count = 0
+        for await _ in started {
+            count += 1
+            if count == hashes.count { break }
         }
-        await opening.value
+        let result: Result<Void, any Error>
+        do { result = .success(try await body()) } catch { result = .failure(error) }
+        for _ in hashes { gate.open() }
+        for hash in hashes { try await hash.value }
+        try result.get()
     }
 }

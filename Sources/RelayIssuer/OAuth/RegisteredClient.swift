@@ -9,11 +9,12 @@ struct RegisteredClient: Hashable, Sendable {
     static let prefix = "dynamic."
     static let maximumRedirects = 8
     static let maximumNameCharacters = 64
-    /// The maximum number of clients. The oldest one that was never used makes room for a new one.
+    /// The maximum number of clients. The oldest one that was never used makes room for a new one; if there is none, the least
+    /// recently used one.
     static let maximum = 1_000
     /// How long an unused client is kept, in milliseconds.
     static let unusedLife: Int64 = 86_400_000
-    /// How long a new client is safe from making room.
+    /// How long a new or used client is safe from making room.
     static let settling: Int64 = 600_000
     static let life: Int64 = RefreshFamily.wholeLife
 

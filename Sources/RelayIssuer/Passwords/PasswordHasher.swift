@@ -24,14 +24,16 @@ final class PasswordHasher: Sendable {
             self.placesPerClient = placesPerClient
         }
 
-        enum Entry {
+        enum Entry: Hashable {
             case start
             case wait
-            case refuse
+            case refuse(Refusal)
         }
 
-        mutating func enter(_ client: String) -> Entry {
-            guard active + waiting.count < places, clients[client, default: 0] < placesPerClient else { return .refuse }
+        /// - Parameter admit: Asked once there is a place: `nil` takes it, a time leaves it to others.
+        mutating func enter(_ client: String, admit: () -> Milliseconds? = { nil }) -> Entry {
+            guard active + waiting.count < places, clients[client, default: 0] < placesPerClient else { return .refuse(.busy) }
+            if let wait = admit() { return .refuse(.tooSoon(wait)) }
             clients[client, default: 0] += 1
             guard active < running else { return .wait }
             active += 1
@@ -50,7 +52,13 @@ final class PasswordHasher: Sendable {
         }
     }
 
-    struct Busy: Error {}
+    /// Why nothing is hashed.
+    enum Refusal: Error, Hashable {
+        /// All places are taken.
+        case busy
+        /// The limit of the caller, and how long it lasts.
+        case tooSoon(Milliseconds)
+    }
 
     private let threads: NIOThreadPool
     private let queue: Mutex<Queue<CheckedContinuation<Void, Never>>>
@@ -68,33 +76,44 @@ final class PasswordHasher: Sendable {
 
     deinit { threads.shutdownGracefully { _ in } }
 
-    func hash(_ password: Secret<String>, client: String) async throws(Busy) -> PasswordHash {
+    func hash(_ password: Secret<String>, client: String) async throws(Refusal) -> PasswordHash {
         try await run(client) { [cost] in PasswordHash(password, cost: cost) }
     }
 
-    /// - Parameter hash: `nil` for a user that does not exist, or has no password.
-    func matches(_ password: Secret<String>, _ hash: PasswordHash?, client: String) async throws(Busy) -> Bool {
+    /// - Parameters:
+    ///   - hash: `nil` for a user that does not exist, or has no password.
+    ///   - admit: Counts the attempt once there is a place, so that each one that counts costs a hash. A time refuses it.
+    func matches(
+        _ password: Secret<String>,
+        _ hash: PasswordHash?,
+        client: String,
+        admit: @Sendable () -> Milliseconds?
+    ) async throws(Refusal) -> Bool {
         let (compared, isKnown) = (hash ?? decoy, hash != nil)
-        return try await run(client) { compared.matches(password) } && isKnown
+        return try await run(client, admit: admit) { compared.matches(password) } && isKnown
     }
 
-    func run<Result: Sendable>(_ client: String, _ work: @escaping @Sendable () -> Result) async throws(Busy) -> Result {
-        var isRefused = false
+    func run<Result: Sendable>(
+        _ client: String,
+        admit: @Sendable () -> Milliseconds? = { nil },
+        _ work: @escaping @Sendable () -> Result
+    ) async throws(Refusal) -> Result {
+        var refusal: Refusal?
         await withCheckedContinuation { continuation in
             let mayStart = queue.withLock { queue in
-                switch queue.enter(client) {
+                switch queue.enter(client, admit: admit) {
                 case .start: return true
                 case .wait:
                     queue.wait(continuation)
                     return false
-                case .refuse:
-                    isRefused = true
+                case .refuse(let reason):
+                    refusal = reason
                     return true
                 }
             }
             if mayStart { continuation.resume() }
         }
-        guard !isRefused else { throw Busy() }
+        if let refusal { throw refusal }
         let result = await withCheckedContinuation { continuation in
             threads.submit { _ in continuation.resume(returning: work()) }
         }

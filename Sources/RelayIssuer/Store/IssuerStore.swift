@@ -82,7 +82,8 @@ protocol IssuerTransaction {
 
     func insert(_ client: RegisteredClient) throws
     func client(_ id: String) throws -> RegisteredClient?
-    /// Whether there is room for one more, possibly in the place of the oldest that was never used.
+    /// Whether there is room for one more, possibly in the place of the oldest that was never used, or of the least recently used.
+    /// A login goes on without its client.
     func makeRoomForClient(now: Milliseconds) throws -> Bool
     func setClientUsed(_ id: String, at now: Milliseconds) throws
     /// Forgets the oldest of too many codes of its user.
@@ -115,15 +116,22 @@ protocol IssuerTransaction {
     func family(session: String) throws -> RefreshFamily?
     /// The logins of a key, and the one of a session, that were not revoked.
     func openLogins(boundTo key: String, session: String?) throws -> [RefreshFamily]
-    /// The logins of a user that were not revoked, the most recently used first.
+    /// All logins of a user that were not revoked.
     func openLogins(of subject: String) throws -> [RefreshFamily]
+    /// The `count` most recently used of them, the latest first.
+    func openLogins(of subject: String, upTo count: Int) throws -> [RefreshFamily]
+    /// All but the `count` most recently used of them.
+    func openLogins(of subject: String, beyond count: Int) throws -> [RefreshFamily]
     /// Notes of the logins of a key, and of the one of a session, that their endpoint was revoked.
     func endpointRevoked(boundTo key: String, session: String?) throws
     /// The logins that were revoked since.
     func revoked(since time: Milliseconds) throws -> [RefreshFamily]
     /// Writes what changes of a login: its current token, and whether it is revoked.
     func update(_ family: RefreshFamily) throws
-    /// Forgets what can no longer matter. A revoked login stays until its time is over, so that its tokens stay known as revoked.
+    /// Forgets the oldest of too many revoked logins of a user. Those that were revoked after a time stay, so that their tokens stay
+    /// known as revoked.
+    func forgetRevokedLogins(of subject: String, before time: Milliseconds) throws
+    /// Forgets what can no longer matter.
     func forget(before now: Milliseconds) throws
 
     // MARK: Keys

@@ -125,7 +125,7 @@ extension SQLiteIssuerStore {
                         revoked INTEGER,
                         endpoint_revoked INTEGER NOT NULL DEFAULT 0 CHECK (endpoint_revoked IN (0, 1))
                     ) STRICT, WITHOUT ROWID;
-                    CREATE INDEX login_subject ON login (subject);
+                    CREATE INDEX login_subject ON login (subject, revoked, rotated);
                     CREATE INDEX login_key ON login (key) WHERE key IS NOT NULL;
                     CREATE INDEX login_rotated ON login (rotated);
                     CREATE INDEX login_revoked ON login (revoked) WHERE revoked IS NOT NULL;

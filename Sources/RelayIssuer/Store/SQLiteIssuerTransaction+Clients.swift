@@ -35,7 +35,8 @@ extension SQLiteIssuerTransaction {
         try db.execute(
             sql: """
                 DELETE FROM client WHERE id =
-                (SELECT id FROM client WHERE used IS NULL AND created <= ? ORDER BY created, id LIMIT 1)
+                (SELECT id FROM client WHERE coalesce(used, created) <= ?
+                ORDER BY used IS NOT NULL, coalesce(used, created), id LIMIT 1)
                 """,
             arguments: [now.count - RegisteredClient.settling]
         )

@@ -120,8 +120,24 @@ struct SQLiteIssuerTransaction: IssuerTransaction {
         try families("revoked IS NULL AND (key = ? OR session = ?)", [key, session])
     }
 
-    func openLogins(of subject: String) throws -> [RefreshFamily] {
-        try families("revoked IS NULL AND subject = ?", [subject]).sorted { $0.rotated > $1.rotated }
+    func openLogins(of subject: String) throws -> [RefreshFamily] { try families("revoked IS NULL AND subject = ?", [subject]) }
+
+    func openLogins(of subject: String, upTo count: Int) throws -> [RefreshFamily] {
+        try families("revoked IS NULL AND subject = ? ORDER BY rotated DESC, id LIMIT ?", [subject, count])
+    }
+
+    func openLogins(of subject: String, beyond count: Int) throws -> [RefreshFamily] {
+        try families("revoked IS NULL AND subject = ? ORDER BY rotated DESC, id LIMIT -1 OFFSET ?", [subject, count])
+    }
+
+    func forgetRevokedLogins(of subject: String, before time: Milliseconds) throws {
+        try db.execute(
+            sql: """
+                DELETE FROM login WHERE subject = ?1 AND revoked <= ?2 AND id NOT IN
+                (SELECT id FROM login WHERE subject = ?1 AND revoked IS NOT NULL ORDER BY revoked DESC, id LIMIT ?3)
+                """,
+            arguments: [subject, time.count, RefreshFamily.maximumRevoked]
+        )
     }
 
     func endpointRevoked(boundTo key: String, session: String?) throws {

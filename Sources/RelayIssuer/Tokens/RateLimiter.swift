@@ -28,12 +28,24 @@ struct RateLimiter {
     /// The number of names in memory.
     var count: Int { recent.count + older.count }
 
+    private func current(_ name: String, now: Milliseconds) -> Count {
+        guard let count = recent[name] ?? older[name], now >= count.began, now.count - count.began.count < window else {
+            return Count(began: now, events: 0)
+        }
+        return count
+    }
+
+    /// - Returns: `nil` if one more event is within the limit; otherwise the time until the window ends.
+    func wait(_ name: String, now: Milliseconds) -> Milliseconds? {
+        let count = current(name, now: now)
+        return count.events < perWindow ? nil : Milliseconds(clamping: count.began.count + window - now.count)
+    }
+
     /// Counts an event.
     /// - Returns: `nil` if the event is within the limit; otherwise the time until the window ends.
     mutating func add(_ name: String, now: Milliseconds) -> Milliseconds? {
-        var count = recent[name] ?? older[name] ?? Count(began: now, events: 0)
-        if now < count.began || now.count - count.began.count >= window { count = Count(began: now, events: 0) }
-        if count.events >= perWindow { return Milliseconds(clamping: count.began.count + window - now.count) }
+        if let wait = wait(name, now: now) { return wait }
+        var count = current(name, now: now)
         count.events += 1
         older[name] = nil
         if recent[name] == nil, recent.count >= max(1, capacity / 2) {

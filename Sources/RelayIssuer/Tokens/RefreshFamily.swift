@@ -12,6 +12,10 @@ struct RefreshFamily: Hashable, Sendable {
     static let grace: Int64 = 60_000
     static let idleLife: Int64 = 90 * 86_400_000
     static let wholeLife: Int64 = 365 * 86_400_000
+    /// The logins of one user. The least recently used one is revoked for a new one.
+    static let maximum = 512
+    /// The revoked logins of one user that are remembered, besides those whose access tokens may still be valid.
+    static let maximumRevoked = 512
 
     let id: FamilyID
     let subject: String

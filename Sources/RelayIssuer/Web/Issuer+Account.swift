@@ -51,7 +51,7 @@ extension Issuer {
             if let objection = Issuer.objection(to: password, repeated: form["repeated"], user) {
                 return try await accountPage(visit, session, note: objection, status: .badRequest)
             }
-            let hash = try await hashing { () async throws(PasswordHasher.Busy) in
+            let hash = try await hashing { () async throws(PasswordHasher.Refusal) in
                 try await hasher.hash(password, client: visit.address)
             }
             let browser = try await answering { () async throws(IssuerError) in
@@ -96,7 +96,7 @@ extension Issuer {
                 guard let user = try records.user(session.subject) else { return nil }
                 return Account(
                     user: user,
-                    logins: try records.openLogins(of: session.subject).filter { !$0.isOver(at: visit.now) },
+                    logins: try records.openLogins(of: session.subject, upTo: RefreshFamily.maximum).filter { !$0.isOver(at: visit.now) },
                     browsers: try records.sessions(of: session.subject).filter { !$0.isOver(at: visit.now) },
                     codes: try records.recoveryCodes(of: session.subject),
                     passkeys: try records.passkeys(of: session.subject),

@@ -75,6 +75,22 @@ extension Issuer {
         status: 400
     )
 
+    private static func tooManySignIns(_ wait: Milliseconds) -> OAuthError {
+        OAuthError(
+            .temporarilyUnavailable,
+            "There were too many sign-ins with passkeys of this account. Try again in \(wait.retryAfterSeconds) seconds.",
+            status: 429,
+            retryAfter: wait
+        )
+    }
+
+    private static let tooManyPasskeys = OAuthError(
+        .temporarilyUnavailable,
+        "Too many people sign in with passkeys at this moment. Try again in a minute.",
+        status: 503,
+        retryAfter: 60_000
+    )
+
     // MARK: Checks
 
     /// The host that passkeys are for; `nil` where browsers allow none: without TLS, and at an address instead of a name.
@@ -127,9 +143,13 @@ extension Issuer {
             let signature = form["signature"].flatMap(Base64.url.decode)
         else { return nil }
         let found = try await answering { () async throws(IssuerError) in try await store.read { try $0.passkey(id) } }
-        guard let found, found.key.isValid(signature, for: checked.signed),
-            bounds.withLock({ $0.challenges.use(checked.challenge.id, until: checked.challenge.ends, now: visit.now) }) == .fresh
-        else { return nil }
+        guard let found, found.key.isValid(signature, for: checked.signed) else { return nil }
+        if let wait = bounds.withLock({ $0.passkeys.add(found.subject, now: visit.now) }) { throw Issuer.tooManySignIns(wait) }
+        switch bounds.withLock({ $0.challenges.use(checked.challenge.id, until: checked.challenge.ends, now: visit.now) }) {
+        case .fresh: break
+        case .replayed: return nil
+        case .full: throw Issuer.tooManyPasskeys
+        }
         return try await answering { () async throws(IssuerError) in
             try await store.write { records in
                 guard var passkey = try records.passkey(id), passkey.accepts(counter: checked.data.counter) else { return nil }

@@ -74,7 +74,7 @@ extension Issuer {
         )
     }
 
-    /// Checks a name and its password, and counts the attempt.
+    /// Checks a name and its password, and counts the attempt if the password is hashed.
     /// - Returns: `nil` if name or password is wrong.
     func authenticate(
         _ visit: Visit,
@@ -84,15 +84,16 @@ extension Issuer {
         let name = name.utf8.count <= 4 * IssuerUser.maximumNameCharacters ? name : ""
         guard (1...PasswordRule.maximumBytes).contains(password.exposed.utf8.count) else { return nil }
         let pair = "\(visit.address) \(Digest256(hashing: Array(name.utf8)))"
-        if let wait = bounds.withLock({ $0.attempt(account: name, pair: pair, now: visit.now) }) { throw Issuer.tooManyAttempts(wait) }
         let (user, stored) = try await answering { () async throws(IssuerError) in
             try await store.read { records in
                 let user = try records.user(named: name)
                 return (user, try user.flatMap { try records.password(of: $0.subject) })
             }
         }
-        let isCorrect = try await hashing { () async throws(PasswordHasher.Busy) in
-            try await hasher.matches(password, stored, client: visit.address)
+        let isCorrect = try await hashing { () async throws(PasswordHasher.Refusal) in
+            try await hasher.matches(password, stored, client: visit.address) {
+                bounds.withLock { $0.attempt(account: name, pair: pair, now: visit.now) }
+            }
         }
         guard isCorrect, let user, let stored else {
             if let user {
@@ -111,7 +112,9 @@ extension Issuer {
         guard let (user, stored) = try await authenticate(visit, name: name, password: password) else { return nil }
         var renewed: PasswordHash?
         if stored.cost != hasher.cost {
-            renewed = try await hashing { () async throws(PasswordHasher.Busy) in try await hasher.hash(password, client: visit.address) }
+            renewed = try await hashing { () async throws(PasswordHasher.Refusal) in
+                try await hasher.hash(password, client: visit.address)
+            }
         }
         return try await answering { [renewed] () async throws(IssuerError) in
             try await store.write { records in
@@ -134,16 +137,20 @@ extension Issuer {
         return browser
     }
 
-    func hashing<Result>(_ body: () async throws(PasswordHasher.Busy) -> Result) async throws(OAuthError) -> Result {
-        do throws(PasswordHasher.Busy) {
+    func hashing<Result>(_ body: () async throws(PasswordHasher.Refusal) -> Result) async throws(OAuthError) -> Result {
+        do throws(PasswordHasher.Refusal) {
             return try await body()
         } catch {
-            throw OAuthError(
-                .temporarilyUnavailable,
-                "Too many people sign in at this moment. Try again in a few seconds.",
-                status: 503,
-                retryAfter: 5_000
-            )
+            switch error {
+            case .busy:
+                throw OAuthError(
+                    .temporarilyUnavailable,
+                    "Too many people sign in at this moment. Try again in a few seconds.",
+                    status: 503,
+                    retryAfter: 5_000
+                )
+            case .tooSoon(let wait): throw Issuer.tooManyAttempts(wait)
+            }
         }
     }
 

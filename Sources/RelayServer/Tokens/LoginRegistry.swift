@@ -15,9 +15,11 @@ package struct Login: Hashable, Sendable {
         self.session = session
     }
 
-    /// A single token, as if it were a login of its own.
+    /// A single token, as if it were a login of its own. A signed token is named by what its issuer signed: anyone who has an ECDSA
+    /// signature can write another valid one of the same bytes.
     package init(token: String) {
-        self.init(issuer: "", session: Digest256(hashing: Array(token.utf8)).description)
+        let named = (try? SignedJSON(parsing: token))?.signed ?? Array(token.utf8)
+        self.init(issuer: "", session: Digest256(hashing: named).description)
     }
 }
 

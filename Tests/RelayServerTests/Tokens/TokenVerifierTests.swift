@@ -299,6 +299,48 @@ final class PlayedIssuer: Sendable {
         _ = try await verifier.verify(issuer.token(), key: key)
     }
 
+    /// The order of the group of P-256 (FIPS 186-5).
+    static let order: [UInt8] = [
+        0xFF, 0xFF, 0xFF, 0xFF, 0x00, 0x00, 0x00, 0x00, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF,
+        0xBC, 0xE6, 0xFA, 0xAD, 0xA7, 0x17, 0x9E, 0x84, 0xF3, 0xB9, 0xCA, 0xC2, 0xFC, 0x63, 0x25, 0x51,
+    ]
+
+    /// The other signature that holds for the same bytes: its second half is the order less the first one's.
+    static func rewritten(_ signature: [UInt8]) -> [UInt8] {
+        var (result, borrow) = (signature, 0)
+        for index in (0..<32).reversed() {
+            let difference = Int(order[index]) - Int(signature[32 + index]) - borrow
+            result[32 + index] = UInt8(truncatingIfNeeded: difference)
+            borrow = difference < 0 ? 1 : 0
+        }
+        return result
+    }
+
+    @Test func revokedTokenWithARewrittenSignatureIsRejected() async throws {
+        let verifier = TokenVerifier(issuers: [issuer.trusted], now: { 1_700_000_000_000 }, logger: Logger(label: "test"))
+        let token = try issuer.token().exposed
+        let parsed = try SignedJSON(parsing: token)
+        let signature = Self.rewritten(parsed.signature)
+        let other = String(decoding: parsed.signed, as: UTF8.self) + "." + Base64.url.encode(signature)
+        #expect(other != token && issuer.key.publicKey.isValid(signature, for: parsed.signed))
+        _ = try await verifier.verify(Secret(other), key: issuer.endpoint.publicKey)
+        verifier.revoke(Login(token: token), until: 1_700_001_000_000)
+        for text in [token, other] {
+            await #expect(throws: TokenError.revoked) { try await verifier.verify(Secret(text), key: issuer.endpoint.publicKey) }
+        }
+        // Another token of the same person counts.
+        _ = try await verifier.verify(issuer.token(["jti": "\"two\""]), key: issuer.endpoint.publicKey)
+    }
+
+    @Test func textThatIsNoSignedTokenIsRevokedAsAWhole() throws {
+        for (one, other) in [("opaque", "opaquf"), ("a.b.c", "a.b.d"), ("", "."), ("v2.public.one", "v2.public.two")] {
+            #expect(Login(token: one) != Login(token: other))
+        }
+        let token = try issuer.token().exposed
+        #expect(Login(token: token + ".") != Login(token: token))
+        #expect(Login(token: token) != Login(token: try issuer.token(["sub": "\"other\""]).exposed))
+    }
+
     @Test func followerIsNotifiedOnceOfALoginsRevocation() async throws {
         let verifier = TokenVerifier(issuers: [issuer.trusted], now: { 1_700_000_000_000 }, logger: Logger(label: "test"))
         let accepted = try await withCheckedContinuation { continuation in

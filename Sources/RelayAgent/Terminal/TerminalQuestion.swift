@@ -60,6 +60,7 @@ actor TerminalQuestion {
         }
         last = task
         if yields { yielding.append(task) }
+        defer { yielding.removeAll { $0 == task } }
         return await withTaskCancellationHandler {
             await task.value
         } onCancel: {

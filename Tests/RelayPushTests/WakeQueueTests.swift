@@ -297,7 +297,7 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
     @Test func aFailingPushServiceOfAUserPausesNoOther() {
         var run = QueueSimulation()
         for number in 0..<50 { run.add(webPushOrder(number, "https://down.example/\(number)")) }
-        run.run(until: 2_000) { _, _ in .failed(reason: "503") }
+        run.run(until: 2_000) { _, _ in .failed(scope: .registration, reason: "503") }
         run.add(webPushOrder(99, "https://push.example/99"))
         run.run(until: 3_000) { _, _ in .accepted(id: nil) }
         #expect(run.reports.last == .accepted(webPushOrder(99, "https://push.example/99"), id: nil))
@@ -357,7 +357,7 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
         let outcomes: [PushOutcome] = [
             .accepted(id: nil), .accepted(id: nil), .accepted(id: nil), .failed(reason: "x"), .gone(since: nil),
             .throttled(scope: .registration, wait: 5_000), .throttled(scope: .credential, wait: 500), .credentialRejected(reason: "x"),
-            .mismatched(reason: "x"), .invalid(reason: "x"),
+            .mismatched(reason: "x"), .invalid(reason: "x"), .failed(scope: .registration, reason: "x"),
         ]
         for _ in 0..<20_000 {
             let before = run.reports.count

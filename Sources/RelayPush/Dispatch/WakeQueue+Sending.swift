@@ -16,15 +16,13 @@ extension WakeQueue {
         while refused < runnable.count - served {
             let service = runnable[served]
             served += 1
-            guard lines[service]?.hasReady == true, let period = lines[service]?.period else {
+            guard lines[service]?.hasReady == true, let period = lines[service]?.breaker.period else {
                 isRunnable.remove(service)
                 continue
             }
             runnable.append(service)
             guard lines[service]?.canSend(at: now) == true, shares.maySend(service.credential),
-                let ticket = lines[service]?.removeFirst(where: { [shares] account in
-                    shares.maySend(WakeShares.Holder(credential: service.credential, account: account))
-                })
+                let ticket = removeFirst(of: service)
             else {
                 refused += 1
                 continue
@@ -36,34 +34,46 @@ extension WakeQueue {
                 continue
             }
             // An order that came later may lead elsewhere.
-            let current = Service(of: entry.order)
-            guard current == service else {
-                move(ticket.key, to: current, now: now)
+            let route = Route(of: entry.order)
+            guard route == entry.route else {
+                move(ticket.key, to: route, now: now)
                 reports += wait(ticket.key, until: now, now: now)
                 continue
             }
-            let end = pauseEnd(ticket.key, entry.order)
+            let end = max(pauseEnd(ticket.key, entry.order), pauseEnd(route.address))
             guard end <= now else {
                 reports += wait(ticket.key, until: end, now: now)
                 continue
             }
             refused = 0
             entries[ticket.key]?.isInFlight = true
-            lines[service]?.started()
+            lines[service]?.breaker.started()
+            if let address = route.address { addresses[address]?.started() }
             shares.started(entry.holder)
             let replacements = replacements[service.credential, default: 0]
             attempts.append(
                 Attempt(
                     key: ticket.key,
                     order: entry.order,
-                    service: service,
+                    route: route,
                     holder: entry.holder,
                     period: period,
+                    addressPeriod: route.address.flatMap { addresses[$0]?.period } ?? 0,
                     replacements: replacements
                 )
             )
         }
         return (attempts, reports)
+    }
+
+    private mutating func removeFirst(of service: Service) -> Ticket? {
+        guard var line = lines.removeValue(forKey: service) else { return nil }
+        defer { lines[service] = line }
+        return line.removeFirst { ticket in
+            // One that is void is dropped.
+            guard let entry = entries[ticket.key], entry.ticket == ticket.number else { return true }
+            return shares.maySend(entry.holder) && (entry.route.address.flatMap { addresses[$0]?.hasRoom } ?? true)
+        }
     }
 
     mutating func finished(
@@ -74,7 +84,10 @@ extension WakeQueue {
     ) -> [WakeReport] {
         let key = attempt.key
         shares.finished(attempt.holder)
-        change(attempt.service) { $0.finished(outcome, period: attempt.period, now: now, random: random) }
+        change(attempt.route.service) { $0.finished(outcome, period: attempt.period, now: now, random: random) }
+        if let address = attempt.route.address {
+            change(address) { $0.finished(outcome, period: attempt.addressPeriod, now: now, random: random) }
+        }
         guard var entry = entries[key] else { return [] }
         entry.isInFlight = false
         let step = entry.retry.step(after: outcome, remaining: entry.deadline.count - now.count, random: random)

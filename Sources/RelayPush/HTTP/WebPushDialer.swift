@@ -72,7 +72,7 @@ package struct WebPushDialer: WebPushDialing {
             let place = WebPushClients.Place(host: target.host, address: address)
             do throws(ProviderClient.Failure) {
                 return try await clients.use(place) { client throws(ProviderClient.Failure) in
-                    try await client.post(target.url, headers: headers, body: body)
+                    try await client.post(target.url, headers: headers, body: body, ignoresLongBody: true)
                 }
             } catch {
                 switch error {

@@ -103,7 +103,10 @@ extension WakeQueue {
         var retry = PushRetry()
         var route: Route
         var isInFlight = false
+        /// Whether the endpoint has connected since the newest order.
         var isConnected = false
+        /// Whether the newest order came after a connection, and that one after the push on its way.
+        var isFollowed = false
         var ticket = 0
         /// Whose share it uses, from its first order to its end.
         let holder: WakeShares.Holder

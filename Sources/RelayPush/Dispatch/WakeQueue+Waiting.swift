@@ -76,6 +76,15 @@ extension WakeQueue {
         return []
     }
 
+    /// Puts a wake in line for its newest order: what earlier ones waited for does not hold for it.
+    mutating func startAnew(_ key: Key, now: Milliseconds) -> [WakeReport] {
+        guard let entry = entries[key] else { return [] }
+        entries[key]?.retry = PushRetry()
+        let route = Route(of: entry.order)
+        if route != entry.route { move(key, to: route, now: now) }
+        return wait(key, until: pauseEnd(key, entry.order), now: now)
+    }
+
     mutating func line(up ticket: Ticket, for service: Service, isFirst: Bool = false) {
         guard let account = entries[ticket.key]?.holder.account else { return }
         lines[service]?.insert(ticket, of: account, isFirst: isFirst)

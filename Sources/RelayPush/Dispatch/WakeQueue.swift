@@ -51,10 +51,9 @@ struct WakeQueue {
             entries[key]?.order = order
             entries[key]?.deadline = max(deadline, entry.deadline)
             entries[key]?.isConnected = false
+            if entry.isConnected { entries[key]?.isFollowed = true }
             guard !entry.isInFlight, entry.order.registration != order.registration else { return [] }
-            // What the old registration waits for does not hold for the new one.
-            entries[key]?.retry = PushRetry()
-            return wait(key, until: pauseEnd(key, order), now: now)
+            return startAnew(key, now: now)
         }
         if let end = stops[order.credential] {
             guard end <= now else { return [.notSent(order, .credentialStopped(wait: end.count - now.count))] }
@@ -79,6 +78,7 @@ struct WakeQueue {
                 guard let entry = entries[key] else { continue }
                 if entry.isInFlight {
                     entries[key]?.isConnected = true
+                    entries[key]?.isFollowed = false
                 } else {
                     reports.append(.notSent(entry.order, .connected))
                     remove(key, now: now)

@@ -292,6 +292,12 @@ final class ControlLink: ControlSending {
             case .waiting(let until): waiting(until)
             }
         let state = ConnectionState(phase: phase, problem: phase == .connected ? nil : problem)
-        if state != endpoint.status.value.state { endpoint.status.update { $0.state = state } }
+        let takesRequests = machine.isOpen
+        let published = endpoint.status.value
+        guard state != published.state || takesRequests != published.takesRequests else { return }
+        endpoint.status.update { link in
+            link.state = state
+            link.takesRequests = takesRequests
+        }
     }
 }

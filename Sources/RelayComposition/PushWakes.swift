@@ -131,7 +131,10 @@ final class PushWakes: WakeSender {
 
     // MARK: The core
 
-    func canWake(_ kind: PushRegistration.Kind, appID: String) -> Bool { credential(kind, appID) != nil }
+    /// A credential that is stopped counts: its stop ends.
+    func canWake(_ kind: PushRegistration.Kind, appID: String) -> Bool {
+        state.withLock { $0.entries.contains { $0.serves(kind, appID) } }
+    }
 
     func wake(_ request: WakeRequest, report: @escaping @Sendable (WakeOutcome) -> Void) {
         guard let kind = request.channel.kind, let credential = credential(kind, request.appID) else {
@@ -161,12 +164,13 @@ final class PushWakes: WakeSender {
         }
     }
 
-    /// The credential for an app: of the identity that contains the app, else of `default`. A newer one takes precedence.
+    /// The credential for an app: of the identity that contains the app, else of `default`. A newer one takes precedence. If all are stopped,
+    /// the dispatcher says until when.
     private func credential(_ kind: PushRegistration.Kind, _ appID: String) -> PushCredentialID? {
-        state.withLock { state in
-            let usable = state.entries.filter { $0.serves(kind, appID) && dispatcher.canSend(with: $0.id) }
-            return (usable.last { $0.identity.id != AppIdentity.defaultID } ?? usable.last)?.id
-        }
+        let serving = state.withLock { $0.entries.filter { $0.serves(kind, appID) } }
+        let usable = serving.filter { dispatcher.canSend(with: $0.id) }
+        let candidates = usable.isEmpty ? serving : usable
+        return (candidates.last { $0.identity.id != AppIdentity.defaultID } ?? candidates.last)?.id
     }
 
     // MARK: The dispatcher

@@ -109,4 +109,35 @@ import Testing
             #expect(await outcomes.next() == Outcome(request: 2, outcome: .gone(since: nil)))
         }
     }
+
+    @Test func aStoppedCredentialSuppressesWakesUntilItsEnd() async throws {
+        try await withWakes { world in
+            var (pushes, outcomes) = (world.pushes.makeAsyncIterator(), world.outcomes.makeAsyncIterator())
+            let end = Milliseconds(clamping: time.now.count + 3_600_000)
+            world.wake(1, "token")
+            try #require(await pushes.next()).end(.misconfigured(reason: "topic"))
+            #expect(await outcomes.next() == Outcome(request: 1, outcome: .suppressed(until: end)))
+            world.wake(2, "token")
+            #expect(await outcomes.next() == Outcome(request: 2, outcome: .suppressed(until: end)))
+            #expect(world.wakes.canWake(.fcm, appID: "org.example.app"))
+            #expect(!world.wakes.canWake(.wns, appID: "org.example.app"))
+            clock.advance(to: 3_601_000)
+            world.wake(3, "token")
+            try #require(await pushes.next()).end(.accepted(id: nil))
+            #expect(await outcomes.next() == Outcome(request: 3, outcome: .accepted))
+        }
+    }
+
+    @Test func anotherCredentialReplacesAStoppedOne() async throws {
+        try await withWakes { world in
+            var (pushes, outcomes) = (world.pushes.makeAsyncIterator(), world.outcomes.makeAsyncIterator())
+            try await world.add("second")
+            world.wake(1, "token")
+            try #require(await pushes.next()).end(.misconfigured(reason: "topic"))
+            _ = await outcomes.next()
+            world.wake(2, "token")
+            try #require(await pushes.next()).end(.accepted(id: nil))
+            #expect(await outcomes.next() == Outcome(request: 2, outcome: .accepted))
+        }
+    }
 }

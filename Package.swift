@@ -368,8 +368,10 @@ let package = Package(
             name: "RelayPushTests",
             dependencies: [
                 "DeviceRelay",
+                "RelayComposition",
                 "RelayProtocol",
                 "RelayPush",
+                "RelayServer",
                 "RelayTesting",
                 "TestHost",
                 "relayd",

@@ -19,43 +19,72 @@ final class PushWakes: WakeSender {
         var credential: StoredCredential
     }
 
-    /// Wakes that the dispatcher sends as one.
-    private struct Key: Hashable {
-        var endpoint: EndpointID
+    /// A request without an outcome.
+    private struct Waiting: Sendable {
+        var number: Int
         var urgency: WakePayload.Urgency
         var credential: PushCredentialID
+        var report: @Sendable (WakeOutcome) -> Void
+
+        /// The dispatcher sends wakes as one. An outcome says nothing about a request that came after its order.
+        func isContained(in order: WakeOrder) -> Bool {
+            number <= order.number && urgency == order.wake.payload.urgency && credential == order.credential
+        }
+    }
+
+    private enum Input: Sendable {
+        case order(WakeOrder)
+        case connected(EndpointID, [Waiting])
     }
 
     private struct State {
         /// Commands beside the relay make no channels: these are ended only by `run`.
         var isPrepared = false
         var entries: [Entry] = []
-        var waiting: [Key: [@Sendable (WakeOutcome) -> Void]] = [:]
+        var waiting: [EndpointID: [Waiting]] = [:]
+        var lastNumber = 0
     }
 
     /// How long the dispatcher sends nothing to a registration that belongs to another credential, in milliseconds.
     private static let mismatchTime: Int64 = 3_600_000
 
     private let registry: AppRegistry
-    private let channels: PushChannels
+    private let makeChannel: @Sendable (PushCredential) -> any PushChannel
     private let now: @Sendable () -> Milliseconds
     private let logger: Logger
     private let state = Mutex(State())
+    /// For the dispatcher, in order.
+    private let inputs: AsyncStream<Input>
+    private let input: AsyncStream<Input>.Continuation
     private let dispatcher: PushDispatcher
 
-    init(
+    convenience init(
         _ settings: PushSettings,
         registry: AppRegistry,
         metrics: PrometheusMetrics,
         now: @escaping @Sendable () -> Milliseconds,
         logger: Logger
     ) throws {
+        let channels = try PushChannels(settings)
+        self.init(registry: registry, metrics: metrics, clock: .system, now: now, logger: logger) { channels.channel(for: $0) }
+    }
+
+    /// - Parameter clock: The dispatcher's.
+    init(
+        registry: AppRegistry,
+        metrics: PrometheusMetrics,
+        clock: WakeClock,
+        now: @escaping @Sendable () -> Milliseconds,
+        logger: Logger,
+        makeChannel: @escaping @Sendable (PushCredential) -> any PushChannel
+    ) {
         self.registry = registry
-        self.channels = try PushChannels(settings)
+        self.makeChannel = makeChannel
         self.now = now
         self.logger = logger
+        (inputs, input) = AsyncStream.makeStream()
         let reports = Reports()
-        self.dispatcher = PushDispatcher([:], logger: logger, metrics: metrics) { reports.receive($0) }
+        self.dispatcher = PushDispatcher([:], clock: clock, logger: logger, metrics: metrics) { reports.receive($0) }
         reports.begin { [weak self] in self?.take($0) }
     }
 
@@ -66,7 +95,19 @@ final class PushWakes: WakeSender {
     }
 
     /// Sends wakes until the task is cancelled.
-    func run() async { await dispatcher.run() }
+    func run() async {
+        await withDiscardingTaskGroup { group in
+            group.addTask { await self.dispatcher.run() }
+            for await input in inputs {
+                switch input {
+                case .order(let order): await dispatcher.send(order)
+                case .connected(let endpoint, let waiting):
+                    for request in waiting { request.report(.failed(reason: WakeReport.NotSent.connected.name)) }
+                    await dispatcher.connected(endpoint)
+                }
+            }
+        }
+    }
 
     /// Reads the credentials again, after the operator has changed them.
     func reload() async {
@@ -84,41 +125,52 @@ final class PushWakes: WakeSender {
         }
         for entry in before where !entries.contains(where: { $0.id == entry.id }) { await dispatcher.replace(nil, for: entry.id) }
         for entry in entries where !before.contains(where: { $0.id == entry.id }) {
-            await dispatcher.replace(channels.channel(for: PushCredential(entry.credential)), for: entry.id)
+            await dispatcher.replace(makeChannel(PushCredential(entry.credential)), for: entry.id)
         }
     }
 
     // MARK: The core
 
-    func canWake(_ kind: PushRegistration.Kind, appID: String) -> Bool { credential(kind, appID) != nil }
+    /// A credential that is stopped counts: its stop ends.
+    func canWake(_ kind: PushRegistration.Kind, appID: String) -> Bool {
+        state.withLock { $0.entries.contains { $0.serves(kind, appID) } }
+    }
 
     func wake(_ request: WakeRequest, report: @escaping @Sendable (WakeOutcome) -> Void) {
         guard let kind = request.channel.kind, let credential = credential(kind, request.appID) else {
             Task { report(.failed(reason: "there are no credentials for the app")) }
             return
         }
-        let key = Key(endpoint: request.payload.endpoint, urgency: request.payload.urgency, credential: credential)
-        state.withLock { $0.waiting[key, default: []].append(report) }
-        let order = WakeOrder(
-            Wake(request.payload, expiry: request.expires),
-            account: WakeAccount(request.account.rawValue),
-            registration: request.channel,
-            registered: request.registered,
-            credential: credential
-        )
-        Task { await dispatcher.send(order) }
+        state.withLock { state in
+            state.lastNumber += 1
+            let order = WakeOrder(
+                Wake(request.payload, expiry: request.expires),
+                account: WakeAccount(request.account.rawValue),
+                registration: request.channel,
+                registered: request.registered,
+                credential: credential,
+                number: state.lastNumber
+            )
+            let waiting = Waiting(number: order.number, urgency: request.payload.urgency, credential: credential, report: report)
+            state.waiting[request.payload.endpoint, default: []].append(waiting)
+            input.yield(.order(order))
+        }
     }
 
     func connected(_ endpoint: EndpointID) {
-        Task { await dispatcher.connected(endpoint) }
+        // What is on its way says nothing about the time after.
+        state.withLock { state in
+            _ = input.yield(.connected(endpoint, state.waiting.removeValue(forKey: endpoint) ?? []))
+        }
     }
 
-    /// The credential for an app: of the identity that contains the app, else of `default`. A newer one takes precedence.
+    /// The credential for an app: of the identity that contains the app, else of `default`. A newer one takes precedence. If all are stopped,
+    /// the dispatcher says until when.
     private func credential(_ kind: PushRegistration.Kind, _ appID: String) -> PushCredentialID? {
-        state.withLock { state in
-            let usable = state.entries.filter { $0.serves(kind, appID) && dispatcher.canSend(with: $0.id) }
-            return (usable.last { $0.identity.id != AppIdentity.defaultID } ?? usable.last)?.id
-        }
+        let serving = state.withLock { $0.entries.filter { $0.serves(kind, appID) } }
+        let usable = serving.filter { dispatcher.canSend(with: $0.id) }
+        let candidates = usable.isEmpty ? serving : usable
+        return (candidates.last { $0.identity.id != AppIdentity.defaultID } ?? candidates.last)?.id
     }
 
     // MARK: The dispatcher
@@ -139,10 +191,15 @@ final class PushWakes: WakeSender {
     }
 
     private func end(_ order: WakeOrder, _ outcome: WakeOutcome) {
-        let payload = order.wake.payload
-        let key = Key(endpoint: payload.endpoint, urgency: payload.urgency, credential: order.credential)
-        let reports = state.withLock { $0.waiting.removeValue(forKey: key) ?? [] }
-        for report in reports { report(outcome) }
+        let endpoint = order.wake.payload.endpoint
+        let ended = state.withLock { state in
+            guard var waiting = state.waiting[endpoint] else { return [Waiting]() }
+            let ended = waiting.filter { $0.isContained(in: order) }
+            waiting.removeAll { $0.isContained(in: order) }
+            state.waiting[endpoint] = waiting.isEmpty ? nil : waiting
+            return ended
+        }
+        for request in ended { request.report(outcome) }
     }
 }
 

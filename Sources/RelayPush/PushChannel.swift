@@ -37,12 +37,13 @@ package enum PushOutcome: Hashable, Sendable {
     /// The provider accepted and dropped it. The same wake fares no better soon.
     case dropped(reason: String)
     /// The provider or the network failed. A later attempt may succeed.
-    case failed(reason: String)
+    /// - scope: What the failure says something about. Where a device chooses the address, it is that registration alone.
+    case failed(scope: PushScope = .credential, reason: String)
     /// The provider would have to be asked at an address that is not allowed.
     case forbidden(reason: String)
 }
 
-/// What a pause covers.
+/// What a pause or failure covers.
 package enum PushScope: Hashable, Sendable {
     /// One registration of one endpoint.
     case registration

@@ -140,7 +140,7 @@ import Testing
     @Test func aNameThatDoesNotResolveIsAFailure() async throws {
         try await withChannel(allowsPrivateAddresses: false) { push, channel in
             let outcome = await channel.send(wake(), to: push.registration("/push/1", host: "no-such-name.invalid"))
-            #expect(outcome == .failed(reason: "the push service cannot be reached"))
+            #expect(outcome == .failed(scope: .registration, reason: "the push service cannot be reached"))
         }
     }
 }

@@ -121,6 +121,7 @@ import Testing
             for wait in [nil, 5_000] as [Int64?] {
                 var retry = PushRetry()
                 let outcome = PushRetryTable.outcome(of: PushReply(status: status, wait: wait), from: .webPush)
+                if case .failed(scope: .credential, _) = outcome { Issue.record("\(status)") }
                 for _ in 0..<10 {
                     switch retry.step(after: outcome, remaining: .max, random: { $0 }) {
                     case .stopCredential, .renewCredential, .pause(.credential, _, _): Issue.record("\(status)")

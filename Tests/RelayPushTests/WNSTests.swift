@@ -89,8 +89,8 @@ import Testing
         Row("413", .reply(.payloadTooLarge), .invalid(reason: "status 413")),
         Row("400", .reply(.badRequest, ["X-WNS-Error-Description": "no such type"]), .invalid(reason: "nosuchtype")),
         Row("405", .reply(.methodNotAllowed), .invalid(reason: "status 405")),
-        Row("500", .reply(.internalServerError), .failed(reason: "status 500")),
-        Row("503", .reply(.serviceUnavailable), .failed(reason: "status 503")),
+        Row("500", .reply(.internalServerError), .failed(scope: .registration, reason: "status 500")),
+        Row("503", .reply(.serviceUnavailable), .failed(scope: .registration, reason: "status 503")),
         Row("503 with a time", .reply(.serviceUnavailable, ["Retry-After": "5"]), .throttled(scope: .credential, wait: 5_000)),
         Row(
             "503 with a date",
@@ -98,7 +98,7 @@ import Testing
             .throttled(scope: .credential, wait: 10_000)
         ),
         Row("redirect", .reply(.found, ["Location": "https://other.example/"]), .invalid(reason: "status 302")),
-        Row("hangs up", .hangUp, .failed(reason: "the connection to the provider failed")),
+        Row("hangs up", .hangUp, .failed(scope: .registration, reason: "the connection to the provider failed")),
     ]
 
     @Test(arguments: rows)

@@ -21,8 +21,15 @@ import Testing
     }
 
     private func webPushOrder(_ endpoint: Int, _ url: String, of account: String) -> WakeOrder {
-        let registration = PushRegistration.webPush(endpoint: Secret(url), publicKey: Blob([]), secret: Secret(Blob([])))
-        return WakeOrder(
+        order(endpoint, .webPush(endpoint: Secret(url), publicKey: Blob([]), secret: Secret(Blob([]))), of: account)
+    }
+
+    private func wnsOrder(_ endpoint: Int, _ host: String, of account: String) -> WakeOrder {
+        order(endpoint, .test(wns: "https://\(host).notify.windows.com/w/?token=\(endpoint)"), of: account)
+    }
+
+    private func order(_ endpoint: Int, _ registration: PushRegistration, of account: String) -> WakeOrder {
+        WakeOrder(
             .test(endpoint, expiry: 86_400_000),
             account: WakeAccount(account),
             registration: registration,
@@ -30,6 +37,8 @@ import Testing
             credential: fcm
         )
     }
+
+    private static let failure = PushOutcome.failed(scope: .registration, reason: "502")
 
     @Test func accountsTakeTurns() {
         var limits = WakeQueue.Limits()
@@ -62,6 +71,68 @@ import Testing
         #expect(run.start().count == 8)
         for number in 500..<520 { run.add(webPushOrder(number, "https://push.example/\(number)", of: "user \(number)")) }
         #expect(run.start().count == 20)
+    }
+
+    /// A device chooses the host of its channel URI.
+    @Test func aWNSHostThatFailsPausesNoOtherAccount() {
+        var run = QueueSimulation()
+        for number in 0..<20 { run.add(wnsOrder(number, "nowhere", of: "attacker")) }
+        run.run(until: 2_000) { _, _ in Self.failure }
+        // It pauses for the attacker: what was on its way, and no more.
+        #expect(run.attempts.count == 8)
+        // Many go to one host, also that of the attacker.
+        for number in 100..<120 { run.add(wnsOrder(number, number % 2 == 0 ? "nowhere" : "db5p", of: "user \(number)")) }
+        #expect(run.start().count == 20)
+        // The attacker's other host is another one.
+        run.add(wnsOrder(30, "db5p", of: "attacker"))
+        #expect(run.start().map(\.order) == [wnsOrder(30, "db5p", of: "attacker")])
+    }
+
+    @Test func aPauseThatWNSAsksForHoldsForAllAccounts() {
+        var run = QueueSimulation()
+        run.add(wnsOrder(1, "db5p", of: "one"))
+        let outcome = PushRetryTable.outcome(of: PushReply(status: 429, wait: 100_000), from: .wns)
+        run.run(until: 2_000) { _, _ in outcome }
+        run.add(wnsOrder(2, "am3p", of: "another"))
+        run.run(until: 200_000) { _, _ in .accepted(id: nil) }
+        // 100 s and a tenth for jitter.
+        #expect(run.attempts == [1_000, 111_000, 111_000])
+    }
+
+    /// No device chooses it.
+    @Test func aTokenEndpointThatFailsPausesTheCredential() {
+        var run = QueueSimulation()
+        for number in 0..<20 { run.add(wnsOrder(number, "db5p", of: "user \(number)")) }
+        run.run(until: 2_000) { _, _ in .failed(reason: "the token endpoint cannot be reached") }
+        run.add(wnsOrder(30, "db5p", of: "another"))
+        #expect(run.start().isEmpty)
+    }
+
+    /// A push service that several users have, such as an ntfy, where one registers a path that fails.
+    @Test func aPathOfASharedOriginThatFailsPausesNoOtherAccount() {
+        var run = QueueSimulation()
+        for number in 0..<20 { run.add(webPushOrder(number, "https://ntfy.example/broken", of: "attacker")) }
+        run.run(until: 2_000) { _, _ in Self.failure }
+        #expect(run.attempts.count == 8)
+        for number in 100..<120 { run.add(webPushOrder(number, "https://ntfy.example/\(number)", of: "user \(number)")) }
+        let started = run.start()
+        #expect(started.count == 20)
+        for attempt in started { run.finish(attempt, .accepted(id: nil)) }
+        // Nor does their success end the attacker's pause.
+        run.add(webPushOrder(40, "https://ntfy.example/broken", of: "attacker"))
+        #expect(run.start().isEmpty)
+    }
+
+    @Test func addressesThatFailedAreForgotten() {
+        var run = QueueSimulation()
+        for number in 0..<500 {
+            run.add(webPushOrder(number, "https://\(number).example/", of: "attacker \(number % 50)"))
+            run.add(wnsOrder(1_000 + number, "h\(number)", of: "attacker \(number % 50)"))
+        }
+        run.run(until: 3_600_000) { _, _ in Self.failure }
+        #expect(run.reports.count == 1_000)
+        #expect(run.queue.addresses.isEmpty)
+        #expect(run.queue.size == 0)
     }
 
     @Test func anAccountsOutstandingWakesHaveABound() {

@@ -16,14 +16,17 @@ private func order(
     _ urgency: WakePayload.Urgency = .urgent,
     _ credential: PushCredentialID = fcm,
     token: String = "token",
-    expiry: Milliseconds = day
+    expiry: Milliseconds = day,
+    registered: Milliseconds = 1,
+    number: Int = 0
 ) -> WakeOrder {
     WakeOrder(
         .test(endpoint, urgency, expiry: expiry),
         account: WakeAccount("\(endpoint)"),
         registration: .test(fcm: "\(token) \(endpoint)"),
-        registered: 1,
-        credential: credential
+        registered: registered,
+        credential: credential,
+        number: number
     )
 }
 
@@ -81,6 +84,98 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
         #expect(new.map(\.order) == [order(1, token: "new")])
         run.finish(new[0], .accepted(id: nil))
         #expect(run.queue.size == 0)
+    }
+
+    @Test func anOutcomeIsThatOfTheNewestOrder() {
+        var run = QueueSimulation()
+        run.add(order(1, number: 1))
+        run.add(order(1, number: 2))
+        let attempt = run.start()
+        #expect(attempt.map(\.order) == [order(1, number: 2)])
+        run.add(order(1, number: 3))
+        run.finish(attempt[0], .accepted(id: nil))
+        #expect(run.reports == [.accepted(order(1, number: 3), id: nil)])
+        #expect(run.queue.size == 0)
+    }
+
+    /// Whatever became of the push to the old token, the new one gets its own.
+    @Test(arguments: [
+        PushOutcome.accepted(id: nil), .gone(since: nil), .gone(since: 1), .dropped(reason: "x"), .invalid(reason: "x"),
+        .forbidden(reason: "x"), .mismatched(reason: "x"), .failed(reason: "x"), .throttled(scope: .registration, wait: 60_000),
+        .credentialRejected(reason: "x"),
+    ])
+    func aPushToAnOldTokenDoesNotCountForTheNewOne(_ outcome: PushOutcome) throws {
+        var run = QueueSimulation()
+        let (old, new) = (order(1, token: "old", number: 1), order(1, token: "new", registered: 2, number: 2))
+        run.add(old)
+        let attempt = run.start()
+        run.add(new)
+        #expect(run.start().isEmpty)
+        run.finish(attempt[0], outcome)
+        #expect(
+            run.reports.allSatisfy { report in
+                switch report {
+                case .accepted(let order, _), .registrationGone(let order, _): order == old
+                case .notSent, .credentialStopped: false
+                }
+            }
+        )
+        run.reports = []
+        let following = run.start()
+        #expect(following.map(\.order) == [new])
+        // It begins anew: five attempts.
+        run.finish(try #require(following.first), .failed(reason: "503"))
+        run.run(until: day) { _, _ in .failed(reason: "503") }
+        #expect(run.attempts.count == 6)
+        #expect(run.reports == [.notSent(new, .failed(reason: "503"))])
+        #expect(run.queue.entries.isEmpty)
+    }
+
+    /// The same token, registered again: an outcome without a time can be older than that.
+    @Test func aTokenThatWasRegisteredAgainIsTried() {
+        var run = QueueSimulation()
+        run.add(order(1))
+        let attempt = run.start()
+        run.add(order(1, registered: 2, number: 1))
+        run.finish(attempt[0], .gone(since: nil))
+        #expect(run.reports == [.registrationGone(order(1), since: nil)])
+        #expect(run.start().map(\.order) == [order(1, registered: 2, number: 1)])
+    }
+
+    @Test func anOrderAfterAConnectionGetsItsOwnPush() throws {
+        var run = QueueSimulation()
+        run.add(order(1))
+        let attempt = run.start()
+        run.reports += run.queue.connected(.test(1), now: run.now)
+        run.add(order(1, number: 1))
+        #expect(run.start().isEmpty)
+        run.finish(attempt[0], .accepted(id: nil))
+        #expect(run.reports == [.accepted(order(1), id: nil)])
+        let following = run.start()
+        #expect(following.map(\.order) == [order(1, number: 1)])
+        run.finish(try #require(following.first), .accepted(id: nil))
+        #expect(run.reports.last == .accepted(order(1, number: 1), id: nil))
+        #expect(run.queue.size == 0)
+    }
+
+    @Test func anOrderBeforeAConnectionGetsNoPushAfterIt() {
+        var run = QueueSimulation()
+        run.add(order(1))
+        run.add(order(2, token: "old"))
+        let attempts = run.start()
+        run.reports += run.queue.connected(.test(1), now: run.now)
+        run.add(order(1, number: 1))
+        run.add(order(2, token: "new", number: 1))
+        for endpoint in 1...2 { run.reports += run.queue.connected(.test(endpoint), now: run.now) }
+        for attempt in attempts { run.finish(attempt, .accepted(id: nil)) }
+        #expect(run.start().isEmpty)
+        #expect(run.queue.size == 0)
+        #expect(
+            Set(run.reports) == [
+                .accepted(order(1, number: 1), id: nil), .accepted(order(2, token: "old"), id: nil),
+                .notSent(order(2, token: "new", number: 1), .connected),
+            ]
+        )
     }
 
     @Test func anEndpointThatConnectedIsNotWoken() {
@@ -297,7 +392,7 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
     @Test func aFailingPushServiceOfAUserPausesNoOther() {
         var run = QueueSimulation()
         for number in 0..<50 { run.add(webPushOrder(number, "https://down.example/\(number)")) }
-        run.run(until: 2_000) { _, _ in .failed(reason: "503") }
+        run.run(until: 2_000) { _, _ in .failed(scope: .registration, reason: "503") }
         run.add(webPushOrder(99, "https://push.example/99"))
         run.run(until: 3_000) { _, _ in .accepted(id: nil) }
         #expect(run.reports.last == .accepted(webPushOrder(99, "https://push.example/99"), id: nil))
@@ -357,7 +452,7 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
         let outcomes: [PushOutcome] = [
             .accepted(id: nil), .accepted(id: nil), .accepted(id: nil), .failed(reason: "x"), .gone(since: nil),
             .throttled(scope: .registration, wait: 5_000), .throttled(scope: .credential, wait: 500), .credentialRejected(reason: "x"),
-            .mismatched(reason: "x"), .invalid(reason: "x"),
+            .mismatched(reason: "x"), .invalid(reason: "x"), .failed(scope: .registration, reason: "x"),
         ]
         for _ in 0..<20_000 {
             let before = run.reports.count

@@ -76,12 +76,12 @@ import Testing
         Row("400", .reply(.badRequest), .invalid(reason: "status 400")),
         Row("429", .reply(.tooManyRequests, ["Retry-After": "5"]), .throttled(scope: .registration, wait: 5_000)),
         Row("429 without a time", .reply(.tooManyRequests), .throttled(scope: .registration, wait: nil)),
-        Row("503", .reply(.serviceUnavailable), .failed(reason: "status 503")),
+        Row("503", .reply(.serviceUnavailable), .failed(scope: .registration, reason: "status 503")),
         Row("503 with a time", .reply(.serviceUnavailable, ["Retry-After": "5"]), .throttled(scope: .registration, wait: 5_000)),
         Row("507 of ntfy", .reply(.insufficientStorage), .throttled(scope: .registration, wait: nil)),
-        Row("500", .reply(.internalServerError), .failed(reason: "status 500")),
+        Row("500", .reply(.internalServerError), .failed(scope: .registration, reason: "status 500")),
         Row("redirect", .reply(.temporaryRedirect, ["Location": "http://127.0.0.1/"]), .invalid(reason: "status 307")),
-        Row("hangs up", .hangUp, .failed(reason: "the push service cannot be reached")),
+        Row("hangs up", .hangUp, .failed(scope: .registration, reason: "the push service cannot be reached")),
     ]
 
     @Test(arguments: rows)
@@ -98,8 +98,19 @@ import Testing
         try await withChannel(timeout: shortTimeout) { push, channel in
             push.script("/push/1", answer)
             #expect(
-                await channel.send(wake(), to: push.registration("/push/1")) == .failed(reason: "the push service cannot be reached")
+                await channel.send(wake(), to: push.registration("/push/1"))
+                    == .failed(scope: .registration, reason: "the push service cannot be reached")
             )
+        }
+    }
+
+    /// The status is known, and nothing else of the answer is used.
+    @Test func aLongBodyIsIgnored() async throws {
+        try await withChannel { push, channel in
+            let body = String(repeating: "a", count: ProviderClient.maximumReplyBytes + 1)
+            push.script("/push/1", .reply(.created, [:], body), .reply(.gone, [:], body))
+            #expect(await channel.send(wake(), to: push.registration("/push/1")) == .accepted(id: nil))
+            #expect(await channel.sendUntilAnswered(wake(), to: push.registration("/push/1")) == .gone(since: nil))
         }
     }
 

@@ -143,7 +143,8 @@ final class ControlLink: ControlSending {
         case .makeHello(let attempt, let challenge, let token): makeHello(attempt, challenge, token)
         case .send(let attempt, let frame): if attempt == machine.attempt { dialer.socket?.send(frame) }
         case .ping(let attempt): if attempt == machine.attempt { dialer.socket?.ping() }
-        case .close(let attempt, let code, let reason): if attempt == machine.attempt { dialer.close(code: code, reason: reason) }
+        // The machine may have begun the next attempt already. It is dialled later, so this is still the connection meant.
+        case .close(_, let code, let reason): dialer.close(code: code, reason: reason)
         case .connected: connected()
         case .disconnected(let reason): disconnected(reason)
         case .answer(let ref, let answer): answers.removeValue(forKey: ref)?(answer)
@@ -294,6 +295,12 @@ final class ControlLink: ControlSending {
             case .waiting(let until): waiting(until)
             }
         let state = ConnectionState(phase: phase, problem: phase == .connected ? nil : problem)
-        if state != endpoint.status.value.state { endpoint.status.update { $0.state = state } }
+        let takesRequests = machine.isOpen
+        let published = endpoint.status.value
+        guard state != published.state || takesRequests != published.takesRequests else { return }
+        endpoint.status.update { link in
+            link.state = state
+            link.takesRequests = takesRequests
+        }
     }
 }

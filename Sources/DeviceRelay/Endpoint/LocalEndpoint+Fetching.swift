@@ -51,8 +51,9 @@ extension LocalEndpoint {
     private func drain(until end: ContinuousClock.Instant) async -> Bool {
         while ContinuousClock.now < end, !Task.isCancelled {
             func left() -> Duration { max(.zero, end - ContinuousClock.now) }
-            let link = await link.first(within: left()) { $0.state.isConnected || ($0.state.phase == .stopped && $0.state.problem != nil) }
-            guard link?.state.isConnected ?? false else { return false }
+            // An earlier connection may still be closing.
+            let link = await link.first(within: left()) { $0.takesRequests || ($0.state.phase == .stopped && $0.state.problem != nil) }
+            guard link?.takesRequests ?? false else { return false }
             let answers = fetching.value.answers
             requestDrain()
             guard let answer = await fetching.first(within: left(), where: { $0.answers > answers }) else { return false }

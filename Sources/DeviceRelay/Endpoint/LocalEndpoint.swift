@@ -47,6 +47,8 @@ actor LocalEndpoint {
     /// The state of the connection to the relay.
     struct Link: Hashable, Sendable {
         var state = ConnectionState(phase: .stopped, problem: nil)
+        /// Whether requests can be sent. While the endpoint leaves, it is connected and sends none.
+        var takesRequests = false
         /// Whether the relay has listed all endpoints on this connection.
         var isEnumerated = false
         /// Whether the token provider works, which may mean that a user signs in.

@@ -100,6 +100,9 @@ package struct EndpointChannelStateMachine: Hashable, Sendable {
         }
     }
 
+    /// Whether requests can be sent. A connection that the endpoint leaves takes none, though it still counts as connected.
+    package var isOpen: Bool { if case .open = state { true } else { false } }
+
     // MARK: Start and end
 
     /// Starts to connect, also after `leave` or a final failure.

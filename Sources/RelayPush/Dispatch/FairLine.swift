@@ -19,11 +19,11 @@ struct FairLine {
         count += 1
     }
 
-    /// - Parameter maySend: Whether an account may send one more now. Others are passed over and keep their order.
-    mutating func removeFirst(where maySend: (WakeAccount) -> Bool) -> WakeQueue.Ticket? {
+    /// - Parameter maySend: Whether an account's first one may be sent now. Other accounts are passed over and keep their order.
+    mutating func removeFirst(where maySend: (WakeQueue.Ticket) -> Bool) -> WakeQueue.Ticket? {
         for _ in 0..<turns.count {
             guard let account = turns.removeFirst() else { return nil }
-            guard maySend(account) else {
+            guard let first = lines[account]?.first, maySend(first) else {
                 turns.append(account)
                 continue
             }

@@ -8,6 +8,7 @@ struct Fifo<Element> {
 
     var count: Int { elements.count - head }
     var isEmpty: Bool { count == 0 }
+    var first: Element? { isEmpty ? nil : elements[head] }
 
     mutating func append(_ element: Element) { elements.append(element) }
 

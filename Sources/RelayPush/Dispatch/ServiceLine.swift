@@ -3,42 +3,18 @@
 
 import RelayProtocol
 
-/// One service that wakes are sent to with the same credential: how many at once, and when it pauses. Without I/O and clock.
-///
-/// A service that failed, paused or rejected its credential is met with one wake at a time. Each answer lets one more through.
+/// One service that wakes are sent to with the same credential, and the wakes that can be sent to it. Without I/O and clock.
 struct ServiceLine {
-    /// Consecutive failures after which the service is left alone for a time.
-    static let failuresBeforePause = 5
-    static let firstPause: Int64 = 60_000
-    static let longestPause: Int64 = 600_000
-
-    private let limit: Int
-    /// How many wakes may be on their way.
-    private var window: Int
-    private(set) var inFlight = 0
-    private(set) var pausedUntil: Milliseconds = 0
-    /// Changes with each pause: what was sent before says nothing about the time after.
-    private(set) var period = 0
-    private var failures = 0
-    private var pauses = 0
-    /// How many wakes are outstanding, those on their way included.
-    var outstanding = 0
-
+    var breaker: CircuitBreaker
     private var urgent = FairLine()
     private var background = FairLine()
 
-    init(limit: Int) {
-        self.limit = limit
-        self.window = limit
-    }
+    init(limit: Int) { breaker = CircuitBreaker(.credential, limit: limit) }
 
     var readyCount: Int { urgent.count + background.count }
     var hasReady: Bool { readyCount > 0 }
 
-    func canSend(at now: Milliseconds) -> Bool { hasReady && inFlight < window && pausedUntil <= now }
-
-    /// Whether nothing about it needs to be remembered.
-    func isIdle(at now: Milliseconds) -> Bool { outstanding == 0 && inFlight == 0 && pausedUntil <= now }
+    func canSend(at now: Milliseconds) -> Bool { hasReady && breaker.hasRoom && breaker.pausedUntil <= now }
 
     /// - Parameter isFirst: Before those that wait.
     mutating func insert(_ ticket: WakeQueue.Ticket, of account: WakeAccount, isFirst: Bool) {
@@ -50,43 +26,14 @@ struct ServiceLine {
 
     /// Removes tickets that are void, once they are most.
     mutating func removeVoid(where isVoid: (WakeQueue.Ticket) -> Bool) {
-        guard readyCount > 2 * outstanding + 64 else { return }
+        guard readyCount > 2 * breaker.outstanding + 64 else { return }
         urgent.removeAll(where: isVoid)
         background.removeAll(where: isVoid)
     }
 
     /// A person who waits goes first.
-    /// - Parameter maySend: Whether an account may send one more now.
-    mutating func removeFirst(where maySend: (WakeAccount) -> Bool) -> WakeQueue.Ticket? {
+    /// - Parameter maySend: Whether an account's first one may be sent now.
+    mutating func removeFirst(where maySend: (WakeQueue.Ticket) -> Bool) -> WakeQueue.Ticket? {
         urgent.removeFirst(where: maySend) ?? background.removeFirst(where: maySend)
-    }
-
-    mutating func started() { inFlight += 1 }
-
-    /// - Parameter period: Of the attempt.
-    mutating func finished(_ outcome: PushOutcome, period: Int, now: Milliseconds, random: (Int64) -> Int64) {
-        inFlight -= 1
-        guard period == self.period else { return }
-        switch outcome {
-        case .failed:
-            failures += 1
-            window = max(1, window / 2)
-            guard failures >= Self.failuresBeforePause || pauses > 0 else { return }
-            let longest = min(Self.firstPause << Int64(min(pauses, 10)), Self.longestPause)
-            pauses += 1
-            pause(until: Milliseconds(clamping: now.count + longest / 2 + random(longest / 2)))
-        case .credentialRejected, .throttled(.credential, _):
-            window = 1
-        case .accepted, .gone, .misconfigured, .mismatched, .invalid, .dropped, .forbidden, .throttled(.registration, _):
-            failures = 0
-            pauses = 0
-            window = min(window + 1, limit)
-        }
-    }
-
-    mutating func pause(until end: Milliseconds) {
-        pausedUntil = max(pausedUntil, end)
-        window = 1
-        period += 1
     }
 }

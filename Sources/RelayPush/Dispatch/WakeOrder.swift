@@ -5,7 +5,8 @@ package import RelayProtocol
 
 /// Takes wakes and sends them. What becomes of them is reported; nothing waits for it.
 package protocol WakeSending: Sendable {
-    /// Orders for the same endpoint, credential and class coalesce while one is outstanding: the newest counts.
+    /// Orders for the same endpoint, credential and class coalesce while one is outstanding: the newest counts. A push on its way counts for
+    /// an order that comes meanwhile, unless the endpoint has registered anew or connected since.
     func send(_ order: WakeOrder) async
 
     /// The endpoint needs no wake any more.
@@ -34,23 +35,30 @@ package struct WakeOrder: Hashable, Sendable {
     /// When the endpoint registered last, by the relay's clock.
     package let registered: Milliseconds
     package let credential: PushCredentialID
+    /// Of two orders, the newer one has the greater number.
+    package let number: Int
 
     package init(
         _ wake: Wake,
         account: WakeAccount,
         registration: PushRegistration,
         registered: Milliseconds,
-        credential: PushCredentialID
+        credential: PushCredentialID,
+        number: Int = 0
     ) {
         self.wake = wake
         self.account = account
         self.registration = registration
         self.registered = registered
         self.credential = credential
+        self.number = number
     }
+
+    func hasRegistration(of other: WakeOrder) -> Bool { registration == other.registration && registered == other.registered }
 }
 
-/// What became of a wake. Each outstanding wake ends with one report of the first three; orders that coalesced share it.
+/// What became of a wake. Each outstanding wake ends with one report of the first three. It counts for the orders that coalesced and are not
+/// newer than its own.
 package enum WakeReport: Hashable, Sendable {
     /// The provider accepted it. That is no proof that the device gets it.
     case accepted(WakeOrder, id: String?)

@@ -16,15 +16,13 @@ extension WakeQueue {
         while refused < runnable.count - served {
             let service = runnable[served]
             served += 1
-            guard lines[service]?.hasReady == true, let period = lines[service]?.period else {
+            guard lines[service]?.hasReady == true, let period = lines[service]?.breaker.period else {
                 isRunnable.remove(service)
                 continue
             }
             runnable.append(service)
             guard lines[service]?.canSend(at: now) == true, shares.maySend(service.credential),
-                let ticket = lines[service]?.removeFirst(where: { [shares] account in
-                    shares.maySend(WakeShares.Holder(credential: service.credential, account: account))
-                })
+                let ticket = removeFirst(of: service)
             else {
                 refused += 1
                 continue
@@ -35,35 +33,42 @@ extension WakeQueue {
                 remove(ticket.key, now: now)
                 continue
             }
-            // An order that came later may lead elsewhere.
-            let current = Service(of: entry.order)
-            guard current == service else {
-                move(ticket.key, to: current, now: now)
-                reports += wait(ticket.key, until: now, now: now)
-                continue
-            }
-            let end = pauseEnd(ticket.key, entry.order)
+            let route = entry.route
+            let end = max(pauseEnd(ticket.key, entry.order), pauseEnd(route.address))
             guard end <= now else {
                 reports += wait(ticket.key, until: end, now: now)
                 continue
             }
             refused = 0
             entries[ticket.key]?.isInFlight = true
-            lines[service]?.started()
+            entries[ticket.key]?.isFollowed = false
+            lines[service]?.breaker.started()
+            if let address = route.address { addresses[address]?.started() }
             shares.started(entry.holder)
             let replacements = replacements[service.credential, default: 0]
             attempts.append(
                 Attempt(
                     key: ticket.key,
                     order: entry.order,
-                    service: service,
+                    route: route,
                     holder: entry.holder,
                     period: period,
+                    addressPeriod: route.address.flatMap { addresses[$0]?.period } ?? 0,
                     replacements: replacements
                 )
             )
         }
         return (attempts, reports)
+    }
+
+    private mutating func removeFirst(of service: Service) -> Ticket? {
+        guard var line = lines.removeValue(forKey: service) else { return nil }
+        defer { lines[service] = line }
+        return line.removeFirst { ticket in
+            // One that is void is dropped.
+            guard let entry = entries[ticket.key], entry.ticket == ticket.number else { return true }
+            return shares.maySend(entry.holder) && (entry.route.address.flatMap { addresses[$0]?.hasRoom } ?? true)
+        }
     }
 
     mutating func finished(
@@ -74,52 +79,80 @@ extension WakeQueue {
     ) -> [WakeReport] {
         let key = attempt.key
         shares.finished(attempt.holder)
-        change(attempt.service) { $0.finished(outcome, period: attempt.period, now: now, random: random) }
+        change(attempt.route.service) { $0.finished(outcome, period: attempt.period, now: now, random: random) }
+        if let address = attempt.route.address {
+            change(address) { $0.finished(outcome, period: attempt.addressPeriod, now: now, random: random) }
+        }
         guard var entry = entries[key] else { return [] }
         entry.isInFlight = false
         let step = entry.retry.step(after: outcome, remaining: entry.deadline.count - now.count, random: random)
         entries[key] = entry
-        if case .accepted(let id) = outcome {
-            remove(key, now: now)
-            return [.accepted(attempt.order, id: id)]
+        // The service's and the registration's pauses hold for all wakes, however this one ends.
+        switch step {
+        case .pause(let scope, let time, _): pause(scope, attempt, until: Milliseconds(clamping: now.count + time), now)
+        case .suspendRegistration(_, let time): pause(.registration, attempt, until: Milliseconds(clamping: now.count + time), now)
+        case .stopCredential(let reason):
+            // It was sent with credentials that were replaced meanwhile.
+            guard attempt.replacements == replacements[key.credential, default: 0] else { return follow(key, now) }
+            return stop(attempt, reason, now)
+        default: break
         }
-        return settle(entry, attempt, step, now)
+        // Meanwhile the device registered anew: what became of the push says nothing about the new registration.
+        guard entry.order.hasRegistration(of: attempt.order) else { return report(outcome, of: attempt.order) + follow(key, now) }
+        if case .accepted(let id) = outcome {
+            guard entry.isFollowed else {
+                remove(key, now: now)
+                return [.accepted(entry.order, id: id)]
+            }
+            return [.accepted(attempt.order, id: id)] + follow(key, now)
+        }
+        return settle(entry, step, now)
     }
 
-    mutating func settle(_ entry: Entry, _ attempt: Attempt, _ step: PushRetry.Step, _ now: Milliseconds) -> [WakeReport] {
-        let key = attempt.key
-        let order = attempt.order
+    /// What is to be told about a push to a registration that was replaced.
+    private func report(_ outcome: PushOutcome, of order: WakeOrder) -> [WakeReport] {
+        switch outcome {
+        case .accepted(let id): [.accepted(order, id: id)]
+        case .gone(let since): order.isNewer(than: since) ? [] : [.registrationGone(order, since: since)]
+        default: []
+        }
+    }
+
+    /// Sends a wake for an order that the last push does not count for.
+    private mutating func follow(_ key: Key, _ now: Milliseconds) -> [WakeReport] {
+        guard let entry = entries[key] else { return [] }
+        if let why = obstacle(entry, now) {
+            remove(key, now: now)
+            return [.notSent(entry.order, why)]
+        }
+        return startAnew(key, now: now)
+    }
+
+    /// Why a wake is not sent again.
+    private func obstacle(_ entry: Entry, _ now: Milliseconds) -> WakeReport.NotSent? {
+        if entry.isConnected { return .connected }
+        guard let stop = stops[entry.order.credential], stop > now else { return nil }
+        return .credentialStopped(wait: stop.count - now.count)
+    }
+
+    private mutating func settle(_ entry: Entry, _ step: PushRetry.Step, _ now: Milliseconds) -> [WakeReport] {
+        let order = entry.order
+        let key = order.key
         func end(_ why: WakeReport.NotSent) -> [WakeReport] {
             remove(key, now: now)
             return [.notSent(order, why)]
         }
-        // The service's pauses hold for all wakes, however this one ends.
-        if case .pause(let scope, let time, _) = step { pause(scope, attempt, until: Milliseconds(clamping: now.count + time), now) }
-        if case .stopCredential(let reason) = step {
-            // It was sent with credentials that were replaced meanwhile.
-            guard attempt.replacements == replacements[key.credential, default: 0] else { return wait(key, until: now, now: now) }
-            return stop(attempt, reason, now)
-        }
         switch step {
-        case .finish: remove(key, now: now)
+        case .finish, .stopCredential: return []
         case .removeRegistration(let since):
-            let isOlder = since.map { $0 <= order.registered } ?? false
-            guard entry.order.registration == order.registration else {
-                // Meanwhile the device registered anew.
-                entries[key]?.retry = PushRetry()
-                return (isOlder ? [] : [.registrationGone(order, since: since)]) + wait(key, until: now, now: now)
-            }
-            if isOlder { return end(.registeredSince) }
+            if order.isNewer(than: since) { return end(.registeredSince) }
             remove(key, now: now)
             return [.registrationGone(order, since: since)]
         case .reject(let reason): return end(.rejected(reason: reason))
         case .leave(let reason): return end(.failed(reason: reason))
-        case .suspendRegistration(let reason, let time):
-            pause(.registration, attempt, until: Milliseconds(clamping: now.count + time), now)
-            return end(.mismatched(reason: reason))
+        case .suspendRegistration(let reason, _): return end(.mismatched(reason: reason))
         case .renewCredential, .retry, .pause:
-            if entry.isConnected { return end(.connected) }
-            if let stop = stops[key.credential], stop > now { return end(.credentialStopped(wait: stop.count - now.count)) }
+            if let why = obstacle(entry, now) { return end(why) }
             switch step {
             case .retry(let time): return wait(key, until: Milliseconds(clamping: now.count + time), now: now)
             case .pause(_, let time, isLast: true): return end(.paused(wait: time))
@@ -128,8 +161,15 @@ extension WakeQueue {
             case .renewCredential: return wait(key, until: now, now: now, isFirst: true)
             default: return wait(key, until: now, now: now)
             }
-        case .stopCredential: break
         }
-        return []
     }
+}
+
+extension WakeOrder {
+    fileprivate var key: WakeQueue.Key {
+        WakeQueue.Key(endpoint: wake.payload.endpoint, credential: credential, urgency: wake.payload.urgency)
+    }
+
+    /// Whether the endpoint registered after the provider noticed that a registration was invalid.
+    fileprivate func isNewer(than since: Milliseconds?) -> Bool { since.map { $0 <= registered } ?? false }
 }

@@ -42,20 +42,45 @@ extension WakeQueue {
         let number: Int
     }
 
-    /// What fails and pauses together. Credentials are apart: a provider's pause is for the sender that it counts.
+    /// What pauses together. Credentials are apart: a provider's pause is for the sender that it counts.
     struct Service: Hashable {
         let credential: PushCredentialID
         /// With Web Push, users choose the services; Apple has two.
         let origin: String?
 
+    }
+
+    /// An address that a device chose. What fails there is its account's own affair: it pauses no other account.
+    struct Address: Hashable {
+        let holder: WakeShares.Holder
+        let origin: String
+    }
+
+    /// Where a wake goes.
+    struct Route: Hashable {
+        let service: Service
+        /// `nil` where the provider chooses it.
+        let address: Address?
+
         init(of order: WakeOrder) {
-            credential = order.credential
-            origin =
-                switch order.registration {
-                case .webPush(let endpoint, _, _): DialTarget(endpoint.exposed)?.origin ?? ""
-                case .apns(_, let environment): environment.rawValue
-                case .fcm, .wns, .polling, .unknown: nil
-                }
+            func origin(_ url: Secret<String>) -> String { DialTarget(url.exposed)?.origin ?? "" }
+            let chosen: String?
+            switch order.registration {
+            case .webPush(let endpoint, _, _):
+                chosen = origin(endpoint)
+                service = Service(credential: order.credential, origin: chosen)
+            case .wns(let channelURI):
+                chosen = origin(channelURI)
+                service = Service(credential: order.credential, origin: nil)
+            case .apns(_, let environment):
+                chosen = nil
+                service = Service(credential: order.credential, origin: environment.rawValue)
+            case .fcm, .polling, .unknown:
+                chosen = nil
+                service = Service(credential: order.credential, origin: nil)
+            }
+            let holder = WakeShares.Holder(credential: order.credential, account: order.account)
+            address = chosen.map { Address(holder: holder, origin: $0) }
         }
     }
 
@@ -63,10 +88,11 @@ extension WakeQueue {
     struct Attempt {
         let key: Key
         let order: WakeOrder
-        let service: Service
+        let route: Route
         let holder: WakeShares.Holder
-        /// The service's period when it was sent.
+        /// The periods of the service and the address when it was sent.
         let period: Int
+        let addressPeriod: Int
         /// How often the credential had been replaced.
         let replacements: Int
     }
@@ -75,9 +101,12 @@ extension WakeQueue {
         var order: WakeOrder
         var deadline: Milliseconds
         var retry = PushRetry()
-        var service: Service
+        var route: Route
         var isInFlight = false
+        /// Whether the endpoint has connected since the newest order.
         var isConnected = false
+        /// Whether the newest order came after a connection, and that one after the push on its way.
+        var isFollowed = false
         var ticket = 0
         /// Whose share it uses, from its first order to its end.
         let holder: WakeShares.Holder
@@ -85,7 +114,7 @@ extension WakeQueue {
         init(_ order: WakeOrder, deadline: Milliseconds) {
             self.order = order
             self.deadline = deadline
-            self.service = Service(of: order)
+            self.route = Route(of: order)
             self.holder = WakeShares.Holder(credential: order.credential, account: order.account)
         }
     }
@@ -99,5 +128,6 @@ extension WakeQueue {
     enum Event {
         case ready(Ticket)
         case service(Service)
+        case address(Address)
     }
 }

@@ -7,7 +7,7 @@ extension WakeQueue {
     mutating func pause(_ scope: PushScope, _ attempt: Attempt, until end: Milliseconds, _ now: Milliseconds) {
         switch scope {
         case .credential:
-            change(attempt.service) { $0.pause(until: end) }
+            change(attempt.route.service) { $0.pause(until: end) }
         case .registration:
             // A pause may be forgotten rather than kept without bound.
             if pauses.count >= limits.outstanding { pauses = pauses.filter { $0.value.end > now } }
@@ -23,13 +23,24 @@ extension WakeQueue {
     }
 
     /// Changes a service's state, and remembers to go on after a pause.
-    mutating func change(_ service: Service, _ body: (inout ServiceLine) -> Void) {
-        guard var line = lines[service] else { return }
-        let before = line.pausedUntil
-        body(&line)
-        lines[service] = line
-        if line.pausedUntil > before { timers.insert(.service(service), at: line.pausedUntil) }
+    mutating func change(_ service: Service, _ body: (inout CircuitBreaker) -> Void) {
+        guard var breaker = lines[service]?.breaker else { return }
+        let before = breaker.pausedUntil
+        body(&breaker)
+        lines[service]?.breaker = breaker
+        if breaker.pausedUntil > before { timers.insert(.service(service), at: breaker.pausedUntil) }
     }
+
+    mutating func change(_ address: Address, _ body: (inout CircuitBreaker) -> Void) {
+        guard var breaker = addresses[address] else { return }
+        let before = breaker.pausedUntil
+        body(&breaker)
+        addresses[address] = breaker
+        if breaker.pausedUntil > before { timers.insert(.address(address), at: breaker.pausedUntil) }
+    }
+
+    /// Until when nothing is sent to an address; in the past if it is not paused.
+    func pauseEnd(_ address: Address?) -> Milliseconds { address.flatMap { addresses[$0]?.pausedUntil } ?? 0 }
 
     /// Drops all wakes of the credential but those on their way.
     mutating func stop(_ attempt: Attempt, _ reason: String, _ now: Milliseconds) -> [WakeReport] {
@@ -48,7 +59,7 @@ extension WakeQueue {
     /// Puts a wake in line now, or later.
     mutating func wait(_ key: Key, until time: Milliseconds, now: Milliseconds, isFirst: Bool = false) -> [WakeReport] {
         guard let entry = entries[key] else { return [] }
-        let start = max(time, lines[entry.service]?.pausedUntil ?? 0)
+        let start = max(time, lines[entry.route.service]?.breaker.pausedUntil ?? 0, pauseEnd(entry.route.address))
         guard start < entry.deadline else {
             remove(key, now: now)
             return [.notSent(entry.order, .paused(wait: max(0, start.count - now.count)))]
@@ -58,11 +69,20 @@ extension WakeQueue {
         let ticket = Ticket(key: key, number: lastTicket)
         if time > now {
             timers.insert(.ready(ticket), at: time)
-            if timers.count > 2 * (entries.count + lines.count) + 1_024 { removeVoidTimers() }
+            if timers.count > 2 * (entries.count + lines.count + addresses.count) + 1_024 { removeVoidTimers() }
         } else {
-            line(up: ticket, for: entry.service, isFirst: isFirst)
+            line(up: ticket, for: entry.route.service, isFirst: isFirst)
         }
         return []
+    }
+
+    /// Puts a wake in line for its newest order: what earlier ones waited for does not hold for it.
+    mutating func startAnew(_ key: Key, now: Milliseconds) -> [WakeReport] {
+        guard let entry = entries[key] else { return [] }
+        entries[key]?.retry = PushRetry()
+        let route = Route(of: entry.order)
+        if route != entry.route { move(key, to: route, now: now) }
+        return wait(key, until: pauseEnd(key, entry.order), now: now)
     }
 
     mutating func line(up ticket: Ticket, for service: Service, isFirst: Bool = false) {
@@ -78,6 +98,7 @@ extension WakeQueue {
             switch $0 {
             case .ready(let ticket): entries[ticket.key]?.ticket != ticket.number
             case .service(let service): lines[service] == nil
+            case .address(let address): addresses[address] == nil
             }
         }
     }
@@ -87,19 +108,19 @@ extension WakeQueue {
             switch event {
             case .ready(let ticket):
                 guard let entry = entries[ticket.key], entry.ticket == ticket.number else { continue }
-                line(up: ticket, for: entry.service)
+                line(up: ticket, for: entry.route.service)
             case .service(let service): forget(service, now: now)
+            case .address(let address): forget(address, now: now)
             }
         }
         if !stops.isEmpty { stops = stops.filter { $0.value > now } }
         if timers.isEmpty { pauses = pauses.filter { $0.value.end > now } }
     }
 
-    mutating func move(_ key: Key, to service: Service, now: Milliseconds) {
-        guard let old = entries[key]?.service else { return }
-        entries[key]?.service = service
-        lines[old]?.outstanding -= 1
-        lines[service, default: ServiceLine(limit: limits.perService)].outstanding += 1
-        forget(old, now: now)
+    mutating func move(_ key: Key, to route: Route, now: Milliseconds) {
+        guard let old = entries[key]?.route else { return }
+        entries[key]?.route = route
+        join(route)
+        leave(old, now: now)
     }
 }

@@ -10,6 +10,7 @@ struct WakeQueue {
     let limits: Limits
     var entries: [Key: Entry] = [:]
     var lines: [Service: ServiceLine] = [:]
+    var addresses: [Address: CircuitBreaker] = [:]
     /// Services with wakes to be sent, in the order they are served.
     var runnable: [Service] = []
     var isRunnable: Set<Service> = []
@@ -38,8 +39,8 @@ struct WakeQueue {
 
     /// How many entries of any kind are kept, the rates of endpoints excepted.
     var size: Int {
-        entries.count + lines.count + runnable.count + timers.count + pauses.count + stops.count + (shares.isEmpty ? 0 : 1)
-            + lines.values.reduce(0) { $0 + $1.readyCount }
+        entries.count + lines.count + addresses.count + runnable.count + timers.count + pauses.count + stops.count
+            + (shares.isEmpty ? 0 : 1) + lines.values.reduce(0) { $0 + $1.readyCount }
     }
 
     mutating func add(_ order: WakeOrder, deadline: Milliseconds, now: Milliseconds) -> [WakeReport] {
@@ -50,10 +51,9 @@ struct WakeQueue {
             entries[key]?.order = order
             entries[key]?.deadline = max(deadline, entry.deadline)
             entries[key]?.isConnected = false
+            if entry.isConnected { entries[key]?.isFollowed = true }
             guard !entry.isInFlight, entry.order.registration != order.registration else { return [] }
-            // What the old registration waits for does not hold for the new one.
-            entries[key]?.retry = PushRetry()
-            return wait(key, until: pauseEnd(key, order), now: now)
+            return startAnew(key, now: now)
         }
         if let end = stops[order.credential] {
             guard end <= now else { return [.notSent(order, .credentialStopped(wait: end.count - now.count))] }
@@ -65,7 +65,7 @@ struct WakeQueue {
         if let delay { return [.notSent(order, .tooOften(wait: delay))] }
         entries[key] = entry
         shares.added(entry.holder)
-        lines[entry.service, default: ServiceLine(limit: limits.perService)].outstanding += 1
+        join(entry.route)
         return wait(key, until: pauseEnd(key, order), now: now)
     }
 
@@ -78,6 +78,7 @@ struct WakeQueue {
                 guard let entry = entries[key] else { continue }
                 if entry.isInFlight {
                     entries[key]?.isConnected = true
+                    entries[key]?.isFollowed = false
                 } else {
                     reports.append(.notSent(entry.order, .connected))
                     remove(key, now: now)
@@ -96,11 +97,31 @@ struct WakeQueue {
     mutating func remove(_ key: Key, now: Milliseconds) {
         guard let entry = entries.removeValue(forKey: key) else { return }
         shares.removed(entry.holder)
-        lines[entry.service]?.outstanding -= 1
-        forget(entry.service, now: now)
+        leave(entry.route, now: now)
+    }
+
+    /// One more wake is outstanding.
+    mutating func join(_ route: Route) {
+        lines[route.service, default: ServiceLine(limit: limits.perService)].breaker.outstanding += 1
+        if let address = route.address {
+            addresses[address, default: CircuitBreaker(.registration, limit: limits.perAccount)].outstanding += 1
+        }
+    }
+
+    mutating func leave(_ route: Route, now: Milliseconds) {
+        lines[route.service]?.breaker.outstanding -= 1
+        forget(route.service, now: now)
+        if let address = route.address {
+            addresses[address]?.outstanding -= 1
+            forget(address, now: now)
+        }
     }
 
     mutating func forget(_ service: Service, now: Milliseconds) {
-        if lines[service]?.isIdle(at: now) == true { lines[service] = nil }
+        if lines[service]?.breaker.isIdle(at: now) == true { lines[service] = nil }
+    }
+
+    mutating func forget(_ address: Address, now: Milliseconds) {
+        if addresses[address]?.isIdle(at: now) == true { addresses[address] = nil }
     }
 }

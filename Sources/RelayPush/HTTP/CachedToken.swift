@@ -75,7 +75,11 @@ actor CachedToken {
 
 extension CachedToken {
     /// Sends a wake with the current token, and drops the token if the provider rejects it.
-    func send(_ attempt: @Sendable (String) async throws(ProviderClient.Failure) -> PushOutcome) async -> PushOutcome {
+    /// - Parameter failureScope: What an attempt without an answer says something about.
+    func send(
+        failureScope: PushScope = .credential,
+        _ attempt: @Sendable (String) async throws(ProviderClient.Failure) -> PushOutcome
+    ) async -> PushOutcome {
         let token: String
         do throws(PushOutcomeError) { token = try await current() } catch { return error.outcome }
         do throws(ProviderClient.Failure) {
@@ -83,7 +87,7 @@ extension CachedToken {
             if case .credentialRejected = outcome { rejected(token) }
             return outcome
         } catch {
-            return .failed(reason: error.description)
+            return .failed(scope: failureScope, reason: error.description)
         }
     }
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 import NIOCore
-import NIOPosix
+import Synchronization
 
 #if canImport(Darwin)
 import Darwin
@@ -13,20 +14,42 @@ import Musl
 #endif
 
 /// Asks the system's resolver for all addresses of a name.
-enum HostResolver {
-    /// The resolver blocks, and users choose the names: slow ones wait for each other here, and delay nothing else.
-    private static let pool = {
-        let pool = NIOThreadPool(numberOfThreads: 4)
-        pool.start()
-        return pool
-    }()
+///
+/// The resolver blocks, and users choose the names. Each lookup has a thread of its own, so slow names of one account delay no other
+/// account's. The dispatcher bounds the pushes of an account and of a credential on their way, and so the threads.
+final class HostResolver: Sendable {
+    static let shared = HostResolver()
 
-    /// - Returns: In the order of preference (RFC 6724); `nil` if the name has none.
-    static func addresses(of host: String, port: Int) async -> [SocketAddress]? {
-        try? await pool.runIfActive { resolve(host, port) }
+    private let maximumLookups: Int
+    private let resolve: @Sendable (_ host: String, _ port: Int) -> [SocketAddress]
+    private let lookups = Mutex(0)
+
+    /// - Parameters:
+    ///   - maximumLookups: The bound over all credentials. A lookup beyond it fails, and the push is sent again later.
+    ///   - resolve: Finds the addresses of a host; may block.
+    init(
+        maximumLookups: Int = 512,
+        _ resolve: @escaping @Sendable (_ host: String, _ port: Int) -> [SocketAddress] = HostResolver.resolve
+    ) {
+        self.maximumLookups = maximumLookups
+        self.resolve = resolve
     }
 
-    private static func resolve(_ host: String, _ port: Int) -> [SocketAddress] {
+    /// - Returns: In the order of preference (RFC 6724); `nil` if they cannot be looked up now.
+    func addresses(of host: String, port: Int) async -> [SocketAddress]? {
+        let begins = lookups.withLock { count in
+            guard count < maximumLookups else { return false }
+            count += 1
+            return true
+        }
+        guard begins else { return nil }
+        defer { lookups.withLock { $0 -= 1 } }
+        return await withCheckedContinuation { continuation in
+            Thread.detachNewThread { [resolve] in continuation.resume(returning: resolve(host, port)) }
+        }
+    }
+
+    static func resolve(_ host: String, _ port: Int) -> [SocketAddress] {
         var hints = addrinfo()
         hints.ai_family = AF_UNSPEC
         #if canImport(Glibc)

@@ -111,7 +111,8 @@ package struct ProviderClient: Sendable {
     package func shutdown() async { try? await client.shutdown() }
 
     /// Sends a request with a body of known length.
-    func post(_ url: String, headers: HTTPHeaders, body: [UInt8]) async throws(Failure) -> Reply {
+    /// - Parameter ignoresLongBody: Whether a reply counts by its head alone if its body is too long. Otherwise the exchange fails.
+    func post(_ url: String, headers: HTTPHeaders, body: [UInt8], ignoresLongBody: Bool = false) async throws(Failure) -> Reply {
         var request = HTTPClientRequest(url: url)
         request.method = .POST
         request.headers = headers
@@ -123,7 +124,10 @@ package struct ProviderClient: Sendable {
                 do {
                     // The deadline of the client ends with the reply's head. Ours covers the body too.
                     let response = try await client.execute(exchange, deadline: .distantFuture)
-                    let body = try await response.body.collect(upTo: Self.maximumReplyBytes)
+                    var body = ByteBuffer()
+                    do {
+                        body = try await response.body.collect(upTo: Self.maximumReplyBytes)
+                    } catch is NIOTooManyBytesError where ignoresLongBody {}
                     return .success(
                         Reply(status: Int(response.status.code), headers: response.headers, body: Array(body.readableBytesView))
                     )

@@ -39,14 +39,16 @@ package struct WebPushDialer: WebPushDialing {
     private let clients: WebPushClients
     private let resolver: Resolver
 
-    /// Finds the addresses of a host; `nil` if it has none.
+    /// Finds the addresses of a host; `nil` if they cannot be looked up.
     typealias Resolver = @Sendable (_ host: String, _ port: Int) async -> [SocketAddress]?
 
     /// - Parameters:
     ///   - roots: The certificates trusted; the system's by default.
     ///   - timeout: For a whole exchange, without the name's resolution.
     package init(_ policy: Policy, group: any EventLoopGroup, roots: NIOSSLTrustRoots = .default, timeout: Duration = .seconds(15)) {
-        self.init(policy, group: group, roots: roots, timeout: timeout, resolver: HostResolver.addresses)
+        self.init(policy, group: group, roots: roots, timeout: timeout) {
+            await HostResolver.shared.addresses(of: $0, port: $1)
+        }
     }
 
     init(_ policy: Policy, group: any EventLoopGroup, roots: NIOSSLTrustRoots, timeout: Duration, resolver: @escaping Resolver) {
@@ -72,7 +74,7 @@ package struct WebPushDialer: WebPushDialing {
             let place = WebPushClients.Place(host: target.host, address: address)
             do throws(ProviderClient.Failure) {
                 return try await clients.use(place) { client throws(ProviderClient.Failure) in
-                    try await client.post(target.url, headers: headers, body: body)
+                    try await client.post(target.url, headers: headers, body: body, ignoresLongBody: true)
                 }
             } catch {
                 switch error {

@@ -80,7 +80,7 @@ package struct WNSChannel: PushChannel {
             return .forbidden(reason: "the channel URI is not at a host of WNS")
         }
         let isUrgent = wake.payload.urgency == .urgent
-        return await token.send { token throws(ProviderClient.Failure) in
+        return await token.send(failureScope: .registration) { token throws(ProviderClient.Failure) in
             let headers: HTTPHeaders = [
                 "Authorization": "Bearer \(token)",
                 "Content-Type": isUrgent ? "text/xml" : "application/octet-stream",

@@ -86,7 +86,7 @@ package struct WebPushChannel: PushChannel {
         } catch {
             switch error {
             case .forbidden(let reason): return .forbidden(reason: reason)
-            case .unreachable: return .failed(reason: "the push service cannot be reached")
+            case .unreachable: return .failed(scope: .registration, reason: "the push service cannot be reached")
             }
         }
     }

@@ -61,7 +61,7 @@ package struct PushRetry: Hashable, Sendable {
             let pause = min(max(wait ?? Self.defaultPause, 0), Self.maximumPause)
             attempts += 1
             return .pause(scope, for: pause + random(pause / 10), isLast: attempts >= Self.maximumAttempts)
-        case .failed(let reason):
+        case .failed(_, let reason):
             attempts += 1
             guard attempts < Self.maximumAttempts else { return .leave(reason: reason) }
             // Full jitter: providers that come back are not met by all at once.

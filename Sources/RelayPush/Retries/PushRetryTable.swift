@@ -132,7 +132,9 @@ package enum PushRetryTable {
         case .dropped: .dropped(reason: reason)
         case .throttled(let scope): .throttled(scope: scope, wait: reply.wait)
         case .paused(let scope, let time): .throttled(scope: scope, wait: time)
-        case .failed(let scope): reply.wait.map { .throttled(scope: scope, wait: $0) } ?? .failed(reason: reason)
+        case .failed(let scope):
+            reply.wait.map { .throttled(scope: scope, wait: $0) }
+                ?? .failed(scope: service.isAtChosenAddress ? .registration : scope, reason: reason)
         // The request was wrong.
         case nil: .invalid(reason: reason)
         }
@@ -142,6 +144,9 @@ package enum PushRetryTable {
 /// Who replies.
 package enum PushService: String, Hashable, Sendable, CaseIterable {
     case apns, fcm, wns, webPush, tokenEndpoint
+
+    /// Whether devices choose the address. A failure there says nothing about other registrations.
+    var isAtChosenAddress: Bool { self == .wns || self == .webPush }
 }
 
 /// What the retry table needs of a reply.

@@ -180,6 +180,24 @@ import Testing
         }
     }
 
+    @Test func connectionThatWasLeftIsClosedWhenTheNextOneBegins() async throws {
+        try await with { world, relay in
+            #expect(await !world.becomeHost())
+            await world.start()
+            await world.connected()
+            relay.script.withLock { $0.answers = { if case .leaving = $0 { [] } else { nil } } }
+            let leaving = Task { await world.leave() }
+            let message = try await relay.next { if case .leaving(let message) = $0 { message } else { nil } }
+            relay.script.withLock { $0.answers = { _ in nil } }
+            await world.start()
+            relay.send(.ok(.init(ref: message.ref)))
+            await world.connected(2)
+            // These return once no connection is open.
+            await world.leave()
+            await leaving.value
+        }
+    }
+
     // MARK: Reconnecting
 
     @Test func closedConnectionIsOpenedAgainAfterAPause() async throws {

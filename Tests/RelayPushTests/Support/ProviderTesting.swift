@@ -33,8 +33,8 @@ extension PushChannel {
         while true {
             let outcome = await send(wake, to: registration)
             switch outcome {
-            case .failed(reason: "the connection to the provider failed"), .failed(reason: "the token endpoint cannot be reached"),
-                .failed(reason: "the push service cannot be reached"):
+            case .failed(_, reason: "the connection to the provider failed"), .failed(_, reason: "the token endpoint cannot be reached"),
+                .failed(_, reason: "the push service cannot be reached"):
                 continue
             default: return outcome
             }

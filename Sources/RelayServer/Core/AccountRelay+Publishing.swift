@@ -87,6 +87,12 @@ extension AccountRelay {
             case .signedOut: .signedOut
             case .shutdown: .shutdown
             }
+        // Once for each channel, since all watchers are told.
+        let isFirst = change(channel.id) { open in
+            defer { open.isLeaving = true }
+            return !open.isLeaving
+        }
+        guard isFirst == true else { return send(.ok(.init(ref: request.ref)), to: channel.id) }
         let time = now
         serve(request.ref, on: channel) { store, _ in
             var row = try store.member(channel.endpoint, of: channel.account)

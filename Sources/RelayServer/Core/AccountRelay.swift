@@ -59,7 +59,9 @@ struct AccountRelay: Sendable {
         let channel: AccountChannel
         /// It receives discovery events.
         var isWatching = false
-        /// It sent `leaving`, so it gets no more commands.
+        /// It has requested `leaving`.
+        var isLeaving = false
+        /// Its `leaving` is stored, so it gets no more commands.
         var hasLeft = false
         /// Set for a host whose mailbox has been read.
         var delivery: CommandDelivery?

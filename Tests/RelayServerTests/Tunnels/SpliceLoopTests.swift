@@ -129,6 +129,29 @@ import Musl
         #expect(await clients.loop.bytesInFlight(clients.id, from: 0) == 0)
     }
 
+    /// Both directions of a socket have ended, while what came from it waits for a slow reader.
+    @Test(arguments: [false, true]) func bytesThatWaitAtTheEndOfBothSidesArrive(readerEndsFirst: Bool) async throws {
+        let clients = try Clients()
+        func endReader() async throws {
+            shutdown(clients.other, CInt(SHUT_WR))
+            #expect(Clients.read(clients.one) == "")
+        }
+        if readerEndsFirst { try await endReader() }
+        var sent = 0
+        let block = [UInt8](repeating: 65, count: 65_536)
+        for _ in 0..<200 {
+            let count = send(clients.one, block, block.count, CInt(MSG_NOSIGNAL | MSG_DONTWAIT))
+            if count > 0 { sent += count } else { try await Task.sleep(for: .milliseconds(1)) }
+        }
+        shutdown(clients.one, CInt(SHUT_WR))
+        if !readerEndsFirst { try await endReader() }
+        // Each answer comes after the events before it.
+        for _ in 0..<3 { #expect(await clients.loop.bytesInFlight(clients.id, from: 0) > 0) }
+        #expect(clients.left == [])
+        #expect(Clients.read(clients.other).utf8.count == sent)
+        #expect(try await eventually { clients.left == [0, 1] })
+    }
+
     @Test func closedSideClosesTheOther() async throws {
         let clients = try Clients()
         shutdown(clients.one, CInt(SHUT_RDWR))

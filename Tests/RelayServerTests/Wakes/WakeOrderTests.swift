@@ -47,6 +47,20 @@ import Testing
         #expect(push.schedule == WakeSchedule())
     }
 
+    @Test func channelLeavesOnce() throws {
+        var world = AccountWorld(of: sender)
+        let (near, far) = (try world.connect(sender), try world.connect(target))
+        world.settle()
+        world.send(.watch(.init(ref: testRef())), on: near)
+        world.settle()
+        _ = (world.receive(near), world.receive(far))
+        for _ in 0..<100 { world.send(.leaving(.init(ref: testRef(), reason: .suspended)), on: far) }
+        #expect(world.waiting.count == 1)
+        world.settle()
+        #expect(world.receive(far).filter(\.isOK).count == 100)
+        #expect(world.receive(near).count == 1)
+    }
+
     /// Something comes while the endpoint's leaving is being stored. It is too late for an offer, and must not be too early for a wake.
     @Test(arguments: Cause.allCases) func somethingForAnEndpointThatIsLeavingWakesIt(_ cause: Cause) throws {
         var world = AccountWorld(of: sender)

@@ -143,7 +143,7 @@ final class SpliceLoop: Sendable {
         }
 
         private func wait(for pair: SplicedPair, _ id: PairID, _ side: Int, _ operation: CInt) -> Bool {
-            guard let interest = pair.newInterest(side) ?? (operation == EPOLL_CTL_ADD ? 0 : nil) else { return true }
+            guard let interest = pair.newInterest(side) else { return true }
             return Self.wait(for: pair.socket(side), as: id.number << 1 | UInt64(side), interest, operation, in: epoll)
         }
 

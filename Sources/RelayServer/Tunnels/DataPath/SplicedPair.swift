@@ -51,9 +51,11 @@ final class SplicedPair {
     func newInterest(_ side: Int) -> UInt32? {
         let reads = sides[side].direction.isReading ? EPOLLIN.rawValue : 0
         let writes = sides[1 - side].direction.isWriting ? EPOLLOUT.rawValue : 0
-        guard sides[side].interest != reads | writes else { return nil }
-        sides[side].interest = reads | writes
-        return reads | writes
+        // Even without an interest, `epoll` reports that both directions of a socket have ended: once, and not for as long as it lasts.
+        let interest = reads | writes == 0 ? EPOLLET.rawValue : reads | writes
+        guard sides[side].interest != interest else { return nil }
+        sides[side].interest = interest
+        return interest
     }
 
     /// Passes on the bytes from before the pair entered the loop.
@@ -68,8 +70,8 @@ final class SplicedPair {
             let read = pass(from: side, block: block)
             return read == .continues ? progress : read
         }
-        // `epoll` reports a broken socket even if no event is requested.
-        return events & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0 ? .isOver : progress
+        // A broken socket. One that has only ended in both directions (`EPOLLHUP`) may have bytes that wait for the other side.
+        return events & EPOLLERR.rawValue != 0 ? .isOver : progress
     }
 
     /// One read, and one write of the bytes.

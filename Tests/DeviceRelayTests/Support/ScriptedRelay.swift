@@ -75,6 +75,20 @@ final class ScriptedRelay: Sendable {
     /// Closes the connection of the endpoint that connected last.
     func hangUp() { channel.value?.close(promise: nil) }
 
+    /// Leaves the next `leaving` for the test to answer. Later ones get their usual answer.
+    func skipNextLeaving() {
+        let isOver = Shared(false)
+        script.withLock { script in
+            script.answers = { message in
+                guard case .leaving = message else { return nil }
+                return isOver.withLock { isOver in
+                    defer { isOver = true }
+                    return isOver ? nil : []
+                }
+            }
+        }
+    }
+
     /// Waits for the next message of a kind, and drops those before it.
     func next<Found: Sendable>(_ find: (EndpointMessage) -> Found?) async throws -> Found {
         for await message in received { if let found = find(message) { return found } }
@@ -125,16 +139,22 @@ final class ScriptedDevice {
     let relay: ScriptedRelay
     let account = ConnectedDevicesAccount(id: "me")
     private let directory: TemporaryDirectory
+    private let clock: PlatformClock
     private(set) var platform: ConnectedDevicesPlatform
 
-    init() async throws {
+    init(clock: PlatformClock = .system) async throws {
         relay = try await ScriptedRelay()
         directory = try TemporaryDirectory()
-        platform = try Self.platform(relay, directory)
+        self.clock = clock
+        platform = try Self.platform(relay, directory, clock)
         try await platform.start()
     }
 
-    private static func platform(_ relay: ScriptedRelay, _ directory: TemporaryDirectory) throws -> ConnectedDevicesPlatform {
+    private static func platform(
+        _ relay: ScriptedRelay,
+        _ directory: TemporaryDirectory,
+        _ clock: PlatformClock
+    ) throws -> ConnectedDevicesPlatform {
         var settings = ConnectedDevicesPlatformSettings(
             relay: URL(string: relay.url) ?? URL(filePath: "/"),
             relayID: relay.id,
@@ -142,6 +162,7 @@ final class ScriptedDevice {
             device: DeviceDescription(name: "Own", kind: .desktop, platform: .linux)
         )
         settings.systemKey = SystemKeyFile(path: "\(directory.path)/system.key")
+        settings.clock = clock
         return ConnectedDevicesPlatform(settings: settings, accessTokens: StaticAccessTokenProvider(AccessToken("token")))
     }
 
@@ -156,7 +177,7 @@ final class ScriptedDevice {
     /// A new process on the same storage.
     func restart() async throws {
         await platform.shutdown()
-        platform = try Self.platform(relay, directory)
+        platform = try Self.platform(relay, directory, clock)
         try await platform.start()
         try await enumerated()
     }

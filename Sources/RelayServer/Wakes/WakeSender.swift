@@ -5,7 +5,8 @@ package import RelayProtocol
 
 /// Sends wakes through the push services. The core decides when; the sender knows the providers, their credentials and their limits.
 package protocol WakeSender: Sendable {
-    /// Whether there is a channel of this type for an app, with credentials that work. Called often, also under a lock: it must be quick.
+    /// Whether there is a channel of this type for an app, with credentials. Credentials that are stopped for a time count. Called often,
+    /// also under a lock: it must be quick.
     func canWake(_ kind: PushRegistration.Kind, appID: String) -> Bool
 
     /// Sends a wake. Never blocks.

@@ -71,6 +71,23 @@ import Musl
             Array(text.utf8).withUnsafeBytes { send(socket, $0.baseAddress, $0.count, CInt(MSG_NOSIGNAL)) == text.utf8.count }
         }
 
+        /// Writes until the other side's sockets are full, and the loop keeps a rest. Nobody reads, so it stays so.
+        /// - Returns: the number of bytes.
+        func fill() async throws -> Int {
+            let block = [UInt8](repeating: 65, count: 65_536)
+            var sent = 0
+            while true {
+                let count = send(one, block, block.count, CInt(MSG_NOSIGNAL | MSG_DONTWAIT))
+                if count > 0 {
+                    sent += count
+                } else if await loop.bytesInFlight(id, from: 0) > 0 {
+                    return sent
+                } else {
+                    try await Task.sleep(for: .milliseconds(1))
+                }
+            }
+        }
+
         deinit {
             close(one)
             close(other)
@@ -112,13 +129,7 @@ import Musl
 
     @Test func blockedSinkStopsItsSource() async throws {
         let clients = try Clients()
-        var sent = 0
-        let block = [UInt8](repeating: 65, count: 65_536)
-        // Full is what stays full.
-        for _ in 0..<200 {
-            let count = send(clients.one, block, block.count, CInt(MSG_NOSIGNAL | MSG_DONTWAIT))
-            if count > 0 { sent += count } else { try await Task.sleep(for: .milliseconds(1)) }
-        }
+        let sent = try await clients.fill()
         let kept = await clients.loop.bytesInFlight(clients.id, from: 0)
         #expect(kept > 0 && kept <= SpliceLoop.blockSize)
         // The other way is free.
@@ -137,12 +148,7 @@ import Musl
             #expect(Clients.read(clients.one) == "")
         }
         if readerEndsFirst { try await endReader() }
-        var sent = 0
-        let block = [UInt8](repeating: 65, count: 65_536)
-        for _ in 0..<200 {
-            let count = send(clients.one, block, block.count, CInt(MSG_NOSIGNAL | MSG_DONTWAIT))
-            if count > 0 { sent += count } else { try await Task.sleep(for: .milliseconds(1)) }
-        }
+        let sent = try await clients.fill()
         shutdown(clients.one, CInt(SHUT_WR))
         if !readerEndsFirst { try await endReader() }
         // Each answer comes after the events before it.

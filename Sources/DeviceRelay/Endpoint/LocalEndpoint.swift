@@ -7,8 +7,8 @@ import NIOPosix
 import RelayProtocol
 import Synchronization
 
-/// An endpoint: this installation, for one account at one relay. It connects the endpoint's parts, and is the interface for the rest of the
-/// SDK. All work happens on the event loop of its connection, so messages of the relay are handled in order and without a thread change.
+/// An endpoint: this installation, for one account at one relay. It connects the endpoint's parts. All work happens on the event loop of its
+/// connection, so messages of the relay are handled in order and without a thread change.
 ///
 /// - `ControlLink` connects to the relay, and sends and receives messages. `OwnIdentity` keeps this endpoint's record, account and keys.
 /// - `Peers` stores the account's other endpoints, and decides which of them are known.
@@ -16,18 +16,18 @@ import Synchronization
 /// - `SessionPool` keeps the sessions with other endpoints.
 /// - `StorageGuard` disconnects the endpoint while its storage fails.
 actor LocalEndpoint {
-    private nonisolated let endpoint: EndpointContext
+    nonisolated let endpoint: EndpointContext
     nonisolated var unownedExecutor: UnownedSerialExecutor { endpoint.loop.unownedExecutor }
 
     private let storageGuard: StorageGuard
-    private let identity: OwnIdentity
-    private let control: ControlLink
-    private let peers: Peers
-    private let publisher: Publisher
-    private let outbox: Outbox
-    private let inbox: Inbox
-    private let sessions: SessionPool
-    private let notifier: Notifier
+    let identity: OwnIdentity
+    let control: ControlLink
+    let peers: Peers
+    let publisher: Publisher
+    let outbox: Outbox
+    let inbox: Inbox
+    let sessions: SessionPool
+    let notifier: Notifier
     nonisolated let notifications = CurrentValue(Notifier.Status())
     nonisolated let fetching = CurrentValue(Fetching())
 
@@ -39,10 +39,10 @@ actor LocalEndpoint {
     var poll: Scheduled<Void>?
 
     private var arePartsConnected = false
-    private var hasStarted = false
+    private(set) var hasStarted = false
     /// Whether expired invitations were deleted. This happens once for each process.
     private var hasForgottenInvitations = false
-    private var isShutDown = false
+    private(set) var isShutDown = false
 
     /// The state of the connection to the relay.
     struct Link: Hashable, Sendable {
@@ -108,7 +108,7 @@ actor LocalEndpoint {
     // MARK: Wiring
 
     /// Connects the parts: it passes the events of each part to the others.
-    private func wire() {
+    func wire() {
         guard !arePartsConnected else { return }
         arePartsConnected = true
         control.onEvent = { [weak self] event in self?.assumeIsolated { $0.take(event) } }
@@ -244,164 +244,4 @@ actor LocalEndpoint {
 
     /// Reconnects, because the device's network has changed.
     func networkChanged() { control.retryNow() }
-
-    // MARK: Interface for the SDK
-
-    nonisolated var id: EndpointID { endpoint.id }
-    nonisolated var account: ConnectedDevicesAccount { endpoint.account }
-    nonisolated var storage: AccountStorage { endpoint.storage }
-    nonisolated var journal: Journal { endpoint.journal }
-    nonisolated var identityKey: any IdentityKey { endpoint.identityKey }
-    nonisolated var credentials: EndpointCredentials { endpoint.credentials }
-    nonisolated var accessTokens: any AccessTokenProvider { endpoint.accessTokens }
-    nonisolated var logger: Logger { endpoint.logger }
-    nonisolated var loop: any EventLoop { endpoint.loop.eventLoop }
-    nonisolated var link: CurrentValue<Link> { endpoint.status }
-
-    /// Accepts commands for an app from now on. This gives the endpoint's control channel the host role.
-    func host(_ registration: RemoteSystemAppRegistration) {
-        wire()
-        publisher.host(registration)
-        guard !control.isHost else { return }
-        let wasActive = control.becomeHost()
-        guard hasStarted else { return }
-        inbox.start()
-        if wasActive { control.start() }
-    }
-
-    func publish(_ registration: RemoteSystemAppRegistration) {
-        host(registration)
-        publisher.publish(registration)
-    }
-
-    func published(_ appID: String) async -> Result<Void, PublishError> { await publisher.published(appID) }
-
-    func unpublish(_ appID: String) async -> Result<Void, PublishError> { await publisher.unpublish(appID) }
-
-    /// Stores a command, which then proceeds independently of the caller.
-    func submit(
-        _ body: CommandBody,
-        to target: ResolvedTarget,
-        life: Duration,
-        senderApp: String? = nil
-    ) async throws(CommandFailure) -> RemoteCommand {
-        guard !isShutDown else { throw .shutDown }
-        let (row, state) = try await outbox.submit(body, to: target, life: life, senderApp: publisher.callingApp(senderApp))
-        return RemoteCommand(row, state, self)
-    }
-
-    func cancel(_ id: CommandID) async throws(CommandFailure) { try await outbox.cancel(id) }
-
-    /// The stored commands: all open ones, and the latest ended ones.
-    func commands() async throws -> [RemoteCommand] { try await outbox.commands().map { RemoteCommand($0.0, $0.1, self) } }
-
-    func reply(to id: CommandID, _ final: CommandFinal) async throws -> ValueSet? { try await outbox.reply(to: id, final) }
-
-    func open(
-        _ info: AppServiceInfo,
-        on target: ResolvedTarget,
-        from appID: String?,
-        timeout: Duration
-    ) async throws(AppServiceError) -> AppServiceConnection {
-        try await sessions.open(info, on: target, from: appID, timeout: timeout)
-    }
-
-    var pinnedRecords: [EndpointRecord] { peers.pinnedRecords }
-
-    func invite() async throws(AccountError) -> JoinLink { try await peers.invite() }
-
-    func linkIdentity(signingInBy provider: any AccessTokenProvider) async throws(AccountError) {
-        // The user is not asked to sign in if the link would be refused.
-        guard control.isConnected else { throw AccountError(.networkNotAvailable, message: "the relay is not connected; try again later") }
-        // The login is not kept, so it needs no refresh token.
-        let request = endpoint.tokenRequest(AccessTokenScope.all.subtracting([.offlineAccess]))
-        let token: AccessToken
-        do throws(AccessTokenError) {
-            if let provider = provider as? any FreshSigningIn {
-                token = try await provider.freshToken(for: request)
-            } else {
-                token = try await provider.accessToken(for: request)
-            }
-        } catch {
-            throw AccountError(error)
-        }
-        let answer = await withCheckedContinuation { continuation in
-            control.requestPatiently(endpoint.loop) {
-                .identityLink(.init(ref: $0, token: Secret(token.value)))
-            } answer: {
-                continuation.resume(returning: $0)
-            }
-        }
-        switch answer {
-        case .ok, .settled: return
-        case .failure(let failure): throw AccountError(ofLinking: failure)
-        case .connectionLost: throw AccountError(.networkNotAvailable, message: "the relay did not answer; try again")
-        }
-    }
-
-    /// - Parameter system: The device that the person saw; `nil` for any.
-    func confirm(_ peer: EndpointID, on system: SystemID?) async -> Bool {
-        guard system == nil || peers.record(of: peer)?.systemID == system else { return false }
-        return await peers.confirm(peer)
-    }
-
-    func revoke(_ peer: EndpointID) async throws -> ControlAnswer {
-        // Before the relay has stated the account, no other endpoint is known.
-        guard let account = identity.account else { return .connectionLost }
-        return try await peers.revoke(peer, account: account)
-    }
-
-    /// Signs a record with the current name of the device, and sends it.
-    /// - Returns: Whether the relay has it. Otherwise it gets it on the next connection.
-    func updateRecord() async -> Bool {
-        guard let record = try? identity.currentRecord() else { return false }
-        return await publisher.update(record)
-    }
-
-    // MARK: Notifications
-
-    var endpointLoop: EndpointLoop { endpoint.loop }
-    var pollingInterval: Int64? { notifier.pollingInterval }
-
-    /// Stores a registration and waits for the relay's answer to it.
-    func register(_ registration: StoredNotification) async throws(NotificationRegistrationError) {
-        do {
-            try await notifier.register(registration)
-        } catch {
-            throw NotificationRegistrationError(.storageFailed, "the registration cannot be stored: \(error)")
-        }
-        guard control.isHost else {
-            throw NotificationRegistrationError(.notHosting, "it is stored, and is sent once an app is hosted: call host or publish")
-        }
-        let status = await notifications.first(within: .seconds(30)) { $0.answer != nil || $0.registration != registration }
-        guard let status else {
-            if Task.isCancelled { throw NotificationRegistrationError(.cancelled, "the task was cancelled") }
-            throw NotificationRegistrationError(.relayUnavailable, "it is stored, and is sent on the next connection")
-        }
-        guard status.registration == registration else {
-            throw NotificationRegistrationError(.cancelled, "a newer registration came first")
-        }
-        if case .failed(let error) = status.answer { throw error }
-    }
-
-    /// Asks the relay to answer once all commands have arrived.
-    func requestDrain() {
-        control.request {
-            .mailboxDrain(.init(ref: $0))
-        } answer: { [fetching] answer in
-            let result: Fetching.Answer =
-                switch answer {
-                case .ok, .settled: .served
-                case .failure: .refused
-                case .connectionLost: .connectionLost
-                }
-            fetching.update { fetching in
-                fetching.answers += 1
-                fetching.lastAnswer = result
-            }
-        }
-    }
-
-    /// Removes all devices from the directory, because the account was removed.
-    func forgetDevices() { peers.removeAll() }
 }

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Logging
+import NIOCore
+import RelayProtocol
+
+/// The interface for the rest of the SDK.
+extension LocalEndpoint {
+    nonisolated var id: EndpointID { endpoint.id }
+    nonisolated var account: ConnectedDevicesAccount { endpoint.account }
+    nonisolated var storage: AccountStorage { endpoint.storage }
+    nonisolated var journal: Journal { endpoint.journal }
+    nonisolated var identityKey: any IdentityKey { endpoint.identityKey }
+    nonisolated var credentials: EndpointCredentials { endpoint.credentials }
+    nonisolated var accessTokens: any AccessTokenProvider { endpoint.accessTokens }
+    nonisolated var logger: Logger { endpoint.logger }
+    nonisolated var loop: any EventLoop { endpoint.loop.eventLoop }
+    nonisolated var link: CurrentValue<Link> { endpoint.status }
+
+    /// Accepts commands for an app from now on. This gives the endpoint's control channel the host role.
+    func host(_ registration: RemoteSystemAppRegistration) {
+        wire()
+        publisher.host(registration)
+        guard !control.isHost else { return }
+        let wasActive = control.becomeHost()
+        guard hasStarted else { return }
+        inbox.start()
+        if wasActive { control.start() }
+    }
+
+    func publish(_ registration: RemoteSystemAppRegistration) {
+        host(registration)
+        publisher.publish(registration)
+    }
+
+    func published(_ appID: String) async -> Result<Void, PublishError> { await publisher.published(appID) }
+
+    func unpublish(_ appID: String) async -> Result<Void, PublishError> { await publisher.unpublish(appID) }
+
+    /// Stores a command, which then proceeds independently of the caller.
+    func submit(
+        _ body: CommandBody,
+        to target: ResolvedTarget,
+        life: Duration,
+        senderApp: String? = nil
+    ) async throws(CommandFailure) -> RemoteCommand {
+        guard !isShutDown else { throw .shutDown }
+        let (row, state) = try await outbox.submit(body, to: target, life: life, senderApp: publisher.callingApp(senderApp))
+        return RemoteCommand(row, state, self)
+    }
+
+    func cancel(_ id: CommandID) async throws(CommandFailure) { try await outbox.cancel(id) }
+
+    /// The stored commands: all open ones, and the latest ended ones.
+    func commands() async throws -> [RemoteCommand] { try await outbox.commands().map { RemoteCommand($0.0, $0.1, self) } }
+
+    func reply(to id: CommandID, _ final: CommandFinal) async throws -> ValueSet? { try await outbox.reply(to: id, final) }
+
+    func open(
+        _ info: AppServiceInfo,
+        on target: ResolvedTarget,
+        from appID: String?,
+        timeout: Duration
+    ) async throws(AppServiceError) -> AppServiceConnection {
+        try await sessions.open(info, on: target, from: appID, timeout: timeout)
+    }
+
+    var pinnedRecords: [EndpointRecord] { peers.pinnedRecords }
+
+    func invite() async throws(AccountError) -> JoinLink { try await peers.invite() }
+
+    func linkIdentity(signingInBy provider: any AccessTokenProvider) async throws(AccountError) {
+        // The user is not asked to sign in if the link would be refused.
+        guard control.isConnected else { throw AccountError(.networkNotAvailable, message: "the relay is not connected; try again later") }
+        // The login is not kept, so it needs no refresh token.
+        let request = endpoint.tokenRequest(AccessTokenScope.all.subtracting([.offlineAccess]))
+        let token: AccessToken
+        do throws(AccessTokenError) {
+            if let provider = provider as? any FreshSigningIn {
+                token = try await provider.freshToken(for: request)
+            } else {
+                token = try await provider.accessToken(for: request)
+            }
+        } catch {
+            throw AccountError(error)
+        }
+        let answer = await withCheckedContinuation { continuation in
+            control.requestPatiently(endpoint.loop) {
+                .identityLink(.init(ref: $0, token: Secret(token.value)))
+            } answer: {
+                continuation.resume(returning: $0)
+            }
+        }
+        switch answer {
+        case .ok, .settled: return
+        case .failure(let failure): throw AccountError(ofLinking: failure)
+        case .connectionLost: throw AccountError(.networkNotAvailable, message: "the relay did not answer; try again")
+        }
+    }
+
+    /// - Parameter system: The device that the person saw; `nil` for any.
+    func confirm(_ peer: EndpointID, on system: SystemID?) async -> Bool {
+        guard system == nil || peers.record(of: peer)?.systemID == system else { return false }
+        return await peers.confirm(peer)
+    }
+
+    func revoke(_ peer: EndpointID) async throws -> ControlAnswer {
+        // Before the relay has stated the account, no other endpoint is known.
+        guard let account = identity.account else { return .connectionLost }
+        return try await peers.revoke(peer, account: account)
+    }
+
+    /// Signs a record with the current name of the device, and sends it.
+    /// - Returns: Whether the relay has it. Otherwise it gets it on the next connection.
+    func updateRecord() async -> Bool {
+        guard let record = try? identity.currentRecord() else { return false }
+        return await publisher.update(record)
+    }
+
+    /// Removes all devices from the directory, because the account was removed.
+    func forgetDevices() { peers.removeAll() }
+}

@@ -36,6 +36,6 @@ extension ControlSending {
 }
 
 extension RelayMessage.Failure {
-    /// The pause before a retry, in milliseconds: at most a minute, whatever the relay says.
+    /// The pause before a retry, in milliseconds: at most a minute, even if the relay asks for more.
     var pause: Int64 { min(max(retryAfter?.count ?? 1_000, 100), 60_000) }
 }

@@ -71,7 +71,7 @@ import Musl
             Array(text.utf8).withUnsafeBytes { send(socket, $0.baseAddress, $0.count, CInt(MSG_NOSIGNAL)) == text.utf8.count }
         }
 
-        /// Writes until the other side's sockets are full, and the loop keeps a rest. Nobody reads, so it stays so.
+        /// Writes until the other side's sockets are full, and the loop keeps a rest. The reader takes nothing, so it stays so.
         /// - Returns: the number of bytes.
         func fill() async throws -> Int {
             let block = [UInt8](repeating: 65, count: 65_536)

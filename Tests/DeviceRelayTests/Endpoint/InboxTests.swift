@@ -67,6 +67,17 @@ import Testing
         try world.endpoint.journal.read { try $0.result(command.descriptor.key) }
     }
 
+    /// The outcome of a result without a reply, whose receipt is verified.
+    private func outcome(
+        _ result: EndpointMessage.CommandResult,
+        of command: SealedCommand,
+        in world: EndpointWorld
+    ) async throws -> CommandOutcome {
+        let record = try await world.record().payload
+        return try Signed<CommandReceipt>(verifying: result.receipt.bytes, for: command.descriptor, from: record, reply: nil).payload
+            .outcome
+    }
+
     @Test func offeredCommandIsHandledAndSettled() async throws {
         let app = App()
         let world = try await world(app)
@@ -75,13 +86,7 @@ import Testing
         let result = try await world.next { $0.result }
         #expect(app.launched.value == ["https://example.org/1"])
         #expect(world.sentMessages.value.first?.received == command.header.id)
-        let receipt = try Signed<CommandReceipt>(
-            verifying: result.receipt.bytes,
-            for: command.descriptor,
-            from: try await world.record().payload,
-            reply: nil
-        )
-        #expect(receipt.payload.outcome == .succeeded)
+        #expect(try await outcome(result, of: command, in: world) == .succeeded)
         await world.answer(result.ref, .settled(.init(ref: result.ref, sender: sender.id, id: command.header.id)))
         await world.end()
         let next = try EndpointWorld(directory)
@@ -115,13 +120,7 @@ import Testing
         await world.connect()
         await world.offered(Blob(command.encoded), from: sender.record)
         let result = try await world.next { $0.result }
-        let receipt = try Signed<CommandReceipt>(
-            verifying: result.receipt.bytes,
-            for: command.descriptor,
-            from: try await world.record().payload,
-            reply: nil
-        )
-        #expect(receipt.payload.outcome == .succeeded)
+        #expect(try await outcome(result, of: command, in: world) == .succeeded)
         #expect(app.launched.value.count == 1)
         #expect(world.sentMessages.value.compactMap(\.result).count == 1)
         await world.end()

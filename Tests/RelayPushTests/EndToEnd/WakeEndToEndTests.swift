@@ -42,8 +42,8 @@ import Testing
         await apns.stop()
     }
 
-    @Test func googleWakesTheDevice() async throws {
-        let fcm = try await ScriptedFCM(.real)
+    /// A relay with a credential for FCM, and the credential's file.
+    private func home(_ fcm: ScriptedFCM) async throws -> (WakeHome, file: String) {
         let account = [
             "project_id": ScriptedFCM.project, "client_email": ScriptedFCM.email,
             "private_key": try ScriptedFCM.key.get().pemRepresentation,
@@ -51,6 +51,12 @@ import Testing
         let file = try write(String(decoding: try JSONEncoder().encode(account), as: UTF8.self))
         let home = try await WakeHome(fcm.http, addresses: ["fcm": fcm.http.origin, "fcmToken": fcm.http.origin + "/token"])
         try await home.add("fcm", "--service-account", file)
+        return (home, file)
+    }
+
+    @Test func googleWakesTheDevice() async throws {
+        let fcm = try await ScriptedFCM(.real)
+        let (home, _) = try await home(fcm)
         try await home.launchAndCall(.init(type: .fcm, token: "registration", appID: Self.appID)) {
             fcm.read { state in
                 state.accepted.compactMap { ($0["data"] as? [String: String]).flatMap { ConnectedDevicesNotification(parsing: $0) } }
@@ -62,13 +68,7 @@ import Testing
     /// The operator removes a credential and adds another one while a launch waits.
     @Test func addedCredentialWakesTheDevice() async throws {
         let fcm = try await ScriptedFCM(.real)
-        let account = [
-            "project_id": ScriptedFCM.project, "client_email": ScriptedFCM.email,
-            "private_key": try ScriptedFCM.key.get().pemRepresentation,
-        ]
-        let file = try write(String(decoding: try JSONEncoder().encode(account), as: UTF8.self))
-        let home = try await WakeHome(fcm.http, addresses: ["fcm": fcm.http.origin, "fcmToken": fcm.http.origin + "/token"])
-        try await home.add("fcm", "--service-account", file)
+        let (home, file) = try await home(fcm)
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
         try await pc.platform.publish(pc.app(), for: pc.account)
         try await pc.platform.notifications.register(.init(type: .fcm, token: "registration", appID: Self.appID), for: pc.account)

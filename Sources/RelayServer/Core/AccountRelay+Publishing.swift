@@ -92,7 +92,10 @@ extension AccountRelay {
             defer { open.isLeaving = true }
             return !open.isLeaving
         }
-        guard isFirst == true else { return send(.ok(.init(ref: request.ref)), to: channel.id) }
+        guard isFirst == true else {
+            if channels[channel.id]?.hasLeft ?? false { return send(.ok(.init(ref: request.ref)), to: channel.id) }
+            return fail(request.ref, Refusal(.unavailable, "an earlier `leaving` of this channel is not stored"), on: channel.id)
+        }
         let time = now
         serve(request.ref, on: channel) { store, _ in
             var row = try store.member(channel.endpoint, of: channel.account)

@@ -57,8 +57,26 @@ import Testing
         for _ in 0..<100 { world.send(.leaving(.init(ref: testRef(), reason: .suspended)), on: far) }
         #expect(world.waiting.count == 1)
         world.settle()
-        #expect(world.receive(far).filter(\.isOK).count == 100)
+        let answers = world.receive(far)
+        #expect(answers.filter(\.isOK).count == 1)
+        #expect(answers.filter { $0.failure?.code == .unavailable }.count == 99)
         #expect(world.receive(near).count == 1)
+        // Now it is stored, so there is nothing to do.
+        world.send(.leaving(.init(ref: testRef(), reason: .suspended)), on: far)
+        #expect(world.waiting.isEmpty)
+        #expect(world.receive(far).map(\.isOK) == [true])
+        #expect(world.receive(near).isEmpty)
+    }
+
+    @Test func leavingThatIsNotStoredIsNotConfirmed() throws {
+        var world = AccountWorld(of: sender)
+        let far = try world.connect(target)
+        world.settle()
+        _ = world.receive(far)
+        for _ in 0..<2 { world.send(.leaving(.init(ref: testRef(), reason: .suspended)), on: far) }
+        world.work(.before)
+        world.settle()
+        #expect(world.receive(far).map(\.failure?.code) == [.unavailable, .unavailable])
     }
 
     /// Something comes while the endpoint's leaving is being stored. It is too late for an offer, and must not be too early for a wake.

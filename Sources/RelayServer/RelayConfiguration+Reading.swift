@@ -96,6 +96,11 @@ extension RelayConfiguration {
         for limit in Limit.allCases {
             if let value = try values.number(RelaySetting.key(of: limit), 1...Limits.ceiling) { limits[limit] = value }
         }
+        do throws(ControlFrameTooSmall) {
+            try limits.checkFrameSizes()
+        } catch {
+            throw ConfigurationError("limits: \(error)")
+        }
         for address in listen { _ = try security(of: address) }
     }
 

@@ -101,6 +101,13 @@ struct SettingSample {
 
     /// A limit, which `welcome` announces to endpoints. The effect of each limit has its own test.
     init(of limit: Limit) {
-        self.init(["--limit", "\(limit.rawValue)=12345"], variable: "12345", json: "12345") { $0.limits[limit] == 12_345 }
+        // Messages of this size fit into a control frame.
+        let value =
+            switch limit {
+            case .controlFrameBytes: 1_234_567
+            case .endpointsPerAccount: 12
+            default: 12_345
+            }
+        self.init(["--limit", "\(limit.rawValue)=\(value)"], variable: "\(value)", json: "\(value)") { $0.limits[limit] == value }
     }
 }

@@ -132,4 +132,12 @@ import Testing
     func invalidFlagIsAnError(flags: [String]) {
         #expect(throws: ConfigurationError.self) { try Self.read(flags) }
     }
+
+    @Test(arguments: ["commandBytes=524288", "replyBytes=524288", "appRegistrationsBytes=524288", "endpointsPerAccount=400"])
+    func limitBeyondAControlFrameIsAnError(limit: String) throws {
+        let error = try #require(throws: ConfigurationError.self) { try Self.read(["--limit", limit]) }
+        #expect(error.description.hasPrefix("limits: "))
+        #expect(error.description.contains("raise controlFrameBytes"))
+        #expect(try Self.read(["--limit", limit, "--limit", "controlFrameBytes=2097152"]).limits[.controlFrameBytes] == 2 << 20)
+    }
 }

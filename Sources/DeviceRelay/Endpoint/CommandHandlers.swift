@@ -29,14 +29,17 @@ final class CommandHandlers {
     }
 
     /// Starts the handler of a command.
-    /// - Parameter senderKey: The sender's key, for which the reply is sealed.
+    /// - Parameters:
+    ///   - senderKey: The sender's key, for which the reply is sealed.
+    ///   - replyBytes: The relay's limit for the sealed reply.
     func start(
         _ key: CommandKey,
         _ body: CommandBody,
         _ app: RemoteSystemAppRegistration,
         _ caller: AppServiceCaller,
         _ command: SealedCommand,
-        _ senderKey: AgreementPublicKey
+        _ senderKey: AgreementPublicKey,
+        replyBytes: Int
     ) {
         let cancellation = RequestCancellation()
         handlers[key] = Handler(started: loop.now, cancellation: cancellation)
@@ -46,7 +49,7 @@ final class CommandHandlers {
             let extend: @Sendable () async -> Void = {
                 bound.eventLoop.execute { bound.value.askedForTime(key) }
             }
-            let (outcome, answer) = await CommandDispatcher.run(body, app, caller, cancellation, extend)
+            let (outcome, answer) = await CommandDispatcher.run(body, app, caller, cancellation, replyBytes: replyBytes, extend)
             handlers.handled(key, outcome, answer, command, senderKey)
         }
     }

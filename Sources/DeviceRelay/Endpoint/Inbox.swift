@@ -221,6 +221,9 @@ final class Inbox {
         }
     }
 
+    /// The pause before a result is sent again that the account had no room for.
+    static let retryDelay: Int64 = 60_000
+
     private func send(_ result: InboxContents.Result, for key: CommandKey) {
         link.request {
             let reply = result.reply.map { Blob<BlobKinds.Reply>($0) }
@@ -230,8 +233,12 @@ final class Inbox {
             case .settled, .ok:
                 contents.settled(key)
                 input { $0.settled(key) }
-            // The relay does not know the command yet, or cannot store its end now. The result is sent again on the next connection.
-            case .failure(let failure): logger.info("a result was not settled", metadata: ["code": "\(failure.code)"])
+            // The relay does not know the command yet, or cannot store its end now. The result is sent again on the next connection, or
+            // earlier if the account has no room for it now.
+            case .failure(let failure):
+                logger.info("a result was not settled", metadata: ["code": "\(failure.code)"])
+                guard failure.code == .limitExceeded else { break }
+                link.afterOnConnection(Self.retryDelay) { [weak self] in self?.input { $0.notSettled(key) } }
             case .connectionLost: break
             }
         }
@@ -257,7 +264,7 @@ final class Inbox {
         )
         // Uses the newest known key, because the sender may have replaced the key in the command's record.
         let senderKey = (peers.record(of: key.sender) ?? sender).agreementKey
-        handlers.start(key, body, app, caller, sealed, senderKey)
+        handlers.start(key, body, app, caller, sealed, senderKey, replyBytes: link.limits[.replyBytes])
     }
 
     private func take(_ event: CommandHandlers.Event, of key: CommandKey) {

@@ -17,7 +17,7 @@ final class Publisher {
         /// The relay's answer to the registration.
         var result: Result<Void, PublishError>?
         /// The callers that wait for the relay's answer.
-        var waiting: [CheckedContinuation<Result<Void, PublishError>, Never>] = []
+        var waiting: [OneShot<Result<Void, PublishError>>] = []
     }
 
     private let endpoint: EndpointContext
@@ -57,7 +57,11 @@ final class Publisher {
     nonisolated(nonsending) func published(_ appID: String) async -> Result<Void, PublishError> {
         guard apps[appID]?.isPublished ?? false, !hasEnded else { return .failure(PublishError(.cancelled, "it is not to be published")) }
         if let result = apps[appID]?.result { return result }
-        return await withCheckedContinuation { apps[appID]?.waiting.append($0) }
+        let answer = OneShot<Result<Void, PublishError>>()
+        apps[appID]?.waiting.append(answer)
+        if let result = await answer.wait() { return result }
+        apps[appID]?.waiting.removeAll { $0 === answer }
+        return .failure(PublishError(.cancelled, "the wait for the relay was cancelled"))
     }
 
     /// Publishes all apps on a new connection.
@@ -125,7 +129,7 @@ final class Publisher {
         let waiting = apps[appID]?.waiting ?? []
         apps[appID]?.waiting = []
         apps[appID]?.result = result
-        for continuation in waiting { continuation.resume(returning: result) }
+        for answer in waiting { answer.settle(result) }
     }
 
     /// Withdraws an app. Its running handlers continue.

@@ -6,11 +6,13 @@ import Synchronization
 
 /// Runs the app's handler for a command.
 enum CommandDispatcher {
+    /// - Parameter replyBytes: The relay's limit for a sealed reply.
     static func run(
         _ body: CommandBody,
         _ app: RemoteSystemAppRegistration,
         _ caller: AppServiceCaller,
         _ cancellation: RequestCancellation,
+        replyBytes: Int,
         _ extend: @escaping @Sendable () async -> Void
     ) async -> (CommandOutcome, ValueSet?) {
         switch body {
@@ -36,7 +38,7 @@ enum CommandDispatcher {
             let connection = AppServiceConnection(
                 info: AppServiceInfo(name: name, appID: app.appID),
                 stateless: message,
-                responseBytes: Limits()[.replyBytes] - SealedReply.overhead
+                responseBytes: max(0, replyBytes - SealedReply.overhead)
             ) { value in
                 answer.withLock { $0 = value }
             }

@@ -51,7 +51,7 @@ public final class ConnectedDevicesPlatform: Sendable {
     /// Creates a platform. It does nothing before `start`.
     /// - Parameters:
     ///   - settings: The relay, the storage directory, and the description of this device.
-    ///   - accessTokens: The source of access tokens: `JoinLinkAccessTokenProvider`, or the app's own provider.
+    ///   - accessTokens: The source of access tokens: `JoinLinkAccessTokenProvider`, `BrowserAccessTokenProvider`, `DeviceGrantAccessTokenProvider`, or the app's own provider.
     public init(settings: ConnectedDevicesPlatformSettings, accessTokens: any AccessTokenProvider) {
         self.settings = settings
         self.accessTokens = accessTokens
@@ -76,13 +76,15 @@ public final class ConnectedDevicesPlatform: Sendable {
                     systemKey: settings.systemKey,
                     keys: settings.keyStorage
                 )
-                if !state.hosted.isEmpty { state.hostLock = try storage.lockForHost() }
+                let hostLock = state.hosted.isEmpty ? nil : try storage.lockForHost()
+                var endpoints: [String: LocalEndpoint] = [:]
                 for scope in try storage.scopes() where settings.relayID.map({ $0 == scope.relay }) ?? true {
                     let account = ConnectedDevicesAccount(id: scope.accountID)
-                    state.endpoints[account.id] = try endpoint(for: account, storage.open(scope, now: settings.clock.wall()))
+                    endpoints[account.id] = try endpoint(for: account, storage.open(scope, now: settings.clock.wall()))
                 }
-                state.phase = .started(storage)
-                return Array(state.endpoints.values)
+                // Nothing is kept of a start that failed, so that it can be repeated.
+                (state.hostLock, state.endpoints, state.phase) = (hostLock, endpoints, .started(storage))
+                return Array(endpoints.values)
             }
             for endpoint in endpoints { await begin(endpoint) }
             // Without accounts, watchers can finish their enumeration at once.
@@ -252,6 +254,7 @@ public final class ConnectedDevicesPlatform: Sendable {
 }
 
 /// Starts a platform, runs a closure with it, and shuts it down, also if the closure throws.
+/// - Throws: The `PlatformError` of `start`, and the errors of the closure.
 nonisolated(nonsending) public func withConnectedDevicesPlatform<Result>(
     settings: ConnectedDevicesPlatformSettings,
     accessTokens: any AccessTokenProvider,

@@ -7,7 +7,7 @@ package import RelayProtocol
 package struct SessionEnding: Error, Hashable, Sendable {}
 
 // The codes on the wire, and the codes for the app. An unknown code on the wire becomes `unknown`. An error code without a code on the wire
-// is sent as `unknown` in a rejection, and as `failure` in a failure.
+// is sent as `unknown` in a refusal, and as `failure` in a failure.
 
 private let refusals: [(SessionRefusalCode, AppServiceError.Code)] = [
     (.appNotInstalled, .appNotInstalled), (.appUnavailable, .appUnavailable), (.appServiceUnavailable, .appServiceUnavailable),
@@ -43,8 +43,8 @@ extension AppServiceError {
         self.init(failures.first { $0.0 == failure.code }?.1 ?? .unknown, peer: failure.message)
     }
 
-    init(_ end: SessionEnd) {
-        self.init(.remoteSystemUnavailable, message: "the connection to the device ended (\(end.summary)); try again", cause: nil)
+    init(_ end: SessionEnd, cause: (any Error)? = nil) {
+        self.init(.remoteSystemUnavailable, message: "the connection to the device ended (\(end.summary)); try again", cause: cause)
     }
 
     init(_ excess: LimitExceeded) {
@@ -57,7 +57,7 @@ extension AppServiceError {
     init(_ error: SessionSendError) {
         switch error {
         case .limitExceeded(let excess): self.init(excess)
-        case .metadataTooLong: self.init(.appServiceUnavailable, message: "no service has so long a name; check it and the ids of the apps")
+        case .metadataTooLong: self.init(.appServiceUnavailable, message: "the service's name and the app ids are too long; check them")
         case .sessionEnding: self = .sessionEnding
         case .notOpen: self.init(.appServiceConnectionClosed)
         }
@@ -69,6 +69,9 @@ extension AppServiceError {
         case .cancelled: self.init(.cancelled)
         // The peer has not received the request, so another session can take it.
         case .sessionEnded(.idle), .sessionEnded(.drained): self = .sessionEnding
+        // The session belonged to a lost network. Another session may reach the peer.
+        case .sessionEnded(.failed(.timedOut)):
+            self.init(SessionEnd.failed(.timedOut), cause: SessionEnding())
         case .sessionEnded(let end): self.init(end)
         }
     }
@@ -88,7 +91,7 @@ extension AppServiceError {
         Self(.remoteSystemUnavailable, message: "the session is ending; try again", cause: SessionEnding())
     }
 
-    /// The rejection that the peer receives in place of `opened`.
+    /// The refusal that the peer receives in place of `opened`.
     var refusal: SessionRefusal {
         SessionRefusal(refusals.first { $0.1 == code }?.0 ?? .unknown, message)
     }
@@ -126,7 +129,7 @@ extension SessionEnd {
         case .drained, .idle: "it was no longer needed"
         case .connectionLost: "the connection broke off"
         case .failed(.timedOut): "the device does not answer"
-        case .failed(let error): "the device broke a rule: \(error)"
+        case .failed(let error): "the device violated the protocol: \(error)"
         case .failedByPeer(let goaway):
             "the other device ended the session" + (SessionError(rawValue: goaway.code).map { ": \($0)" } ?? "")
         }

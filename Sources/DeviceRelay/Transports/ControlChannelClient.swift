@@ -15,7 +15,7 @@ package struct ControlChannelClient: Sendable {
 
     package init(
         group: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
-        maximumFrameBytes: Int = EndpointChannelStateMachine.largestFrame
+        maximumFrameBytes: Int = Limits.largestControlFrame
     ) {
         self.group = group
         self.maximumFrameBytes = maximumFrameBytes

@@ -34,7 +34,7 @@ extension EndpointChannelStateMachine {
 
     mutating func open(_ welcome: RelayMessage.Welcome, now: Int64) -> [Action] {
         limits = welcome.limits
-        limits[.controlFrameBytes] = min(limits[.controlFrameBytes], Self.largestFrame)
+        limits[.controlFrameBytes] = min(limits[.controlFrameBytes], Limits.largestControlFrame)
         urls = Array(welcome.urls.lazy.filter(Self.isURL).prefix(Self.maximumURLs))
         urlIndex = 0
         token = nil

@@ -31,8 +31,6 @@ package struct EndpointChannelStateMachine: Hashable, Sendable {
     /// The pause before a failed token refresh is retried.
     static let refreshPause: Int64 = 10_000
     static let version = ProtocolVersion.current
-    /// The maximum frame size that a relay can set.
-    package static let largestFrame = 4 << 20
 
     enum State: Hashable {
         case stopped(DisconnectReason?)

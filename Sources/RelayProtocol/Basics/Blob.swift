@@ -7,6 +7,16 @@ package struct Blob<Kind: BlobKind>: Hashable, Sendable {
     package let bytes: [UInt8]
 
     package init(_ bytes: [UInt8]) { self.bytes = bytes }
+
+    /// The length of the largest blob of this kind in base64.
+    static func maximumTextLength(_ limits: Limits) -> Int {
+        let size =
+            switch Kind.bound {
+            case .limit(let limit): limits[limit]
+            case .bytes(let range): range.upperBound
+            }
+        return (size + 2) / 3 * 4
+    }
 }
 
 /// A kind of blob.

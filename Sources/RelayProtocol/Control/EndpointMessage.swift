@@ -121,12 +121,18 @@ extension EndpointMessage {
             return .refused(RelayMessage.Failure(ref: ref, code: .unknownType, message: message))
         } catch {
             guard let ref = ref(of: json), !unanswered.contains(type) else { throw error }
-            switch error {
-            case .tooLarge(let exceeded): return .refused(RelayMessage.Failure(ref: ref, exceeding: exceeded))
-            case .malformed(let reason): return .refused(RelayMessage.Failure(ref: ref, code: .malformed, message: reason))
-            }
+            var failure =
+                switch error {
+                case .tooLarge(let exceeded): RelayMessage.Failure(ref: ref, exceeding: exceeded)
+                case .malformed(let reason): RelayMessage.Failure(ref: ref, code: .malformed, message: reason)
+                }
+            failure.mayHaveRun = type == CommandSend.type && (try? json.optional("again")) ?? false
+            return .refused(failure)
         }
     }
+
+    /// Whether an error that is sent before the relay has looked for the command must say `mayHaveRun`: these bytes may have been sent before.
+    package var mayHaveRun: Bool { if case .commandSend(let send) = self { send.again } else { false } }
 
     /// The reference, if there is one. Each message type checks for itself whether it needs one.
     private static func ref(of json: JSONValue) -> RequestRef? { try? json.optional("ref") }

@@ -8,29 +8,22 @@
 package struct RecordBook: Sendable {
     /// The highest versions of an endpoint. They survive its removal, so that a relay cannot remove an endpoint and bring it
     /// back with an older record.
-    package struct Floor: Hashable, Sendable {
-        package var record: UInt64
-        package var apps: [String: UInt64]
-
-        package init(record: UInt64 = 0, apps: [String: UInt64] = [:]) {
-            self.record = record
-            self.apps = apps
-        }
+    private struct Floor {
+        var record: UInt64 = 0
+        var apps: [String: UInt64] = [:]
     }
 
     /// The maximum number of apps of an endpoint whose versions are kept.
     package static let maximumApps = 256
 
     package let account: String
-    /// The floors to store for pinned endpoints.
-    package private(set) var floors: [EndpointID: Floor]
+    private var floors: [EndpointID: Floor] = [:]
     private let limits: Limits
     private var endpoints: [EndpointID: Signed<EndpointRecord>] = [:]
     private var registrations: [EndpointID: [Signed<AppRegistration>]] = [:]
 
-    package init(account: String, floors: [EndpointID: Floor] = [:], limits: Limits = Limits()) {
+    package init(account: String, limits: Limits = Limits()) {
         self.account = account
-        self.floors = floors
         self.limits = limits
     }
 

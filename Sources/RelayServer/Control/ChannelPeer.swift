@@ -8,7 +8,7 @@ import Synchronization
 /// A control channel as the core uses it. Messages that the core sends in one batch leave with one flush.
 final class ChannelPeer: ControlPeer {
     enum Item: Sendable {
-        case message(RelayMessage)
+        case message(RelayMessage, whenWritten: (@Sendable () -> Void)?)
         case close(code: UInt16, reason: String)
     }
 
@@ -22,7 +22,7 @@ final class ChannelPeer: ControlPeer {
         self.eventLoop = eventLoop
     }
 
-    func send(_ message: RelayMessage) { enqueue(.message(message)) }
+    func send(_ message: RelayMessage, whenWritten: (@Sendable () -> Void)?) { enqueue(.message(message, whenWritten: whenWritten)) }
 
     func close(code: UInt16, reason: String) { enqueue(.close(code: code, reason: reason)) }
 

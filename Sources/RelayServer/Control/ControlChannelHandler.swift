@@ -159,7 +159,9 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
         defer { endBatch() }
         for item in items {
             switch item {
-            case .message(let message): run(machine.peerSends(message, now))
+            case .message(let message, let whenWritten):
+                run(machine.peerSends(message, now))
+                if let whenWritten, !outgoing.callWhenWritten(whenWritten) { whenWritten() }
             case .close(let code, let reason): run(machine.peerCloses(code: code, reason: reason))
             }
         }

@@ -6,7 +6,8 @@ package import RelayProtocol
 /// One control channel, as the relay's core uses it. Calls come from any thread; messages leave in order.
 package protocol ControlPeer: Sendable {
     /// Sends a message, if the channel is still open.
-    func send(_ message: RelayMessage)
+    /// - Parameter whenWritten: Called when the message has left to the network, or cannot leave any more.
+    func send(_ message: RelayMessage, whenWritten: (@Sendable () -> Void)?)
     /// Closes the channel after the queued messages (RFC 6455 §7.4 codes).
     func close(code: UInt16, reason: String)
     /// Resumes reading, after `RelayCoreProtocol.receive` had paused it.

@@ -28,6 +28,14 @@ struct OutgoingFrames {
         if let done { next.whenWritten.append(done) }
     }
 
+    /// Calls back as for the last frame of the next write.
+    /// - Returns: whether there is such a frame.
+    mutating func callWhenWritten(_ done: @escaping () -> Void) -> Bool {
+        guard next.frames.readableBytes > 0 else { return false }
+        next.whenWritten.append(done)
+        return true
+    }
+
     /// The frames of the next write; `nil` if there are none.
     mutating func takeBatch() -> Batch? {
         guard next.frames.readableBytes > 0 else { return nil }

@@ -12,18 +12,25 @@ extension RelayChannelStateMachine {
             // A message without a request reference gets no answer.
             guard let ref = message.ref else { return [] }
             let refusal = TokenRefusal(missing: scope)
-            return say(.failure(RelayMessage.Failure(ref: ref, code: refusal.code, message: refusal.message)), now)
+            let failure = RelayMessage.Failure(ref: ref, code: refusal.code, message: refusal.message, mayHaveRun: message.mayHaveRun)
+            return say(.failure(failure), now)
         }
         if let limit = message.rate, let ref = message.ref,
             let wait = take(limit, open.endpoint, now.uptime)
         {
-            return tooMany(ref: ref, limit: limit, wait: wait, now)
+            return tooMany(message, ref, limit: limit, wait: wait, now)
         }
         if case .identityLink(let link) = message { return check(link.token, .link(link.ref), link.ref, open, now) }
         return [.forward(message, open.channel)]
     }
 
-    private mutating func tooMany(ref: RequestRef, limit: Limit, wait: Milliseconds, _ now: Moment) -> [Action] {
+    private mutating func tooMany(
+        _ message: EndpointMessage,
+        _ ref: RequestRef,
+        limit: Limit,
+        wait: Milliseconds,
+        _ now: Moment
+    ) -> [Action] {
         let allowed = settings.limits[limit]
         let exceeded = LimitExceeded(limit: limit, allowed: allowed, requested: allowed &+ 1)
         let failure = RelayMessage.Failure(
@@ -31,7 +38,8 @@ extension RelayChannelStateMachine {
             code: .tooManyRequests,
             message: "no more than \(allowed) a second, ten times that at once",
             limit: ExceededLimit(exceeded),
-            retryAfter: wait
+            retryAfter: wait,
+            mayHaveRun: message.mayHaveRun
         )
         return say(.failure(failure), now)
     }
@@ -92,7 +100,8 @@ extension RelayChannelStateMachine {
     }
 
     /// The token belongs to the person at the endpoint only if that person has just signed in: an older one may be stolen.
-    private mutating func linked(_ ref: RequestRef, _ result: Result<AcceptedToken, TokenRefusal>, _ open: Open, _ now: Moment) -> [Action]
+    private mutating func linked(_ ref: RequestRef, _ result: Result<AcceptedToken, TokenRefusal>, _ open: Open, _ now: Moment)
+        -> [Action]
     {
         let failure: RelayMessage.Failure
         switch result {
@@ -123,12 +132,12 @@ extension RelayChannelStateMachine {
         case .failure(let refusal) where refusal.code == .issuerUnavailable:
             token.recheck?.due = now.uptime + Self.recheckPause
             return handleDeadlines(now)
-        case .success: return invalidate(.wrongAccount, "the token is of somebody else now", now)
+        case .success: return invalidate(.wrongAccount, "the token now belongs to another identity", now)
         case .failure(let refusal): return invalidate(refusal.code, refusal.message, now)
         }
     }
 
-    /// The token counts no more.
+    /// The token is no longer accepted.
     mutating func invalidate(_ code: ControlErrorCode, _ message: String, _ now: Moment) -> [Action] {
         say(.authInvalidated(RelayMessage.AuthInvalidated(code: code, message: message)), now) + close(code: 1008, reason: code.rawValue)
     }

@@ -92,7 +92,7 @@ package struct RelayChannelStateMachine {
         case refresh(RequestRef, Secret<String>)
         /// The endpoint links an identity.
         case link(RequestRef)
-        /// The issuer may say another thing of it than before.
+        /// The issuer's statement about it may have changed.
         case recheck
     }
 

@@ -6,7 +6,7 @@ import RelayProtocol
 /// Vouchers, and how endpoints become established.
 ///
 /// An established endpoint may revoke other endpoints, invite devices, and has wider limits than a new endpoint. The first endpoint of an
-/// account without established endpoints becomes established. This also applies to an account that has become empty: only its last
+/// account without endpoints becomes established. This also applies to an account that has become empty: only its last
 /// endpoint or the operator can have emptied it, and the logins of revoked endpoints have ended. Another endpoint becomes established if
 /// it belongs to the same device as an established endpoint, or if an established endpoint vouches for it as verified. A `firstSeen`
 /// voucher has no effect here. When endpoints are revoked, endpoints that are established only through them lose that classification.
@@ -71,7 +71,7 @@ extension StoreTransaction {
         }
     }
 
-    /// Makes roots of the endpoints that an endpoint has established, and no other one. It is about to leave by itself, so it was not
+    /// Makes the endpoints that only this endpoint established independent of others (`isRoot`). This endpoint leaves by itself, so it was not
     /// compromised. Without its vouchers they would depend on endpoints that they let in themselves.
     func succeed(_ row: EndpointRow) throws {
         let dependents = try established(by: [row], despite: nil, in: row.account)

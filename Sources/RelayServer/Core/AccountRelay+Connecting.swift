@@ -33,6 +33,7 @@ extension AccountRelay {
             case .success(.unverified): relay.perform(.verify(hello, id))
             case .success(.elsewhere(let account)): relay.perform(.redirect(hello, id, to: account))
             case .success(.rejected(let rejected)): relay.perform(.reject(id, rejected))
+            case .success(.admitted) where relay.isStopping: relay.perform(.reject(id, .unavailable))
             case .success(.admitted(let joining, let introduction, let hasHosted, let registrations, let push)):
                 let channel = AccountChannel(id, hello, in: relay.id, registrations: registrations)
                 relay.open(channel, push) { presence in

@@ -183,11 +183,11 @@ extension AccountRelay {
         }
     }
 
-    /// How many outcomes are read ahead for a channel. A sender may have a full mailbox of them, and may reconnect often.
+    /// How many outcomes are on their way to a channel. A sender may have a full mailbox of them, and may read slowly.
     static let outcomesAtOnce = 16
 
-    /// Sends an outcome that a sender may have missed, and then the next one. Each has its own transaction: all replies together may be
-    /// large, and other transactions would wait.
+    /// Sends an outcome that a sender may have missed, and the next one when it has left. Each has its own transaction: all replies together
+    /// may be large, and other transactions would wait.
     mutating func sendNextOutcome(to channel: ChannelID) {
         guard let command = change(channel, { $0.outcomes.popFirst() }) ?? nil else { return }
         let key = StoredCommandKey(account: id, command: command)
@@ -195,10 +195,11 @@ extension AccountRelay {
             try store.change(key) { $0.senderConnected() }
         } then: { relay, result in
             guard case .success(let change) = result else { return relay.reopen(channel) }
-            defer { relay.sendNextOutcome(to: channel) }
-            for case .final(let final) in change?.effects ?? [] {
-                relay.send(.commandStatus(.init(id: key.command.id, status: final.message)), to: channel)
+            for case .final(let final) in change?.effects ?? [] where relay.channels[channel] != nil {
+                return relay.perform(.sendOutcome(.commandStatus(.init(id: key.command.id, status: final.message)), to: channel))
             }
+            // The sender has acknowledged the outcome meanwhile.
+            relay.sendNextOutcome(to: channel)
         }
     }
 }

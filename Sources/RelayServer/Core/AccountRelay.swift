@@ -15,6 +15,8 @@ struct AccountRelay: Sendable {
         /// Run a transaction, then call its completion.
         case transact(AccountWork)
         case send(RelayMessage, to: ChannelID)
+        /// Send an outcome that the endpoint may have missed, and call `sendNextOutcome` when it has left.
+        case sendOutcome(RelayMessage, to: ChannelID)
         /// Close a channel after its queued messages. The account has already removed it.
         case close(ChannelID, code: UInt16, reason: String)
         /// The channel is removed: send nothing more on it.
@@ -99,12 +101,14 @@ struct AccountRelay: Sendable {
     /// The number of commands per target that are being stored and will be offered after that. New commands must not overtake them.
     var storing: [EndpointID: Int] = [:]
     var tunnels: TunnelTable
-    private(set) var isStopping = false
+    private(set) var isStopping: Bool
     private var actions: [Action] = []
 
-    init(_ id: AccountID, rules: RelayRules) {
+    /// - Parameter isStopping: Whether the relay stops, and admits no endpoints.
+    init(_ id: AccountID, rules: RelayRules, isStopping: Bool = false) {
         self.id = id
         self.rules = rules
+        self.isStopping = isStopping
         self.tunnels = TunnelTable(limits: rules.limits)
     }
 

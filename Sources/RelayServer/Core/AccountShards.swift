@@ -30,7 +30,7 @@ final class AccountShards: Sendable {
     }
 
     enum Outgoing: Sendable {
-        case send(any ControlPeer, RelayMessage)
+        case send(any ControlPeer, RelayMessage, whenWritten: (@Sendable () -> Void)?)
         case close(any ControlPeer, code: UInt16, reason: String)
         case call(@Sendable () -> Void)
     }

@@ -32,7 +32,10 @@ extension RelayCore {
         // Submitted under the lock, so that the store keeps the order of the decisions.
         case .transact(let work): submit(work, of: account)
         case .send(let message, let channel):
-            if let peer = state.channels[channel]?.peer { state.outgoing.append(.send(peer, message)) }
+            if let peer = state.channels[channel]?.peer { state.outgoing.append(.send(peer, message, whenWritten: nil)) }
+        case .sendOutcome(let message, let channel):
+            guard let peer = state.channels[channel]?.peer else { return }
+            state.outgoing.append(.send(peer, message) { self.change(account) { $0.sendNextOutcome(to: channel) } })
         case .close(let channel, let code, let reason):
             if let peer = state.channels[channel]?.peer { state.outgoing.append(.close(peer, code: code, reason: reason)) }
         case .forget(let channel): state.channels[channel] = nil
@@ -87,7 +90,7 @@ extension RelayCore {
             if batch.isEmpty { return }
             for outgoing in batch {
                 switch outgoing {
-                case .send(let peer, let message): peer.send(message)
+                case .send(let peer, let message, let whenWritten): peer.send(message, whenWritten: whenWritten)
                 case .close(let peer, let code, let reason): peer.close(code: code, reason: reason)
                 case .call(let call): call()
                 }
@@ -110,7 +113,7 @@ extension AccountShards.State {
             let (result, actions) = relay.run(at: now, input)
             return (result, actions, relay.isIdle)
         }
-        return give(&accounts[account, default: AccountRelay(account, rules: rules)])
+        return give(&accounts[account, default: AccountRelay(account, rules: rules, isStopping: isStopping)])
     }
 
     fileprivate mutating func beginDelivery() -> [AccountShards.Outgoing] {

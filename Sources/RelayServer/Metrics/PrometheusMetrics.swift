@@ -95,29 +95,45 @@ final class Cell: CounterHandler, FloatingPointCounterHandler, MeterHandler, Rec
     }
 
     let kind: Kind
-    private let state = Mutex((value: 0.0, count: 0))
+    /// The bits of a `Double`. All accounts share the cell, so it has no lock.
+    private let value = Atomic<UInt64>(0)
+    private let count = Atomic(0)
 
     init(kind: Kind) { self.kind = kind }
 
-    func increment(by amount: Int64) { increment(by: Double(amount)) }
-    func increment(by amount: Double) { state.withLock { $0.value += amount } }
-    func decrement(by amount: Double) { state.withLock { $0.value -= amount } }
+    func increment(by amount: Int64) { add(Double(amount)) }
+    func increment(by amount: Double) { add(amount) }
+    func decrement(by amount: Double) { add(-amount) }
     func set(_ value: Int64) { set(Double(value)) }
-    func set(_ value: Double) { state.withLock { $0.value = value } }
-    func reset() { state.withLock { $0 = (0, 0) } }
+    func set(_ value: Double) { self.value.store(value.bitPattern, ordering: .relaxed) }
+    func reset() {
+        set(0.0)
+        count.store(0, ordering: .relaxed)
+    }
     func record(_ value: Int64) { record(Double(value)) }
     func record(_ value: Double) {
-        state.withLock { state in
-            switch kind {
-            case .summary: state = (state.value + value, state.count &+ 1)
-            case .counter, .gauge: state.value = value
-            }
+        switch kind {
+        case .summary:
+            add(value)
+            count.wrappingAdd(1, ordering: .relaxed)
+        case .counter, .gauge: set(value)
         }
     }
+
+    private func add(_ amount: Double) {
+        var old = value.load(ordering: .relaxed)
+        while true {
+            let new = (Double(bitPattern: old) + amount).bitPattern
+            let (isExchanged, original) = value.compareExchange(expected: old, desired: new, ordering: .relaxed)
+            if isExchanged { return }
+            old = original
+        }
+    }
+
     func recordNanoseconds(_ duration: Int64) { record(Double(duration) / 1e9) }
 
     func samples(name: String, labels: String) -> [String] {
-        let (value, count) = state.withLock { $0 }
+        let (value, count) = (Double(bitPattern: value.load(ordering: .relaxed)), count.load(ordering: .relaxed))
         let suffix = labels.isEmpty ? "" : "{\(labels)}"
         let number = value == value.rounded() && abs(value) < 1e15 ? String(Int64(value)) : String(value)
         return switch kind {

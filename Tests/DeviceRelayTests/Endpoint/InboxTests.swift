@@ -108,6 +108,26 @@ import Testing
         await world.end()
     }
 
+    /// The account has no room for the result, and gets room on the same connection.
+    @Test func resultThatFoundNoRoomIsSentAgain() async throws {
+        let app = App()
+        let world = try await world(app)
+        let command = try command(1, for: try await world.record())
+        await world.offered(Blob(command.encoded), from: sender.record)
+        let first = try await world.next { $0.result }
+        let exceeded = LimitExceeded(limit: .accountBytes, allowed: 1, requested: 2)
+        await world.answer(first.ref, .failure(.init(ref: first.ref, exceeding: exceeded)))
+        await world.passDelays()
+        let sentMessages = await world.sentMessages.first { $0.compactMap(\.result).count == 2 }
+        let second = try #require(sentMessages?.compactMap(\.result).last)
+        #expect(second.receipt.bytes == first.receipt.bytes)
+        await world.answer(second.ref, .settled(.init(ref: second.ref, sender: sender.id, id: command.header.id)))
+        await world.passDelays()
+        await world.end()
+        #expect(world.sentMessages.value.compactMap(\.result).count == 2)
+        #expect(app.launched.value.count == 1)
+    }
+
     /// The relay says that the sender is revoked, and lists it again. An answer meanwhile would not be true.
     @Test func commandOfASenderThatOnlyTheRelayRevokesIsNotAnswered() async throws {
         let app = App()

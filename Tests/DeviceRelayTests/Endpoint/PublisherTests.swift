@@ -84,6 +84,20 @@ import Testing
         .failure(.init(ref: ref, code: code, message: "no"))
     }
 
+    @Test func cancelledTaskDoesNotWaitForTheRelay() async throws {
+        let world = try World(directory)
+        await world.publish(player)
+        let task = Task { await world.published("player") }
+        task.cancel()
+        #expect(code(await task.value) == .cancelled)
+        // The app is still published once there is a connection.
+        await world.connect()
+        let publication = try #require(try await world.publications(1).first)
+        await world.answer(publication.ref, .ok(nil))
+        #expect(code(await world.published("player")) == nil)
+        await world.end()
+    }
+
     @Test func publishedAppIsAcknowledgedToAllCallers() async throws {
         let world = try World(directory)
         await world.connect()

@@ -81,6 +81,8 @@ actor EndpointWorld {
 
     func answer(_ ref: RequestRef, _ answer: ControlAnswer) { link.answer(ref, answer) }
 
+    func passDelays() { link.passDelays() }
+
     func offered(_ blob: Blob<BlobKinds.Command>, from sender: Signed<EndpointRecord>) {
         inbox.offered(.init(command: blob, sender: Introduction(record: Blob(sender.encoded))))
     }

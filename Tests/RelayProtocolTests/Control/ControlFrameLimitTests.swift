@@ -119,4 +119,94 @@ import Testing
             try RelayMessage.decode(from: try offer.encode(), limits: limits)
         }
     }
+
+    /// The largest messages that each of these sets of limits allows.
+    @Test(
+        arguments: [
+            [:], [.commandBytes: 280_000], [.replyBytes: 380_000], [.appRegistrationsBytes: 270_000], [.endpointsPerAccount: 100],
+            [.controlFrameBytes: 40_000, .commandBytes: 1, .replyBytes: 1, .appRegistrationsBytes: 100, .endpointsPerAccount: 16],
+            [.controlFrameBytes: 4 << 20, .commandBytes: 2 << 20, .endpointsPerAccount: 900],
+        ] as [[Limit: Int]]
+    )
+    func largestMessagesFitIntoAFrame(values: [Limit: Int]) throws {
+        var limits = Limits()
+        for (limit, value) in values { limits[limit] = value }
+        try limits.checkFrameSizes()
+        let introduction = Introduction(
+            record: Blob(ControlSamples.bytes(8 << 10)),
+            vouchers: Array(repeating: Blob(ControlSamples.bytes(1 << 10)), count: limits[.endpointsPerAccount])
+        )
+        let command = try #require(ControlSamples.command)
+        let endpoint = ControlSamples.endpoint
+        // No registration is smaller than its signature and the identifiers that it contains.
+        let registrations = [Blob<BlobKinds.AppRegistration>](
+            repeating: Blob(ControlSamples.bytes(100)),
+            count: limits[.appRegistrationsBytes] / 100
+        )
+        let receipt = Blob<BlobKinds.Receipt>(ControlSamples.bytes(4 << 10))
+        let reply = Blob<BlobKinds.Reply>(ControlSamples.bytes(limits[.replyBytes]))
+        _ = try RelayMessage.command(.init(command: Blob(ControlSamples.bytes(limits[.commandBytes])), sender: introduction))
+            .encode(limits: limits)
+        _ = try RelayMessage.commandStatus(.init(id: command, status: .attestedByTarget(receipt, reply: reply))).encode(limits: limits)
+        _ = try EndpointMessage.commandResult(
+            .init(ref: .first, sender: endpoint, id: command, receipt: receipt, reply: reply)
+        ).encode(limits: limits)
+        _ = try RelayMessage.endpointAdded(
+            .init(
+                endpoint: endpoint,
+                introduction: introduction,
+                registrations: registrations,
+                presence: ControlSamples.presence,
+                joining: Joining(time: 1_700_000_000_000, invitedBy: endpoint, address: String(repeating: "f", count: 64))
+            )
+        ).encode(limits: limits)
+    }
+
+    @Test(arguments: [Limit.commandBytes, .replyBytes, .appRegistrationsBytes])
+    func contentBeyondAFrameIsAnError(limit: Limit) throws {
+        var limits = Limits()
+        limits[limit] = 512 << 10
+        let error = try #require(throws: ControlFrameTooSmall.self) { try limits.checkFrameSizes() }
+        #expect(error.limit == limit)
+        #expect(error.allowed == 512 << 10)
+        #expect(error.description.contains("raise controlFrameBytes"))
+        limits[.controlFrameBytes] = error.needed - 1
+        #expect(throws: ControlFrameTooSmall.self) { try limits.checkFrameSizes() }
+        limits[.controlFrameBytes] = error.needed
+        try limits.checkFrameSizes()
+        // Endpoints do not accept larger frames.
+        limits[limit] = 4 << 20
+        limits[.controlFrameBytes] = 16 << 20
+        let final = try #require(throws: ControlFrameTooSmall.self) { try limits.checkFrameSizes() }
+        #expect(final.allowed == 4 << 20)
+        #expect(!final.description.contains("raise controlFrameBytes"))
+    }
+
+    /// A relay can set any limit. The multiples do not overflow.
+    @Test func highestLimitsAreAnError() {
+        var limits = Limits()
+        for limit in Limit.allCases { limits[limit] = .max }
+        #expect(throws: ControlFrameTooSmall.self) { try limits.checkFrameSizes() }
+    }
+
+    @Test func rejectedCommandThatIsSentAgainMayHaveRun() throws {
+        var limits = Limits()
+        limits[.commandBytes] = 1
+        for (again, mayHaveRun) in [("", false), (#","again":false"#, false), (#","again":true"#, true), (#","again":1"#, false)] {
+            for command in ["AAAA", "A", ""] {
+                let frame = controlFrame(#"{"type":"command.send","ref":1,"command":"\#(command)"\#(again)}"#)
+                guard case .refused(let failure) = try EndpointMessage.decode(from: frame, limits: limits) else {
+                    #expect(command.isEmpty)
+                    continue
+                }
+                #expect(failure.mayHaveRun == mayHaveRun, "\(command) \(again)")
+            }
+        }
+        let other = controlFrame(#"{"type":"publish","ref":1,"again":true}"#)
+        guard case .refused(let failure) = try EndpointMessage.decode(from: other, limits: limits) else {
+            Issue.record("not rejected")
+            return
+        }
+        #expect(!failure.mayHaveRun)
+    }
 }

@@ -4,6 +4,7 @@
 import NIOCore
 import RelayProtocol
 import RelayServer
+import Synchronization
 import Testing
 
 @Suite(.timeLimit(.minutes(10))) struct ControlChannelTests {
@@ -123,6 +124,38 @@ import Testing
             let other = try await TestWebSocket.welcomed(relay)
             try await other.send(try Self.watch(1))
             #expect(try await other.message() == .ok(RelayMessage.OK(ref: try Self.ref(1))))
+        }
+    }
+
+    @Test func peerIsCalledWhenAMessageHasLeft() async throws {
+        @Sendable func failure(_ length: Int) -> RelayMessage {
+            .failure(.init(ref: .first, code: .internalError, message: String(repeating: "a", count: length)))
+        }
+        let core = RecordingCore()
+        try await TestRelay.with(core: core, configure: { $0.outboundBytes = 1 << 30 }) { relay in
+            let client = try await TestWebSocket.welcomed(relay)
+            try await client.socket.stopReading()
+            let peer = try #require(core.connected.first).peer
+            let written = Atomic(0)
+            @Sendable func send(_ message: RelayMessage) { peer.send(message) { written.add(1, ordering: .relaxed) } }
+            send(failure(1))
+            #expect(try await eventually { written.load(ordering: .relaxed) == 1 })
+            // More than all buffers of the system between the two hold.
+            let (big, count) = (failure(256 << 10), 160)
+            for _ in 0..<count { send(big) }
+            #expect(written.load(ordering: .relaxed) < 1 + count)
+            try await client.socket.startReading()
+            for _ in 0..<1 + count {
+                guard case .text = await client.frame() else { throw TestWebSocket.NotUpgraded(answer: "") }
+            }
+            #expect(try await eventually { written.load(ordering: .relaxed) == 1 + count })
+            // A message that cannot be sent is not waited for.
+            send(failure(1 << 20))
+            #expect(try await eventually { written.load(ordering: .relaxed) == 2 + count })
+            await client.socket.close()
+            #expect(try await eventually { core.disconnected.count == 1 })
+            send(big)
+            #expect(try await eventually { written.load(ordering: .relaxed) == 3 + count })
         }
     }
 

@@ -336,6 +336,21 @@ import Testing
         #expect(refused?.code == .tooManyRequests)
         #expect(refused?.retryAfter == 20)
         #expect(refused?.limit?.name == "commandsPerSecond")
+        #expect(refused?.mayHaveRun == false)
+    }
+
+    /// The relay has not looked for the command. If it was sent before, it may run.
+    @Test func commandThatIsSentAgainMayHaveRun() throws {
+        var machine = try Self.open { _, _, _ in 20 }
+        for (number, isAgain) in [(1, false), (2, true)] as [(Int64, Bool)] {
+            let send = EndpointMessage.CommandSend(ref: try Self.ref(number), command: Blob([1]), again: isAgain)
+            guard case .send(.failure(let failure)) = machine.received(try Self.frame(.commandSend(send)), Self.at(1)).first else {
+                Issue.record("not rejected")
+                continue
+            }
+            #expect(failure.code == .tooManyRequests)
+            #expect(failure.mayHaveRun == isAgain)
+        }
     }
 
     @Test func randomInputsDisconnectOnceAndCauseNothingAfterClose() throws {

@@ -97,6 +97,15 @@ import Testing
             return
         }
         #expect(failure.code == .insufficientScope)
+        for isAgain in [false, true] {
+            let send = EndpointMessage.commandSend(.init(ref: try Base.ref(2), command: Blob([1]), again: isAgain))
+            guard case .send(.failure(let failure)) = try machine.received(Base.frame(send), Base.at(60_003)).first else {
+                Issue.record("not rejected")
+                return
+            }
+            #expect(failure.code == .insufficientScope)
+            #expect(failure.mayHaveRun == isAgain)
+        }
     }
 
     @Test func refreshDuringACheckIsRejected() throws {

@@ -205,6 +205,32 @@ import Testing
         #expect(try await world.row(commands[19])?.state == .stored)
     }
 
+    @Test func outcomesWaitForASenderThatReadsSlowly() async throws {
+        let world = try await CoreWorld()
+        let (near, far) = (try await world.open(sender), try await world.open(target))
+        var ids: [CommandID] = []
+        for number in 1...40 {
+            let command = try await world.command(from: sender, to: target, number: UInt64(number))
+            try await near.send(command)
+            try await far.send(try result(command, world))
+            ids.append(command.header.id)
+        }
+        try await near.disconnect()
+        func outcomes(_ messages: [RelayMessage]) -> [CommandID] {
+            messages.compactMap { if case .commandStatus(let status) = $0 { status.id } else { nil } }
+        }
+        let peer = TestPeer(isReading: false)
+        let again = try await world.open(sender, peer: peer)
+        #expect(outcomes(peer.take()) == Array(ids.prefix(16)))
+        // The sender has acknowledged this one on another channel.
+        let other = try await world.open(sender, role: .client)
+        try await other.send(.commandAcknowledge(.init(id: ids[16])))
+        peer.read(1)
+        #expect(outcomes(try await again.receive()) == [ids[17]])
+        peer.read()
+        #expect(outcomes(try await again.receive()) == Array(ids.suffix(22)))
+    }
+
     @Test func eachRejectedCommandGetsItsCode() async throws {
         var limits = Limits()
         limits[.mailboxCommands] = 3

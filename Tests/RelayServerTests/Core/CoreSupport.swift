@@ -87,15 +87,35 @@ final class TestPeer: ControlPeer {
         var messages: [RelayMessage] = []
         var closeCode: UInt16?
         var resumed = 0
+        var isReading: Bool
+        var unwritten: [@Sendable () -> Void] = []
     }
 
-    private let state = Mutex(State())
+    private let state: Mutex<State>
 
-    func send(_ message: RelayMessage) {
-        state.withLock { state in
+    /// - Parameter isReading: Whether each message leaves at once.
+    init(isReading: Bool = true) { self.state = Mutex(State(isReading: isReading)) }
+
+    func send(_ message: RelayMessage, whenWritten: (@Sendable () -> Void)?) {
+        let isWritten = state.withLock { state in
             // As on a channel that is closed.
             if state.closeCode == nil { state.messages.append(message) }
+            if !state.isReading, let whenWritten { state.unwritten.append(whenWritten) }
+            return state.isReading
         }
+        if isWritten { whenWritten?() }
+    }
+
+    /// Lets messages leave, oldest first.
+    /// - Parameter count: Default: all, also later ones.
+    func read(_ count: Int? = nil) {
+        let written = state.withLock { state in
+            let written = Array(state.unwritten.prefix(count ?? .max))
+            state.unwritten.removeFirst(written.count)
+            if count == nil { state.isReading = true }
+            return written
+        }
+        for call in written { call() }
     }
 
     func resume() { state.withLock { $0.resumed += 1 } }

@@ -94,8 +94,10 @@ final class CoreWorld: Sendable {
         }
     }
 
-    func connect(_ hello: ProvedHello) async throws -> Result<Session, RelayMessage.Rejected> {
-        let peer = TestPeer()
+    func connect(
+        _ hello: ProvedHello,
+        peer: TestPeer = TestPeer()
+    ) async throws -> Result<Session, RelayMessage.Rejected> {
         let result: Result<ChannelID, RelayMessage.Rejected> = await withCheckedContinuation { continuation in
             core.connect(hello, peer: peer) { continuation.resume(returning: $0) }
         }
@@ -111,9 +113,14 @@ final class CoreWorld: Sendable {
         return try #require(rejected.account)
     }
 
-    func open(_ device: TestDevice, role: EndpointMessage.Hello.Role = .host, version: UInt64 = 1) async throws -> Session {
+    func open(
+        _ device: TestDevice,
+        role: EndpointMessage.Hello.Role = .host,
+        version: UInt64 = 1,
+        peer: TestPeer = TestPeer()
+    ) async throws -> Session {
         let account = try await account(of: device)
-        return try await connect(device.hello(account, role: role, version: version)).get()
+        return try await connect(device.hello(account, role: role, version: version), peer: peer).get()
     }
 
     func command(

@@ -39,7 +39,7 @@ import Testing
             switch limit {
             case .controlFrameBytes:
                 let channel = try await phone.open(role: .client)
-                try await channel.send(opcode: 1, Array(repeating: 0x20, count: 20_001))
+                try await channel.send(opcode: 1, Array(repeating: 0x20, count: 30_001))
                 return .closed(await channel.closeCode())
             case .controlFrameBytesBeforeWelcome:
                 let channel = try await TestWebSocket.open(try await TestSocket(port: relayd.port), host: relayd.host)
@@ -166,7 +166,7 @@ import Testing
 
     @Test func everyLimitOfTheRelayIsEnforced() async throws {
         let small: [Limit: Int] = [
-            .controlFrameBytes: 20_000, .controlFrameBytesBeforeWelcome: 8_000, .commandBytes: 4_096, .replyBytes: 64,
+            .controlFrameBytes: 30_000, .controlFrameBytesBeforeWelcome: 8_000, .commandBytes: 4_096, .replyBytes: 64,
             .mailboxCommands: 4, .mailboxCommandsPerSender: 3, .mailboxBytes: 6_000, .mailboxBytesPerSender: 3_500,
             .endpointsPerAccount: 5, .endpointsEverPerAccount: 5, .tunnelsPerPair: 4, .tunnelsPerNewcomer: 2, .tunnelsOfNewcomers: 3,
             .appRegistrationBytes: 600,

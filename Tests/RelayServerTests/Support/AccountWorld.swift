@@ -100,6 +100,9 @@ struct AccountWorld {
             if channels[channel] == nil { violations.append("sent on a closed channel") }
             check(message)
             sent[channel, default: []].append(message)
+        case .sendOutcome(let message, let channel):
+            perform(.send(message, to: channel))
+            input { $0.sendNextOutcome(to: channel) }
         case .close: break
         case .forget(let channel): channels[channel] = nil
         case .accept(let channel):

@@ -5,6 +5,10 @@ import RelayProtocol
 import RelayServer
 import Synchronization
 
+extension ControlPeer {
+    func send(_ message: RelayMessage) { send(message, whenWritten: nil) }
+}
+
 /// Replaces the core: records the calls of the transport, and answers as configured.
 final class RecordingCore: RelayCoreProtocol {
     struct Connected: Sendable {
@@ -18,7 +22,7 @@ final class RecordingCore: RelayCoreProtocol {
         var connected: [Connected] = []
         var received: [EndpointMessage] = []
         var disconnected: [ChannelID: Bool] = [:]
-        var rejection: RelayMessage.Rejected?
+        var refusal: RelayMessage.Rejected?
         var isAnswering = true
         var isStarted = false
         var ticks = 0
@@ -30,7 +34,7 @@ final class RecordingCore: RelayCoreProtocol {
     let answer: @Sendable (EndpointMessage) -> [RelayMessage]
 
     init(
-        rejection: RelayMessage.Rejected? = nil,
+        refusal: RelayMessage.Rejected? = nil,
         isAnswering: Bool = true,
         isRevoked: Bool = false,
         answer: @escaping @Sendable (EndpointMessage) -> [RelayMessage] = { message in
@@ -40,7 +44,7 @@ final class RecordingCore: RelayCoreProtocol {
         self.answer = answer
         self.isRevoked = isRevoked
         state.withLock {
-            $0.rejection = rejection
+            $0.refusal = refusal
             $0.isAnswering = isAnswering
         }
     }
@@ -60,7 +64,7 @@ final class RecordingCore: RelayCoreProtocol {
     ) {
         let result: Result<ChannelID, RelayMessage.Rejected>? = state.withLock { state in
             guard state.isAnswering else { return nil }
-            if let rejection = state.rejection { return .failure(rejection) }
+            if let refusal = state.refusal { return .failure(refusal) }
             let channel = ChannelID(state.nextChannel)
             state.nextChannel += 1
             state.connected.append(Connected(channel: channel, hello: hello, peer: peer))

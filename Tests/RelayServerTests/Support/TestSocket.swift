@@ -48,6 +48,7 @@ final class TestSocket: Sendable {
     func send(_ bytes: [UInt8]) async throws { try await channel.writeAndFlush(ByteBuffer(bytes: bytes)) }
     func close() async { try? await channel.close() }
     func stopReading() async throws { try await channel.setOption(.autoRead, value: false).get() }
+    func startReading() async throws { try await channel.setOption(.autoRead, value: true).get() }
 
     /// The bytes so far, as soon as `isEnough` says so; all of them when the relay closes.
     func bytes(until isEnough: @escaping @Sendable ([UInt8]) -> Bool) async -> [UInt8] { await incoming.bytes(until: isEnough) }

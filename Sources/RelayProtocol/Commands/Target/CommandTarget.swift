@@ -160,6 +160,11 @@ package struct CommandTarget: Hashable, Sendable {
         return [.remove(key)]
     }
 
+    /// The relay had no room for the result, and may have room now.
+    package mutating func notSettled(_ key: CommandKey) -> [Action] {
+        if case .answered? = rows[key]?.state { [.sendResult(key)] } else { [] }
+    }
+
     /// The sender was removed from the account for good. Its new commands can no longer be verified, so its idle lanes are deleted. Its
     /// earlier commands continue.
     package mutating func senderRemoved(_ sender: EndpointID) -> [Action] {

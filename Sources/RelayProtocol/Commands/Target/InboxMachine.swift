@@ -131,6 +131,9 @@ package struct InboxMachine: Hashable, Sendable {
     /// The relay has stored the result.
     package mutating func settled(_ key: CommandKey) { append(target.settled(key)) }
 
+    /// The relay had no room for the result, and may have room now.
+    package mutating func notSettled(_ key: CommandKey) { append(target.notSettled(key)) }
+
     /// The sender was removed from the account and never comes back.
     package mutating func senderRemoved(_ sender: EndpointID) { append(target.senderRemoved(sender)) }
 

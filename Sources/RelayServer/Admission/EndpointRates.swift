@@ -13,18 +13,24 @@ package final class EndpointRates: Sendable {
 
     private struct State {
         var buckets: [Key: TokenBucket] = [:]
-        var sweepAt = 1_024
+        var sweepAt = 64
+    }
+
+    /// Each message takes a rate, so the endpoints are divided among several locks.
+    private final class Shard: Sendable {
+        let state = Mutex(State())
     }
 
     private let limits: Limits
-    private let state = Mutex(State())
+    private let shards = (0..<16).map { _ in Shard() }
 
     package init(limits: Limits) { self.limits = limits }
 
     /// Counts one request of a kind.
     /// - Returns: `nil` if it is allowed, otherwise the time to wait.
     package func take(_ limit: Limit, of endpoint: EndpointID, uptime: Milliseconds) -> Milliseconds? {
-        state.withLock { state in
+        let shard = shards[Int(UInt(bitPattern: endpoint.hashValue) % UInt(shards.count))]
+        return shard.state.withLock { state in
             let key = Key(endpoint: endpoint, limit: limit)
             var bucket = state.buckets[key] ?? TokenBucket(perSecond: limits[limit], uptime: uptime)
             let wait = bucket.take(uptime: uptime)
@@ -32,7 +38,7 @@ package final class EndpointRates: Sendable {
             // A full bucket needs no entry. The occasional sweep costs little per request.
             if state.buckets.count >= state.sweepAt {
                 state.buckets = state.buckets.filter { !$0.value.isFull(uptime: uptime) }
-                state.sweepAt = max(1_024, 2 * state.buckets.count)
+                state.sweepAt = max(64, 2 * state.buckets.count)
             }
             return wait
         }

@@ -65,6 +65,8 @@ public actor TestRelay {
     ///   - person: The owner of the device. A new name creates an account.
     ///   - isConfirmed: Whether the other devices know it. If not, it is new to them, like a device that its user has not confirmed.
     ///   - apps: The apps that it hosts and publishes.
+    /// - Returns: The connected platform.
+    /// - Throws: The SDK's error if the device cannot join or publish, or an error if the relay is stopped.
     public func platform(
         named name: String,
         kind: RemoteSystemKind = .phone,

@@ -26,7 +26,7 @@ final class PushWakes: WakeSender {
         var credential: PushCredentialID
         var report: @Sendable (WakeOutcome) -> Void
 
-        /// The dispatcher sends wakes as one. An outcome says nothing about a request that came after its order.
+        /// The dispatcher combines wakes. An order's outcome does not count for a newer request.
         func isContained(in order: WakeOrder) -> Bool {
             number <= order.number && urgency == order.wake.payload.urgency && credential == order.credential
         }
@@ -38,7 +38,7 @@ final class PushWakes: WakeSender {
     }
 
     private struct State {
-        /// Commands beside the relay make no channels: these are ended only by `run`.
+        /// Operator commands create no channels, because only `run` shuts channels down.
         var isPrepared = false
         var entries: [Entry] = []
         var waiting: [EndpointID: [Waiting]] = [:]
@@ -158,7 +158,7 @@ final class PushWakes: WakeSender {
     }
 
     func connected(_ endpoint: EndpointID) {
-        // What is on its way says nothing about the time after.
+        // The outcome of an earlier push does not count after the connection.
         state.withLock { state in
             _ = input.yield(.connected(endpoint, state.waiting.removeValue(forKey: endpoint) ?? []))
         }

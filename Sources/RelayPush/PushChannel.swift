@@ -34,7 +34,7 @@ package enum PushOutcome: Hashable, Sendable {
     /// - scope: What the pause covers.
     /// - wait: Milliseconds; `nil` if the provider does not say.
     case throttled(scope: PushScope, wait: Int64?)
-    /// The provider accepted and dropped it. The same wake fares no better soon.
+    /// The provider accepted and dropped it. An early retry would fail in the same way.
     case dropped(reason: String)
     /// The provider or the network failed. A later attempt may succeed.
     /// - scope: What the failure says something about. Where a device chooses the address, it is that registration alone.

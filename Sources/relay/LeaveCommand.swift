@@ -7,7 +7,7 @@ import RelayAgent
 struct LeaveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "leave",
-        abstract: "Take this device out of its account, end its login, and destroy its keys.",
+        abstract: "Remove this device from its account, end its login, and destroy its keys.",
         aliases: ["logout"]
     )
 

@@ -8,7 +8,7 @@ struct RenameCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rename",
         abstract: "Give this device another name.",
-        discussion: "Other devices show it at once. A running agent continues, and takes the name over."
+        discussion: "Other devices show it once the relay has it: at once, or on the next connection. A running agent uses the new name."
     )
 
     @OptionGroup var common: CommonOptions

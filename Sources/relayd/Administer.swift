@@ -6,7 +6,7 @@ import RelayComposition
 import RelayIssuer
 import RelayServer
 
-/// Has an operator's request answered: by the relay that runs on the data directory, else by one that is composed for this request.
+/// Sends an operator's request to the relay that runs on the data directory. If none runs, composes one for this request.
 /// - Parameter use: What the command does with the data directory.
 func administer(
     _ request: AdminRequest,
@@ -20,7 +20,7 @@ func administer(
     } catch let error as AdminError where error == .noRelay(directory.path) {
         // No relay runs on this directory.
     }
-    // No address is listened on, so that any will do.
+    // Nothing listens here, so the default addresses are used.
     configuration.listen = RelayConfiguration(dataDirectory: directory.path).listen
     let lock = try directory.lock()
     let key = try RelayKey.load(in: directory.path)

@@ -32,7 +32,7 @@ struct AppCredentialCommand: AsyncParsableCommand {
         func run() async throws {
             let key = try readSecret(signingKey)
             guard StoredCredential.isSigningKey(key) else {
-                throw ValidationError("\(signingKey) is no P-256 key in PEM")
+                throw ValidationError("\(signingKey) is not a P-256 key in PEM")
             }
             for (name, value) in [("--key-id", keyID), ("--team-id", teamID)] {
                 guard value.utf8.count == 10, value.utf8.allSatisfy(isLetterOrDigit) else {
@@ -64,7 +64,7 @@ struct AppCredentialCommand: AsyncParsableCommand {
         func run() async throws {
             let text = try readSecret(serviceAccount)
             guard let file = try? JSONDecoder().decode(File.self, from: Data(text.utf8)) else {
-                throw ValidationError("\(serviceAccount) is no service account: it needs project_id, client_email and private_key")
+                throw ValidationError("\(serviceAccount) is not a service account: it needs project_id, client_email and private_key")
             }
             try await options.add(.fcm(project: file.projectID, clientEmail: file.clientEmail, key: Secret(file.privateKey)))
         }
@@ -102,7 +102,7 @@ struct AppCredentialCommand: AsyncParsableCommand {
         )
 
         @OptionGroup var options: AppOptions
-        @Option(help: "Whom a push service may ask: a mailto: or https: URL.") var contact: String
+        @Option(help: "The contact for push services: a mailto: or https: URL.") var contact: String
         @Option(help: "A P-256 key in PEM.") var signingKey: String?
 
         func run() async throws {
@@ -116,7 +116,7 @@ struct AppCredentialCommand: AsyncParsableCommand {
     }
 
     struct Remove: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Remove credentials. The relay uses them no more at once.")
+        static let configuration = CommandConfiguration(abstract: "Remove credentials. The relay stops using them at once.")
 
         @OptionGroup var options: AppOptions
         @Argument(help: "The credentials' id, as `relayd app list` prints it.") var credential: String
@@ -139,7 +139,7 @@ private let maximumFileBytes = 16 << 10
 private func readSecret(_ path: String) throws -> String {
     guard let bytes = FileManager.default.contents(atPath: path), bytes.count <= maximumFileBytes,
         let text = String(validating: bytes, as: UTF8.self)
-    else { throw ValidationError("\(path) cannot be read, or is no text of at most \(maximumFileBytes) bytes") }
+    else { throw ValidationError("\(path) cannot be read, or is not a text of at most \(maximumFileBytes) bytes") }
     return text
 }
 

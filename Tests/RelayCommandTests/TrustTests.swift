@@ -14,12 +14,12 @@ import Testing
         #expect(invitation.errorText.contains("ten minutes"))
         let phone = try TestDevice()
         #expect(try await phone.relay("join", invitation.text, "--name", "Phone").status == 0)
-        let stranger = try await account.device(named: "Stranger")
-        _ = stranger
+        let newcomer = try await account.device(named: "Newcomer")
+        _ = newcomer
         let endpoints = try await desk.relay("devices", "--all", "--json").json["endpoints"] as? [[String: Any]] ?? []
         let new = endpoints.filter { $0["new"] as? Bool == true }.compactMap { $0["name"] as? String }
         #expect(endpoints.count == 3)
-        #expect(new == ["Stranger"])
+        #expect(new == ["Newcomer"])
     }
 
     @Test func deviceInvitedBesideAHostIsKnownToTheHost() async throws {

@@ -108,7 +108,7 @@ import Testing
         }
         try await withChannel(key: "-----BEGIN PRIVATE KEY-----") { apns, channel in
             #expect(
-                await channel.send(wake(), to: registration(1)) == .credentialRejected(reason: "the APNs key is no P-256 key in PEM")
+                await channel.send(wake(), to: registration(1)) == .credentialRejected(reason: "the APNs key is not a P-256 key in PEM")
             )
             #expect(apns.http.received.isEmpty)
         }

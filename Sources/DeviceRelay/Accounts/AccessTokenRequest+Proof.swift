@@ -39,7 +39,7 @@ extension AccessTokenRequest {
         guard let endpoint else {
             throw AccessTokenError(
                 .unknown,
-                message: "this request was not made by the platform, so that it has no key; pass on the platform's"
+                message: "this request has no key, because the platform did not make it; use the request that the platform passed"
             )
         }
         return endpoint

@@ -51,7 +51,8 @@ public struct ConnectedDevicesAccountManager: Sendable {
 
     /// Creates a join link for one more device of the account. It works once, for ten minutes. Unlike a link of the relay's
     /// operator, it proves to this device that the new device was invited, so that all devices know the new one at once.
-    /// - Throws: `AccountError`, in particular if the account's tokens are not from the relay's own issuer.
+    /// - Throws: `AccountError`: `notFound`, `accessTokenRequestFailed` (also if the account's tokens are not from the relay's own issuer),
+    ///   `networkNotAvailable`, `serviceFailed`, `storageFailed`.
     public func invite(to account: ConnectedDevicesAccount) async throws(AccountError) -> JoinLink {
         guard let endpoint = platform.endpoint(of: account.id) else { throw AccountError(notFound: account) }
         return try await endpoint.invite()

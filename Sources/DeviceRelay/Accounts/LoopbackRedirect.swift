@@ -108,8 +108,8 @@ private final class RedirectHandler: ChannelInboundHandler {
         case .target(let target):
             switch check.outcome(of: target) {
             case .other(let status): reply(status, context)
-            case .code(let code): end(.code(code), "The app can go on.", context)
-            case .refused(let error): end(.refused(error), "The app was not let in.", context)
+            case .code(let code): end(.code(code), "The app continues.", context)
+            case .refused(let error): end(.refused(error), "The app was not allowed.", context)
             }
         }
     }
@@ -124,7 +124,7 @@ private final class RedirectHandler: ChannelInboundHandler {
     private func reply(
         _ status: Int,
         _ context: ChannelHandlerContext,
-        _ text: String = "This is not the answer that an app waits for.",
+        _ text: String = "This is not the response that the app waits for.",
         then: @escaping @Sendable () -> Void = {}
     ) {
         reader = nil

@@ -5,7 +5,7 @@ import RelayProtocol
 import Synchronization
 
 /// The logins that the platform stores: it returns their tokens, refreshes them, and ends them. All providers that sign a user in
-/// share it, so a login goes on whichever of them began it.
+/// share it, so each of them continues a login that another one began.
 ///
 /// Several processes and tasks may call it at the same time: one of them refreshes or signs in, and all get the same token. A
 /// refresh whose response was lost can be repeated.

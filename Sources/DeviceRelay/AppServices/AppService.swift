@@ -14,7 +14,7 @@ public struct AppService: Sendable {
     /// The caller's `openAppService` succeeds once the handler uses the connection. The connection stays open while the handler runs. If
     /// the handler throws before it uses the connection, the connection is rejected: with the code and message of an `AppServiceError`
     /// (such as `.notAuthorized` for a caller that must not use the service), or with `.appUnavailable` for any other error. If it throws
-    /// later, the connection is closed with `.cancelled`. The handler's task is cancelled when the caller gives up before the handler has
+    /// later, the connection is closed with `.cancelled`, or with `.resourceLimitsExceeded` if it throws that code. The handler's task is cancelled when the caller gives up before the handler has
     /// used the connection, when the connection to the caller's device is lost, and when the platform is suspended or shuts down.
     public init(
         _ name: String,

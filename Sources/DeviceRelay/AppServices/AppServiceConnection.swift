@@ -31,7 +31,7 @@ public final class AppServiceConnection: Sendable {
     /// other side.
     /// - Parameters:
     ///   - message: At most 16 MiB encoded, unless the limit `messageBytes` of a side differs.
-    ///   - timeout: The time until the response has arrived.
+    ///   - timeout: The time until the response has arrived; default 30 s.
     /// - Throws: `failure` or another code if the service answered with an error; `messageTooLarge`, `resourceLimitsExceeded` (over 1,024
     ///   requests at once, or 4,096 over all connections to the device), `invalidMessage`, `timedOut`, `cancelled`,
     ///   `appServiceConnectionClosed`, `remoteSystemUnavailable`; `notSupported` on a connection that carries a stateless message.
@@ -66,7 +66,7 @@ public final class AppServiceConnection: Sendable {
     /// Answers requests with the handler's results, until the connection is closed. If the handler throws an `AppServiceError`, its code
     /// and message are the response; any other error is sent as `failure`. The handler's task is cancelled when the caller no longer waits.
     /// - Parameters:
-    ///   - concurrently: The maximum number of requests that are handled at once; further requests wait. All connections of the caller's
+    ///   - concurrently: The maximum number of requests that are handled at once; further requests wait; default 16. All connections of the caller's
     ///     device to the service share a maximum of 32, or of this number if it is larger, because the responses of so many handlers may be
     ///     in memory at once.
     ///   - handler: Returns the response to a request.

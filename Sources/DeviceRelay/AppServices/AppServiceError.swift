@@ -24,7 +24,7 @@ public struct AppServiceError: DeviceRelayError {
         public static let appServiceUnavailable = Self(name: .appServiceUnavailable)
         /// The device cannot be reached, or the connection to it was lost.
         public static let remoteSystemUnavailable = Self(name: .remoteSystemUnavailable)
-        /// The service does not allow this app (`allowedApps`).
+        /// The service does not allow this app (`allowedApps`), or the app has another `identity`.
         public static let remoteSystemNotSupportedByApp = Self(name: .remoteSystemNotSupportedByApp)
         /// The service rejects this caller.
         public static let notAuthorized = Self(name: .notAuthorized)

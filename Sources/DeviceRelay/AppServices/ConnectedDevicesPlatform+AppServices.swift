@@ -10,9 +10,11 @@ extension ConnectedDevicesPlatform {
     ///   - request: The device or the app that has the service.
     ///   - appID: The id of the calling app, which is sent to the service. `nil` stands for the app of this platform, if it has exactly
     ///     one.
-    ///   - timeout: The time until the service has accepted the connection. The call waits for a device that is offline, within this time.
+    ///   - timeout: The time until the service has accepted the connection; default 30 s. The call waits for a device that is offline, within this time.
     ///     If the relay does not respond at all, the call may take a few seconds longer.
-    /// - Throws: `AppServiceError`. Its code states the reason.
+    /// - Throws: `AppServiceError`: `appNotInstalled`, `appUnavailable`, `appServiceUnavailable`, `remoteSystemUnavailable`,
+    ///   `remoteSystemNotSupportedByApp`, `notAuthorized`, `authenticationError`, `networkNotAvailable`, `webServiceUnavailable`,
+    ///   `resourceLimitsExceeded`, `wakeSuppressed`, `timedOut`, `cancelled`.
     public func openAppService(
         _ service: AppServiceInfo,
         on request: RemoteSystemConnectionRequest,
@@ -31,7 +33,9 @@ extension ConnectedDevicesPlatform {
         return try await found.endpoint.open(service, on: found.target, from: appID, timeout: ContinuousClock.now.duration(to: end))
     }
 
-    /// Opens a connection to an app service, runs a closure with it, and closes it when the closure returns or throws.
+    /// Opens a connection to an app service, runs a closure with it, and closes it when the closure returns or throws. The parameters are
+    /// those of `openAppService`.
+    /// - Throws: The errors of `openAppService` and of the closure.
     nonisolated(nonsending) public func withAppService<Result>(
         _ service: AppServiceInfo,
         on request: RemoteSystemConnectionRequest,

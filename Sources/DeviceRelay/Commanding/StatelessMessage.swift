@@ -12,7 +12,7 @@ extension ConnectedDevicesPlatform {
     ///   - request: The device or app that offers the service.
     ///   - appID: The calling app, as the service sees it; `nil` for this platform's app, if it has exactly one.
     ///   - timeToLive: How long the relay stores the message for a device that is not connected: 24 h by default, 28 days at most.
-    ///   - timeout: The time limit of the wait for the response. Cancelling the task also ends the wait. In both cases the message
+    ///   - timeout: The time limit of the wait for the response; default 30 s. Cancelling the task also ends the wait. In both cases the message
     ///     proceeds.
     /// - Throws: `AppServiceError`; `timedOut` if there is no response in time.
     public func sendStatelessMessage(

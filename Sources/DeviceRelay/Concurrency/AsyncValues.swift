@@ -29,8 +29,8 @@ public struct AsyncValues<Element: Sendable>: AsyncSequence, Sendable {
 }
 
 extension AsyncValues where Element: Equatable {
-    /// What a current value shows: first now, then whenever it shows something else. What it shows between two reads is skipped.
-    /// - Parameter shown: `nil` for a value that shows nothing.
+    /// The elements that a current value yields: the current one, then each new one. Elements between two reads are skipped.
+    /// - Parameter shown: `nil` for a value that yields no element.
     init<Value: Sendable>(_ source: CurrentValue<Value>?, _ shown: @escaping @Sendable (Value) -> Element?) {
         self.init {
             var seen: UInt64 = 0

@@ -4,7 +4,7 @@
 public import RelayProtocol
 
 extension ConnectedDevicesPlatform {
-    /// The endpoints of an account that nobody has approved yet: first all of now, then all again after each change; the earliest first.
+    /// The endpoints of an account that nobody has approved yet, the earliest first: the current list, then a new list after each change.
     /// For a screen on which a person approves or refuses them.
     ///
     /// There is no element before the relay has listed all endpoints. A new endpoint for which another device vouches appears for the

@@ -62,7 +62,7 @@ private struct EventReader {
         if let event = nextNotice() { return event }
         for (account, directory) in current.sorted(by: { $0.key < $1.key }) {
             while let event = iterations[account, default: .init(matching: filters)].next(in: directory) {
-                // Told once, when it is so of every account.
+                // Reported once, when it holds for every account.
                 guard event == .enumerationCompleted else { return event }
                 enumerated.insert(account)
             }
@@ -72,7 +72,7 @@ private struct EventReader {
         return .enumerationCompleted
     }
 
-    /// Without an account there is nothing to find, and nothing else that would say so.
+    /// The error that reports that the platform has no account.
     private mutating func nextNotice() -> RemoteSystemEvent? {
         guard current.isEmpty, seen > 0, isStarted() else {
             if !current.isEmpty { hasReportedNoAccount = false }
@@ -102,7 +102,7 @@ extension ConnectedDevicesPlatform {
 
     /// The device that a person means: by its id, its name in any case, or at least the first 4 characters of its id; among all devices,
     /// this one included.
-    /// - Throws: `RemoteSystemLookupError`: nothing bears that name, or several do.
+    /// - Throws: `RemoteSystemLookupError`: `notFound`, or `ambiguous` with the matching devices.
     public func remoteSystem(named text: String, for account: ConnectedDevicesAccount) throws(RemoteSystemLookupError) -> RemoteSystem {
         guard let directory = directories.value[account.id] else { throw .notFound }
         return try directory.system(named: text)

@@ -99,7 +99,7 @@ final class Notifier {
         guard state != .registered else { return }
         endpoint.logger.info("the registration for notifications has changed", metadata: ["state": "\(state.rawValue)"])
         askProvider()
-        // A token that has not changed still works, but for a channel URI of WNS, which ends at its time.
+        // A token that has not changed still works, except a channel URI of WNS, which expires.
         if case .wns = status.value.registration?.channel { return }
         if state != .unregistered { send() }
     }

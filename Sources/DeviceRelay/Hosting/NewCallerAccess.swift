@@ -8,6 +8,6 @@ public enum NewCallerAccess: String, Hashable, Sendable, CaseIterable {
     /// Launch http and https URIs of the schemes that the app declares.
     case webPages
     /// Everything that known endpoints may do, as soon as they join the account. This was the behaviour of the original. The relay, and
-    /// whoever gets hold of a join link or of a sign-in of the account, can then launch everything on this app and call all its services.
+    /// a thief of a join link or of a sign-in of the account, can then launch everything on this app and call all its services.
     case everything
 }

@@ -20,7 +20,7 @@ public struct RemoteSystemAppRegistration: Sendable {
     public var identity: String?
     /// The ids of apps of other identities that may use the app too. It has an effect only with an `identity`.
     public var allowedApps: [String]
-    /// What new endpoints may do with the app. It is not published.
+    /// What new endpoints may do with the app. It is not published. Default: `webPages`.
     public var newCallers: NewCallerAccess
 
     /// Creates a registration.

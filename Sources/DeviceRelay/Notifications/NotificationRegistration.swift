@@ -12,7 +12,7 @@ public struct NotificationRegistration: Hashable, Sendable, CustomStringConverti
     public var token: String
     /// The id of the app that is woken, as it is published.
     public var appID: String
-    /// The app's name, for the relay's operator. It may be empty.
+    /// The app's name, for the relay's operator: at most 64 characters; may be empty.
     public var displayName: String
 
     /// Creates a registration.
@@ -91,7 +91,7 @@ public struct NotificationType: Hashable, Sendable, CustomStringConvertible {
     case expired
 }
 
-/// Delivers the token of the push service, for apps that get it later than the platform starts, or again.
+/// Delivers the token of the push service, for apps that get it, or a new one, after the platform has started.
 ///
 /// The platform asks at each start, and when the registration expires or the push service no longer accepts it.
 public protocol NotificationProvider: Sendable {

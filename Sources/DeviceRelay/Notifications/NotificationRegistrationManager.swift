@@ -52,7 +52,7 @@ extension ConnectedDevicesPlatform {
     /// a command for an app that is not hosted ends as unsupported.
     /// - Parameters:
     ///   - notification: What the push service delivered.
-    ///   - limit: The time after which it returns in any case. Systems give an app in the background about 30 seconds.
+    ///   - limit: The time after which it returns in any case; default 25 s. Systems give an app in the background about 30 seconds.
     /// - Returns: Whether nothing waits any more: all commands were handled, and the relay has their results. `false` also if no account
     ///   of this platform is meant, so that an app can report "no data".
     @discardableResult
@@ -61,7 +61,7 @@ extension ConnectedDevicesPlatform {
     }
 
     /// Fetches what waits for all accounts now, as `process` does, without a notification.
-    /// - Parameter limit: The time after which it returns in any case.
+    /// - Parameter limit: The time after which it returns in any case; default 25 s.
     /// - Returns: Whether nothing waits any more for any account.
     @discardableResult
     public func poll(within limit: Duration = .seconds(25)) async -> Bool { await fetch(within: limit) { _ in true } }

@@ -3,7 +3,7 @@
 
 import RelayStorage
 
-/// Why the platform did not start.
+/// Why the platform did not start, or the device was not renamed.
 public struct PlatformError: DeviceRelayError {
     /// The kind of failure.
     public struct Code: Hashable, Sendable, CustomStringConvertible {

@@ -13,7 +13,7 @@ package enum SessionAdmission: Sendable {
     /// Decides by the services that an app offers.
     /// - Parameters:
     ///   - services: Those of the app that is asked for; `nil` if there is no such app.
-    ///   - caller: Who asks. Whether it may at all is for the endpoint to have decided.
+    ///   - caller: The caller. The endpoint has already decided that it may call.
     package init(_ services: [AppService]?, for opening: SessionOpening, from caller: AppServiceCaller) {
         guard let services else {
             self = .refuse(AppServiceError(.appNotInstalled))

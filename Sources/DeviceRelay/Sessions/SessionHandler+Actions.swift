@@ -47,7 +47,7 @@ extension SessionHandler {
         for task in serving.values { task.cancel() }
         change { $0.drain(into: &$2) }
         for key in asks.requests where key.number == 0 { change { $0.closeConnection(key.connection, at: $1, into: &$2) } }
-        for id in inboxes.keys.sorted() { close(id, SessionClosure(.cancelled, "the app is going away")) }
+        for id in inboxes.keys.sorted() { close(id, SessionClosure(.cancelled, "the app is suspended or shutting down")) }
         closeSoon()
     }
 

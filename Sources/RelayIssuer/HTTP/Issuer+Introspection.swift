@@ -27,7 +27,7 @@ extension Issuer {
     /// The names of the registered resource servers.
     package func resourceServers() async throws(IssuerError) -> [String] { try await store.read { try $0.resourceServers() } }
 
-    /// What a token is. Everything that is no valid token of this issuer is just not active.
+    /// What a token is. Any other text is reported as not active.
     struct Introspection: Encodable, Sendable {
         var active = false
         var scope: String?

@@ -37,7 +37,7 @@ struct DeviceAuthorization: Hashable, Sendable {
         case refuse(OAuthError)
     }
 
-    /// What the device gets that asks with its code.
+    /// The answer to the device's request with its code.
     func answer(client: String, now: Milliseconds) -> Answer {
         guard client.utf8.elementsEqual(self.client.utf8) else { return .refuse(TokenRequest.unknownDeviceCode) }
         guard now < expires else { return .refuse(OAuthError(.expiredToken, "the code has expired; begin again")) }

@@ -5,8 +5,9 @@ import NIOPosix
 import RelayProtocol
 import Synchronization
 
-/// Hashes passwords on threads of its own: neither the event loops nor the threads of Swift's tasks wait for a hash. At most two hashes run at a time, few wait, and one client has few places among
-/// them, so that logins can neither fill the memory nor starve the rest of the process.
+/// Hashes passwords on threads of its own: neither the event loops nor the threads of Swift's tasks wait for a hash. At most two hashes run
+/// at a time, few wait, and one client has few places among them, so that logins can neither fill the memory nor starve the rest of the
+/// process.
 final class PasswordHasher: Sendable {
     /// The places for hashes that run and wait.
     struct Queue<Waiter> {

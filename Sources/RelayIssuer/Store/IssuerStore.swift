@@ -163,7 +163,7 @@ extension IssuerTransaction {
         }
     }
 
-    /// That the key is the one these rows were begun with, before anything is done with another.
+    /// Checks that the key is the one with which these rows were created. Call it first.
     func checkSeal(by master: MasterKey) throws {
         let label = "seal"
         if let sealed = try seal() {

@@ -27,7 +27,7 @@ final class KeyRing: Sendable {
         return (entry.id, key)
     }
 
-    /// The public keys of all that sign, will, or did not long ago.
+    /// The public keys of the signing key, the next one, and those that signed recently.
     func published(at now: Milliseconds) async throws(IssuerError) -> JSONWebKeySet {
         let opened = try await current(at: now)
         return JSONWebKeySet(
@@ -46,7 +46,7 @@ final class KeyRing: Sendable {
         let known = opened.withLock { $0 }
         if now < known.ring.nextChange { return known }
         let master = master
-        // The transaction reads again what another process may have changed, so two that come at once make one key.
+        // The transaction reads again what another process may have changed, so concurrent calls create one key.
         let renewed = try await store.write { records in
             for change in SigningKeyRing(try records.keys(openedBy: master).map(\.entry)).changes(at: now) {
                 switch change {

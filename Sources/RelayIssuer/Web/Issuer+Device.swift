@@ -48,7 +48,7 @@ extension Issuer {
             guard isDecided else { throw Issuer.deviceIsGone }
             return isAllowed
                 ? .page("Done", "<p>Your device is let in within a few seconds. You can close this page.</p>")
-                : .page("Not allowed", "<p>The device was not let in. You can close this page.</p>")
+                : .page("Not allowed", "<p>The device was not allowed. You can close this page.</p>")
         }
     }
 

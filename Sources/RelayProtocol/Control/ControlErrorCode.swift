@@ -26,7 +26,7 @@ extension ControlErrorCode {
     package static let notAuthorized = Self(rawValue: "notAuthorized")
     /// The token lacks a scope, which the message names.
     package static let insufficientScope = Self(rawValue: "insufficientScope")
-    /// Only an established endpoint may do it: the account's first endpoint, or one for which an established endpoint has vouched.
+    /// Only an established endpoint may do it: the account's first endpoint, one on the device of an established endpoint, or one with a `verified` voucher of an established endpoint.
     package static let notEstablished = Self(rawValue: "notEstablished")
     /// This relay does not support it, for example a push channel for which it has no credentials.
     package static let unsupported = Self(rawValue: "unsupported")

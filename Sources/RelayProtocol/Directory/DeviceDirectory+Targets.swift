@@ -21,7 +21,7 @@ package enum TargetError: Error, Hashable, Sendable, CustomStringConvertible {
     case remoteSystemUnavailable
     /// The named app is no longer published.
     case appUnavailable
-    /// The device has no app with the service's package id.
+    /// The device has no app with the service's app id.
     case appNotInstalled
     /// The app has no such service.
     case appServiceUnavailable

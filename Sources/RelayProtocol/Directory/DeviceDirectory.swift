@@ -4,7 +4,7 @@
 /// The endpoints of one account. From the relay's events it derives devices, device events and resolved targets.
 ///
 /// The size is bounded, whatever a relay sends: at most the relay's `endpointsPerAccount`, and at most 1,024 endpoints. When the directory
-/// is full, a confirmed endpoint replaces an unconfirmed one. A new endpoint is rejected, and watchers receive an error. So a relay that
+/// is full, a confirmed endpoint replaces an unconfirmed one. A new endpoint replaces a new one that the running enumeration has not listed; without such a one it is rejected, and watchers receive an error. So a relay that
 /// invents endpoints can displace new ones, but never a known one. The record limits bound what an endpoint publishes.
 package struct DeviceDirectory: Sendable {
     /// The verified state of an endpoint: its record, registrations and presence.

@@ -17,7 +17,7 @@ public struct RemoteSystemStatus: RawRepresentable, Hashable, Sendable, CustomSt
 
     /// It is connected.
     public static let available = Self(rawValue: "available")
-    /// Its availability is being determined: a wake was sent, or the relay has just started.
+    /// A push service has taken an urgent wake, and it has not connected yet.
     public static let discoveringAvailability = Self(rawValue: "discoveringAvailability")
     /// Its availability is unknown.
     public static let unknown = Self(rawValue: "unknown")

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 /// A statement by a known endpoint that a new endpoint belongs to the account, signed by the identity key of the known
-/// one. Endpoints check it; the relay does not. It holds for the named record and for later records of the same endpoint
+/// one. The relay checks the giver's signature and the account; each endpoint checks the voucher itself. It holds for the named record and for later records of the same endpoint
 /// on the same device.
 package struct Voucher: SignedPayload {
     package static let purpose = Purpose.voucher

@@ -18,7 +18,7 @@ package struct SessionRefusalCode: RawRepresentable, Hashable, Sendable {
     package static let unknown = Self(rawValue: 4)
     /// The device cannot be reached.
     package static let remoteSystemUnavailable = Self(rawValue: 5)
-    /// The service does not accept calls from other devices.
+    /// The service is not open to the calling app, or to other devices.
     package static let remoteSystemNotSupportedByApp = Self(rawValue: 6)
     /// The caller may not use the service.
     package static let notAuthorized = Self(rawValue: 7)

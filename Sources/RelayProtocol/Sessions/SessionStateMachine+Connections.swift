@@ -10,7 +10,7 @@ extension SessionStateMachine {
     ) throws(SessionSendError) -> SessionConnectionID {
         guard takesConnections else { throw .sessionEnding }
         try check(.connectionsPerSession, connections.count + 1, agreed.connectionsPerSession)
-        // One limit covers the whole map, including the package id and the caller.
+        // One limit covers the whole map, including the app id and the caller.
         guard opening.map.encodedMetadata.count <= SessionWire.metadataBytes else { throw .metadataTooLong }
         let first: UInt32 = role == .client ? 1 : 2
         let (next, overflow) = lastOutgoing.rawValue.addingReportingOverflow(lastOutgoing == .session ? first : 2)

@@ -5,7 +5,7 @@ import RelayProtocol
 
 /// How many wakes may be on their way to one place, and when it pauses. Without I/O and clock.
 ///
-/// A place that failed, paused or rejected its credential is met with one wake at a time. Each answer lets one more through.
+/// After a failure, a pause or a rejected credential, one wake is sent at a time. Each answer permits one more.
 struct CircuitBreaker {
     /// Consecutive failures after which the place is left alone for a time.
     static let failuresBeforePause = 5
@@ -19,7 +19,7 @@ struct CircuitBreaker {
     private var window: Int
     private(set) var inFlight = 0
     private(set) var pausedUntil: Milliseconds = 0
-    /// Changes with each pause: what was sent before says nothing about the time after.
+    /// Changes with each pause: outcomes of earlier attempts are ignored.
     private(set) var period = 0
     private var failures = 0
     private var pauses = 0

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Wakes of one class that can be sent. Accounts take turns, so that one with many wakes delays no other; each account's oldest is first.
+/// Wakes of one class that can be sent. Accounts are served in rotation, so that one with many wakes delays no other. Each account's oldest wake is first.
 struct FairLine {
     private var lines: [WakeAccount: Fifo<WakeQueue.Ticket>] = [:]
     /// Each account with tickets, once.

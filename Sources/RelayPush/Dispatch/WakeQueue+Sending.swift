@@ -9,7 +9,7 @@ extension WakeQueue {
         fireTimers(now)
         var attempts: [Attempt] = []
         var reports: [WakeReport] = []
-        // One wake of each service in turn.
+        // One wake of each service, in rotation.
         var served = 0
         var refused = 0
         defer { runnable.removeFirst(served) }

@@ -42,7 +42,7 @@ extension WakeQueue {
         let number: Int
     }
 
-    /// What pauses together. Credentials are apart: a provider's pause is for the sender that it counts.
+    /// The unit of a pause. Each credential has its own, because a provider limits each sender separately.
     struct Service: Hashable {
         let credential: PushCredentialID
         /// With Web Push, users choose the services; Apple has two.
@@ -50,7 +50,7 @@ extension WakeQueue {
 
     }
 
-    /// An address that a device chose. What fails there is its account's own affair: it pauses no other account.
+    /// An address that a device chose. A failure there pauses only its account.
     struct Address: Hashable {
         let holder: WakeShares.Holder
         let origin: String
@@ -105,7 +105,7 @@ extension WakeQueue {
         var isInFlight = false
         /// Whether the endpoint has connected since the newest order.
         var isConnected = false
-        /// Whether the newest order came after a connection, and that one after the push on its way.
+        /// Whether the endpoint connected after the push was sent, and the newest order came after that.
         var isFollowed = false
         var ticket = 0
         /// Whose share it uses, from its first order to its end.

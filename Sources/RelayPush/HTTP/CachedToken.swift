@@ -19,7 +19,7 @@ actor CachedToken {
         let renewal: Milliseconds
     }
 
-    /// Milliseconds; a younger token is kept though the provider rejected it, as a new one would not be taken either.
+    /// In milliseconds. A younger token is kept even if the provider rejects it, because a new one would be rejected too.
     private let minimumAge: Int64
     private let make: @Sendable () async throws(PushOutcomeError) -> Token
     private let now: @Sendable () -> Milliseconds

@@ -78,7 +78,7 @@ package struct APNsChannel: PushChannel {
             )
             return CachedToken.Token(text: Secret(text), renewal: Milliseconds(clamping: now.count + Self.tokenLifetime))
         } catch {
-            throw PushOutcomeError(outcome: .credentialRejected(reason: "the APNs key is no P-256 key in PEM"))
+            throw PushOutcomeError(outcome: .credentialRejected(reason: "the APNs key is not a P-256 key in PEM"))
         }
     }
 

@@ -16,7 +16,7 @@ package struct WebPushChannel: PushChannel {
     package struct Credential: Sendable {
         /// The relay's signing key (VAPID), a P-256 key in PEM.
         package let key: Secret<String>
-        /// Whom a push service may ask: a `mailto:` or `https:` URL.
+        /// The contact for push services: a `mailto:` or `https:` URL.
         package let contact: String
 
         package init(key: Secret<String>, contact: String) {
@@ -67,7 +67,7 @@ package struct WebPushChannel: PushChannel {
             return .gone(since: nil)
         }
         guard let authorization = authorization(for: target.origin) else {
-            return .credentialRejected(reason: "the VAPID key is no P-256 key in PEM")
+            return .credentialRejected(reason: "the VAPID key is not a P-256 key in PEM")
         }
         let headers: HTTPHeaders = [
             "Authorization": authorization,

@@ -14,7 +14,7 @@ package struct PushRetry: Hashable, Sendable {
         case removeRegistration(since: Milliseconds?)
         /// Send again at once: the channel gets a new access token for it.
         case renewCredential
-        /// Stop the credential and tell the administrator.
+        /// Stop the credential and tell the operator.
         case stopCredential(reason: String)
         /// Send nothing to the registration for a time, in milliseconds, and drop this wake.
         case suspendRegistration(reason: String, for: Int64)
@@ -31,7 +31,7 @@ package struct PushRetry: Hashable, Sendable {
     /// How often a wake is sent when the provider or the network fails, or the provider asks for pauses.
     package static let maximumAttempts = 5
     static let firstDelay: Int64 = 10_000
-    /// A provider that does not say how long it wants to be left alone.
+    /// The pause if the provider names none, in milliseconds.
     static let defaultPause: Int64 = 60_000
     /// No provider stops wakes for longer than this.
     static let maximumPause: Int64 = 3_600_000
@@ -53,7 +53,7 @@ package struct PushRetry: Hashable, Sendable {
             hasRenewed = true
             return .renewCredential
         case .misconfigured(let reason): return .stopCredential(reason: reason)
-        // An administrator may repair it, or the device may register anew.
+        // The operator may repair it, or the device may register anew.
         case .mismatched(let reason): return .suspendRegistration(reason: reason, for: Self.maximumPause)
         case .dropped(let reason): return .leave(reason: reason)
         case .invalid(let reason), .forbidden(let reason): return .reject(reason: reason)
@@ -64,7 +64,7 @@ package struct PushRetry: Hashable, Sendable {
         case .failed(_, let reason):
             attempts += 1
             guard attempts < Self.maximumAttempts else { return .leave(reason: reason) }
-            // Full jitter: providers that come back are not met by all at once.
+            // Full jitter: so that not all wakes are retried at once.
             let delay = random(Self.firstDelay << Int64(attempts - 1))
             return delay < remaining ? .retry(after: delay) : .leave(reason: reason)
         }

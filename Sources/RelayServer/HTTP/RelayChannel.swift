@@ -49,7 +49,7 @@ package struct RelayChannel: HTTPChannelHandler {
                 channel.close(promise: nil)
             }
         } else {
-            metrics.turnedAway()
+            metrics.rejectedConnection()
             promise.succeed(nil)
             channel.close(promise: nil)
         }
@@ -110,7 +110,7 @@ package struct RelayChannel: HTTPChannelHandler {
                     metrics: tunnelMetrics
                 )
                 guard handler.enter(token: token.exposed) else {
-                    tunnelMetrics.refusedEntry()
+                    tunnelMetrics.rejectedEntry()
                     return false
                 }
                 return true

@@ -237,7 +237,7 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
 
     private func refuse(_ problem: ProblemDetails, context: ChannelHandlerContext) {
         state = .done
-        metrics.refusedUpgrade(status: problem.status.code)
+        metrics.rejectedUpgrade(status: problem.status.code)
         let written = context.eventLoop.makePromise(of: Void.self)
         written.futureResult.assumeIsolated().whenComplete { _ in context.close(promise: nil) }
         for part in problem.http1 {

@@ -137,7 +137,7 @@ extension TrustedIssuer.AudienceRule: JSONReadable {
 extension TrustedIssuer.TypeCheck: JSONReadable {}
 
 extension JSONValue {
-    /// A member that is not known is a mistake, and would be passed over.
+    /// Rejects unknown members, because an ignored one would mislead the operator.
     fileprivate func check(members: Set<String>) throws {
         guard let unknown = try object().map(\.key).first(where: { !members.contains($0) }) else { return }
         throw ConfigurationError("\(unknown): there is no such member")

@@ -9,7 +9,7 @@ package struct TransportMetrics: Sendable {
     private let channels: Meter
     private let received: Counter
     private let sent: Counter
-    private let turnedAwayCount: Counter
+    private let rejectedCount: Counter
     private let heldCount: Counter
 
     package init(factory: any MetricsFactory = MetricsSystem.factory) {
@@ -17,7 +17,7 @@ package struct TransportMetrics: Sendable {
         self.channels = Meter(label: "relay_control_channels", factory: factory)
         self.received = Counter(label: "relay_control_messages_received_total", factory: factory)
         self.sent = Counter(label: "relay_control_messages_sent_total", factory: factory)
-        self.turnedAwayCount = Counter(label: "relay_connections_refused_total", factory: factory)
+        self.rejectedCount = Counter(label: "relay_connections_rejected_total", factory: factory)
         self.heldCount = Counter(label: "relay_control_read_pauses_total", factory: factory)
         channels.set(0)
     }
@@ -30,15 +30,15 @@ package struct TransportMetrics: Sendable {
     func sentMessage() { sent.increment() }
     /// Counts a pause of reading from a channel because its account has too many pending store operations.
     func held() { heldCount.increment() }
-    /// Counts a connection that was refused because its address has too many.
-    func turnedAway() { turnedAwayCount.increment() }
+    /// Counts a connection that was rejected because its address has too many.
+    func rejectedConnection() { rejectedCount.increment() }
 
     /// - Parameter code: A code that this relay defines.
     func rejected(code: String) {
         Counter(label: "relay_hellos_rejected_total", dimensions: [("code", code)], factory: factory).increment()
     }
-    func refusedUpgrade(status: Int) {
-        Counter(label: "relay_upgrades_refused_total", dimensions: [("status", String(status))], factory: factory).increment()
+    func rejectedUpgrade(status: Int) {
+        Counter(label: "relay_upgrades_rejected_total", dimensions: [("status", String(status))], factory: factory).increment()
     }
     /// - Parameter code: A close code that this side chose.
     func closed(code: UInt16) {

@@ -193,7 +193,7 @@ package protocol StoreTransaction: AppRows {
     func databaseBegan() throws -> Int64?
     func setDatabaseBegan(_ time: Int64) throws
 
-    /// Remembers a single revoked token until its time is over, and forgets those whose time is.
+    /// Stores a revoked token until it expires, and deletes expired ones.
     /// - Parameter digest: The `session` of its `Login`.
     func addRevokedToken(_ digest: String, ends: Int64, now: Int64) throws
     func revokedTokens() throws -> [(digest: String, ends: Int64)]
@@ -212,7 +212,7 @@ package protocol StoreTransaction: AppRows {
     func dueCommands(at time: Int64, limit: Int) throws -> [StoredCommandKey]
     /// The push registrations for which there is something to do, earliest first.
     func duePushes(at time: Int64, limit: Int) throws -> [PushKey]
-    /// The endpoints with a push channel whose last wake since they were last connected, if there was one, no provider has accepted. Ordered
+    /// The endpoints with a push channel that got no wake since they were last connected, or whose last wake no provider has accepted. Ordered
     /// by id.
     func unwokenPushes(after endpoint: EndpointID?, at time: Int64, limit: Int) throws -> [UnwokenPush]
     /// Begins the wakes of all endpoints anew for which commands wait: they are due now.

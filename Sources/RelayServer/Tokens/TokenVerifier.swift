@@ -107,7 +107,7 @@ package actor TokenVerifier {
                     let entry = IntrospectionCache.Entry(
                         claims: answer.claims,
                         askedAt: time,
-                        // So that what is due on a channel is asked, and not found here.
+                        // Shorter than the interval, so that a due check asks the issuer and finds no cached answer.
                         life: issuer.recheck.count / 6 * 5
                     )
                     introspections.insert(entry, for: digest)

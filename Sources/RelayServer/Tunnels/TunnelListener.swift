@@ -99,7 +99,7 @@ final class TunnelListener: Service {
             .childChannelInitializer { [gate, unauthenticated, connections, metrics, tunnelMetrics, patience] channel in
                 connections.opened(channel)
                 guard let ticket = unauthenticated.admit(channel.remoteAddress) else {
-                    metrics.turnedAway()
+                    metrics.rejectedConnection()
                     channel.close(promise: nil)
                     return channel.eventLoop.makeSucceededVoidFuture()
                 }

@@ -51,7 +51,7 @@ package struct TunnelMetrics: Sendable {
         Counter(label: "relay_tunnels_failed_total", dimensions: [("reason", code.rawValue)], factory: factory).increment()
     }
     /// Counts a connection that was not admitted.
-    func refusedEntry() { Counter(label: "relay_tunnel_joins_rejected_total", factory: factory).increment() }
+    func rejectedEntry() { Counter(label: "relay_tunnel_joins_rejected_total", factory: factory).increment() }
     func passed(received: Int, sent: Int, by transport: Transport) {
         let traffic = transport == .tcp ? tcp : webSocket
         traffic.received.increment(by: received)

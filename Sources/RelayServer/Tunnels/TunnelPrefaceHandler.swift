@@ -95,7 +95,7 @@ final class TunnelPrefaceHandler: ChannelInboundHandler, RemovableChannelHandler
             early: early
         )
         guard handler.enter(token: preface.token.exposed.bytes) else {
-            metrics.refusedEntry()
+            metrics.rejectedEntry()
             timeout?.cancel()
             return Self.refuse(.refused, channel: context.channel)
         }

@@ -151,8 +151,8 @@ extension TunnelHandler.Greeting {
             refuse: { status in
                 let problem: ProblemDetails =
                     switch status {
-                    case .timedOut: ProblemDetails(.gatewayTimeout, "The other side did not come in time.")
-                    case .closed: ProblemDetails(.gone, "The tunnel is not wanted any more.")
+                    case .timedOut: ProblemDetails(.gatewayTimeout, "The other side did not connect in time.")
+                    case .closed: ProblemDetails(.gone, "The tunnel was cancelled or declined, or the relay stops.")
                     case .replaced: ProblemDetails(.conflict, "A newer connection of this side replaced this one.")
                     case .refused, .paired: .noTunnel
                     }

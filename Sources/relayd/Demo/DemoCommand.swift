@@ -8,7 +8,7 @@ import UnixSignals
 struct DemoCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "demo",
-        abstract: "Show the main job on this machine: two devices find each other, launch, ping, fetch files; nothing is left behind.",
+        abstract: "Run a demo on this machine: two devices find each other, launch, ping and fetch files. It deletes its files at the end.",
         subcommands: [Opened.self]
     )
 

@@ -60,7 +60,7 @@ extension RelayMessage {
 
         /// The time limits for silence on the channel.
         package struct Intervals: JSONObjectCodable, Hashable, Sendable {
-            /// The relay pings after this much silence.
+            /// Either side pings after this much silence.
             package var ping: Milliseconds
             /// Either side closes the channel after this much silence.
             package var dead: Milliseconds

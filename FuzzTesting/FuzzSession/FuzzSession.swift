@@ -90,7 +90,7 @@ private struct App {
             machine.flushed(repliesUpTo: machine.repliesSent)
         case .openReceived(let id, _):
             if id.rawValue % 5 == 0 {
-                machine.refuse(id, SessionRefusal(.appUnavailable), at: now, into: &actions)
+                machine.refuse(id, SessionRejection(.appUnavailable), at: now, into: &actions)
             } else if machine.accept(id, at: now, into: &actions) {
                 open.insert(id)
             }

@@ -16,7 +16,7 @@ struct Granted: Sendable {
     var displaced: [Issuer.RevokedLogin] = []
 }
 
-/// The outcome of a grant's transaction. A refusal may itself change the store, so it is a value: an error would roll the
+/// The outcome of a grant's transaction. A rejection may itself change the store, so it is a value: an error would roll the
 /// transaction back.
 enum GrantOutcome: Sendable {
     case granted(Granted)
@@ -103,7 +103,7 @@ extension Issuer {
     /// Applies the rate limits, and remembers the proof. Only proofs with a valid grant are remembered, and the rate limits
     /// bound them for each user, so that no client can fill the replay cache.
     /// - Parameter login: The requesting login. It has a limit of its own, so that it cannot use up the limit of the user's other logins.
-    func refusal(of proof: DPoPProof?, subject: String, login: String?, now: Milliseconds) -> OAuthError? {
+    func rejection(of proof: DPoPProof?, subject: String, login: String?, now: Milliseconds) -> OAuthError? {
         let wait = bounds.withLock { bounds in
             login.flatMap { bounds.logins.add($0, now: now) } ?? bounds.grants.add(subject, now: now)
         }
@@ -171,7 +171,7 @@ extension Issuer {
         now: Milliseconds,
         in records: any IssuerTransaction
     ) throws -> GrantOutcome {
-        if let refusal = refusal(of: proof, subject: subject, login: nil, now: now) { return .refused(refusal) }
+        if let rejection = rejection(of: proof, subject: subject, login: nil, now: now) { return .refused(rejection) }
         // A login without a refresh token is stored too, so that its access token can be revoked.
         let family = RefreshFamily(
             id: .random(),
@@ -219,7 +219,7 @@ extension Issuer {
         guard scopes.isSubset(of: family.scopes) else {
             return .refused(OAuthError(.invalidScope, "the login allows \(family.scopes) only"))
         }
-        if let refusal = refusal(of: proof, subject: family.subject, login: family.id.session, now: now) { return .refused(refusal) }
+        if let rejection = rejection(of: proof, subject: family.subject, login: family.id.session, now: now) { return .refused(rejection) }
         if decision != .reissueSuccessor {
             family.rotate(from: token.number, now: now)
             try records.update(family)

@@ -102,9 +102,9 @@ extension Issuer {
             throw OAuthError(.insufficientScope, "the token needs the scope relay.device.register", status: 403)
         }
         // Checked last, so that only requests with a valid token fill the replay cache.
-        if var refusal = refusal(of: proof, subject: claims.sub, login: claims.sid, now: now) {
-            if refusal.code == .invalidDPoPProof { refusal.status = 401 }
-            throw refusal
+        if var rejection = rejection(of: proof, subject: claims.sub, login: claims.sid, now: now) {
+            if rejection.code == .invalidDPoPProof { rejection.status = 401 }
+            throw rejection
         }
         return Caller(subject: claims.sub, session: session, key: proof.key)
     }

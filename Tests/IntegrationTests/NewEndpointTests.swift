@@ -57,7 +57,7 @@ import Testing
 
     /// The relay takes no revocation from an endpoint that nobody has approved. The endpoint is refused here all the same, also after a
     /// restart.
-    @Test func refusalHoldsWhenTheRelayRejectsIt() async throws {
+    @Test func rejectionHoldsWhenTheRelayRejectsIt() async throws {
         let home = try await TestHome()
         let pc = try await home.device("PC")
         try await newEndpoints(of: pc) { $0.isEmpty }

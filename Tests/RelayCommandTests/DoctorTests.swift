@@ -86,7 +86,7 @@ import Testing
 
     @Test func failureOfAllTunnelTransportsIsReported() async throws {
         let account = try await TestAccount(networks: ["127.0.0.2"])
-        let network = try await TunnelRefusal("127.0.0.2", to: account.relay)
+        let network = try await TunnelRejection("127.0.0.2", to: account.relay)
         let desk = try await account.device(named: "Desk")
         let file = desk.home + "/relay.json"
         let text = String(decoding: try #require(FileManager.default.contents(atPath: file)), as: UTF8.self)

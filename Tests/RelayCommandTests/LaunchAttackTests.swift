@@ -38,18 +38,18 @@ import Testing
         func descriptors() throws -> Int { try FileManager.default.contentsOfDirectory(atPath: "/proc/\(agent.id)/fd").count }
         #expect(try await desk.relay("launch", "TV", "https://films.example/0").status == 0)
         let before = try descriptors()
-        var refusals: [String] = []
+        var rejections: [String] = []
         for number in 1...16 {
             let output = try await evil.relay("launch", "TV", "https://films.example/\(number)")
             if output.status != 0 {
                 #expect(output.status == 6, "\(output.errorText)")
-                refusals.append(output.errorText)
+                rejections.append(output.errorText)
             }
         }
         #expect(lines(of: started).count == 4)
-        #expect(refusals.count == 12)
-        #expect(refusals.contains { $0.contains("4 programs") })
-        #expect(refusals.contains { $0.contains("6 launches a minute") })
+        #expect(rejections.count == 12)
+        #expect(rejections.contains { $0.contains("4 programs") })
+        #expect(rejections.contains { $0.contains("6 launches a minute") })
         // A known device still has room.
         #expect(try await desk.relay("launch", "TV", "https://films.example/17").status == 0)
         #expect(lines(of: started).count == 5)

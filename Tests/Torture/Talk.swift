@@ -48,7 +48,7 @@ struct Learned: Codable, Hashable, Sendable {
     var byTarget: Bool
     /// The number in the answer to a message.
     var answer: Int?
-    /// The reason of a refusal.
+    /// The reason of a rejection.
     var reason: String?
 }
 

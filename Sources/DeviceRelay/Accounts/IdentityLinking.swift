@@ -25,7 +25,7 @@ extension ConnectedDevicesAccountManager {
 }
 
 extension AccountError {
-    /// The relay's refusal of an identity.
+    /// The relay's rejection of an identity.
     init(ofLinking failure: RelayMessage.Failure) {
         let code: Code =
             switch failure.code {

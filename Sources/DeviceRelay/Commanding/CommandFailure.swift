@@ -15,7 +15,7 @@ enum CommandFailure: Error {
     case content(any Error)
     case tooManyCommands(LimitExceeded)
     case storage(any Error)
-    case refused(CommandRefusal)
+    case refused(CommandRejection)
     /// The command was cancelled before it was sent.
     case withdrawn
     /// The command ended without success.

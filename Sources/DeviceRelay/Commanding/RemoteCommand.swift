@@ -68,7 +68,7 @@ public struct RemoteCommand: Sendable, Identifiable {
         switch state {
         case .final(let final) where final.outcome == .succeeded: return final
         case .final(let final): throw .outcome(final.outcome)
-        case .refused(let refusal): throw .refused(refusal)
+        case .refused(let rejection): throw .refused(rejection)
         case .withdrawn: throw .withdrawn
         case .prepared, .queued, .sent, .accepted: throw .shutDown
         }

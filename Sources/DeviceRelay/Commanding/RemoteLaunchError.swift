@@ -108,7 +108,7 @@ extension RemoteLaunchError {
             return (.valueSetTooLarge, exceeded.description)
         case .tooManyCommands(let exceeded): return (.notAccepted, "too many commands have not ended yet: \(exceeded)")
         case .storage: return (.storageFailed, "the command cannot be stored, so it was not sent; check the storage directory")
-        case .refused(let refusal): return refusal.launchError
+        case .refused(let rejection): return rejection.launchError
         case .withdrawn: return (.cancelled, "it was cancelled before it was sent")
         case .outcome(let outcome): return outcome.launchError
         case .pending: return (.pending, "it has not ended yet; it continues by itself, and can be awaited again")
@@ -128,7 +128,7 @@ extension RemoteLaunchError {
     }
 }
 
-extension CommandRefusal {
+extension CommandRejection {
     fileprivate var launchError: (RemoteLaunchError.Code, String) {
         switch reason {
         case .targetUnknown: (.remoteSystemUnavailable, "the device is not in the account any more")

@@ -88,7 +88,7 @@ extension AppServiceError {
             self.init(.resourceLimitsExceeded, message: "too many commands have not ended yet: \(exceeded)", cause: exceeded)
         case .storage(let error):
             self.init(.failure, message: "the message cannot be stored, so it was not sent; check the storage directory", cause: error)
-        case .refused(let refusal): self.init(refusal)
+        case .refused(let rejection): self.init(rejection)
         case .withdrawn, .outcome(.cancelled): self.init(.cancelled)
         case .pending: self.init(.timedOut, message: "there is no answer yet; the message continues by itself")
         case .taskCancelled: self.init(.cancelled, message: "the wait was cancelled; the message continues by itself")
@@ -105,13 +105,13 @@ extension AppServiceError {
         }
     }
 
-    private init(_ refusal: CommandRefusal) {
-        switch refusal.reason {
+    private init(_ rejection: CommandRejection) {
+        switch rejection.reason {
         case .targetUnknown: self.init(.remoteSystemUnavailable, message: "the device is not in the account any more")
         case .limit(let exceeded) where exceeded.limit == .commandBytes:
             self.init(.messageTooLarge, message: exceeded.description, cause: exceeded)
         case .limit(let exceeded): self.init(.resourceLimitsExceeded, message: "the device's mailbox is full: \(exceeded)", cause: exceeded)
-        default: self.init(.webServiceUnavailable, message: "the relay did not accept it (\(DisplayText.sanitized(refusal.code)))")
+        default: self.init(.webServiceUnavailable, message: "the relay did not accept it (\(DisplayText.sanitized(rejection.code)))")
         }
     }
 

@@ -27,8 +27,8 @@ extension CommandProgress {
     }
 }
 
-extension CommandRefusal {
-    /// Creates a refusal from the relay's answer to a `command.send`.
+extension CommandRejection {
+    /// Creates a rejection from the relay's answer to a `command.send`.
     init(_ failure: RelayMessage.Failure) {
         let reason: Reason =
             switch failure.code {

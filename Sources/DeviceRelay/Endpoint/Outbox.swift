@@ -218,7 +218,7 @@ final class Outbox {
             case .failure(let failure):
                 if failure.code == .clockSkew, let time = failure.time { clock.set(time) }
                 retryAfter[id] = failure.retryAfter?.count
-                machine.refused(id, CommandRefusal(failure))
+                machine.refused(id, CommandRejection(failure))
             case .settled, .connectionLost: return
             }
             work()

@@ -42,12 +42,12 @@ final class PeerStatements {
     }
 
     /// Whether the request is finished. Without an answer, or if the relay is unavailable, it is sent again on the next connection.
-    private func isAccepted(_ answer: ControlAnswer, _ refusal: Logger.Message) -> Bool {
+    private func isAccepted(_ answer: ControlAnswer, _ rejection: Logger.Message) -> Bool {
         switch answer {
         case .ok, .settled: return true
         case .connectionLost: return false
         case .failure(let failure):
-            endpoint.logger.warning(refusal, metadata: ["code": "\(failure.code)"])
+            endpoint.logger.warning(rejection, metadata: ["code": "\(failure.code)"])
             return failure.code != .unavailable
         }
     }

@@ -157,8 +157,8 @@ final class SessionPool {
     private func beginDial(_ peer: EndpointID, until end: ContinuousClock.Instant) throws(AppServiceError) -> Dial {
         guard !hasEnded else { throw AppServiceError(.cancelled, message: "the platform was shut down") }
         guard !peers.isRefused(peer) else { throw Self.revoked }
-        if let refusal = room.refusalToOpen {
-            throw AppServiceError(.resourceLimitsExceeded, message: "\(refusal.rawValue); wait for one to end")
+        if let rejection = room.rejectionToOpen {
+            throw AppServiceError(.resourceLimitsExceeded, message: "\(rejection.rawValue); wait for one to end")
         }
         let dial = Dial(nil)
         dialing[peer] = dial
@@ -211,8 +211,8 @@ final class SessionPool {
             let peer = try? peers.introduce(offer.opener, as: opener), opener != endpoint.id
         else { return link.say(decline) }
         let logger = endpoint.logger
-        if let refusal = room.refusal(of: opener, isKnown: peers.isConfirmed(opener)) {
-            logger.info("a session was declined", metadata: ["peer": "\(opener.label)", "reason": "\(refusal.rawValue)"])
+        if let rejection = room.rejection(of: opener, isKnown: peers.isConfirmed(opener)) {
+            logger.info("a session was declined", metadata: ["peer": "\(opener.label)", "reason": "\(rejection.rawValue)"])
             return link.say(decline)
         }
         introduced[opener] = peer.record

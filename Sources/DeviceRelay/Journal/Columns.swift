@@ -90,11 +90,11 @@ extension CommandProgress {
     }
 }
 
-extension CommandRefusal.Reason {
+extension CommandRejection.Reason {
     /// The code of the relay's error. Codes that are not specific to commands have the prefix `other:`.
     var column: String {
         if case .other(let code) = self { return "other:\(code)" }
-        return CommandRefusal(self, mayHaveRun: false).code
+        return CommandRejection(self, mayHaveRun: false).code
     }
 
     var limit: LimitExceeded? {

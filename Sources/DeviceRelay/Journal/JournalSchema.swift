@@ -58,8 +58,8 @@ enum JournalSchema {
             signings INTEGER NOT NULL CHECK (signings > 0),
             state TEXT NOT NULL CHECK (\(isOpen) OR state = 'withdrawn' OR state = 'refused' OR state = 'final'),
             progress TEXT CHECK (progress = 'accepted' OR progress = 'waking' OR progress = 'delivered'),
-            refusal TEXT,
-            refusal_limit TEXT,
+            rejection TEXT,
+            rejection_limit TEXT,
             limit_allowed INTEGER,
             limit_requested INTEGER,
             may_have_run INTEGER CHECK (may_have_run IN (0, 1)),
@@ -70,13 +70,13 @@ enum JournalSchema {
             reply BLOB,
             FOREIGN KEY (target, app) REFERENCES sent_lanes (target, app),
             CHECK ((state = 'accepted') = (progress IS NOT NULL)),
-            CHECK ((state = 'refused') = (refusal IS NOT NULL)),
+            CHECK ((state = 'refused') = (rejection IS NOT NULL)),
             CHECK ((state = 'refused') = (may_have_run IS NOT NULL)),
             CHECK ((state = 'final') = (outcome IS NOT NULL)),
             CHECK ((state = 'final') = (attested_by IS NOT NULL)),
             CHECK ((receipt IS NOT NULL) = (attested_by IS NOT NULL AND attested_by = 'target')),
             CHECK (reply IS NULL OR receipt IS NOT NULL),
-            CHECK ((refusal_limit IS NULL) = (limit_allowed IS NULL) AND (refusal_limit IS NULL) = (limit_requested IS NULL))
+            CHECK ((rejection_limit IS NULL) = (limit_allowed IS NULL) AND (rejection_limit IS NULL) = (limit_requested IS NULL))
         ) WITHOUT ROWID;
         CREATE INDEX sent_commands_open ON sent_commands (target, app, number, state) WHERE \(isOpen);
         CREATE TABLE sent_blobs (

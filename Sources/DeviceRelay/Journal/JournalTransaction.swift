@@ -178,24 +178,24 @@ package struct JournalTransaction {
     }
 
     private static let stateColumns = """
-        cancel_requested, state, progress, refusal, refusal_limit, limit_allowed, limit_requested, may_have_run, outcome, outcome_reason, \
+        cancel_requested, state, progress, rejection, rejection_limit, limit_allowed, limit_requested, may_have_run, outcome, outcome_reason, \
         attested_by, receipt, reply
         """
 
     private static func stateValues(_ sent: SentCommand) -> StatementArguments {
-        var (progress, refusal, final): (CommandProgress?, CommandRefusal?, CommandFinal?)
+        var (progress, rejection, final): (CommandProgress?, CommandRejection?, CommandFinal?)
         let state: String
         switch sent.state {
         case .prepared: state = "prepared"
         case .queued, .sent: state = "sent"
         case .withdrawn: state = "withdrawn"
         case .accepted(let value): (state, progress) = ("accepted", value)
-        case .refused(let value): (state, refusal) = ("refused", value)
+        case .refused(let value): (state, rejection) = ("refused", value)
         case .final(let value): (state, final) = ("final", value)
         }
         return [
-            sent.cancelRequested, state, progress?.column, refusal?.reason.column, refusal?.reason.limit?.limit.rawValue,
-            refusal?.reason.limit?.allowed, refusal?.reason.limit?.requested, refusal?.mayHaveRun, final?.outcome.column,
+            sent.cancelRequested, state, progress?.column, rejection?.reason.column, rejection?.reason.limit?.limit.rawValue,
+            rejection?.reason.limit?.allowed, rejection?.reason.limit?.requested, rejection?.mayHaveRun, final?.outcome.column,
             final?.outcome.reasonColumn, final?.attestedBy.rawValue, final?.receipt.map { Data($0) }, final?.reply.map { Data($0) },
         ]
     }
@@ -218,7 +218,7 @@ package struct JournalTransaction {
             guard let progress = CommandProgress(column: try row.required("progress")) else { throw ColumnError() }
             return .accepted(progress)
         case "refused":
-            let limit = try row.value("refusal_limit", as: String.self).map { name in
+            let limit = try row.value("rejection_limit", as: String.self).map { name in
                 guard let limit = Limit(rawValue: name) else { throw ColumnError() }
                 return LimitExceeded(
                     limit: limit,
@@ -226,8 +226,8 @@ package struct JournalTransaction {
                     requested: try row.required("limit_requested")
                 )
             }
-            guard let reason = CommandRefusal.Reason(column: try row.required("refusal"), limit: limit) else { throw ColumnError() }
-            return .refused(CommandRefusal(reason, mayHaveRun: try row.required("may_have_run")))
+            guard let reason = CommandRejection.Reason(column: try row.required("rejection"), limit: limit) else { throw ColumnError() }
+            return .refused(CommandRejection(reason, mayHaveRun: try row.required("may_have_run")))
         case "final":
             switch CommandAttestation(rawValue: try row.required("attested_by")) {
             case .target:

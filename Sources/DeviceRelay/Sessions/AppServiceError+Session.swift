@@ -7,9 +7,9 @@ package import RelayProtocol
 package struct SessionEnding: Error, Hashable, Sendable {}
 
 // The codes on the wire, and the codes for the app. An unknown code on the wire becomes `unknown`. An error code without a code on the wire
-// is sent as `unknown` in a refusal, and as `failure` in a failure.
+// is sent as `unknown` in a rejection, and as `failure` in a failure.
 
-private let refusals: [(SessionRefusalCode, AppServiceError.Code)] = [
+private let rejections: [(SessionRejectionCode, AppServiceError.Code)] = [
     (.appNotInstalled, .appNotInstalled), (.appUnavailable, .appUnavailable), (.appServiceUnavailable, .appServiceUnavailable),
     (.remoteSystemUnavailable, .remoteSystemUnavailable), (.remoteSystemNotSupportedByApp, .remoteSystemNotSupportedByApp),
     (.notAuthorized, .notAuthorized), (.authenticationError, .authenticationError), (.networkNotAvailable, .networkNotAvailable),
@@ -31,11 +31,11 @@ extension AppServiceError {
         self.init(code, message: message.isEmpty ? nil : DisplayText.sanitized(message))
     }
 
-    init(_ refusal: SessionRefusal) {
-        if refusal.code == .sessionEnding {
+    init(_ rejection: SessionRejection) {
+        if rejection.code == .sessionEnding {
             self = .sessionEnding
         } else {
-            self.init(refusals.first { $0.0 == refusal.code }?.1 ?? .unknown, peer: refusal.message)
+            self.init(rejections.first { $0.0 == rejection.code }?.1 ?? .unknown, peer: rejection.message)
         }
     }
 
@@ -65,7 +65,7 @@ extension AppServiceError {
 
     init(open failure: SessionOpenFailure) {
         switch failure {
-        case .refused(let refusal): self.init(refusal)
+        case .refused(let rejection): self.init(rejection)
         case .cancelled: self.init(.cancelled)
         // The peer has not received the request, so another session can take it.
         case .sessionEnded(.idle), .sessionEnded(.drained): self = .sessionEnding
@@ -91,9 +91,9 @@ extension AppServiceError {
         Self(.remoteSystemUnavailable, message: "the session is ending; try again", cause: SessionEnding())
     }
 
-    /// The refusal that the peer receives in place of `opened`.
-    var refusal: SessionRefusal {
-        SessionRefusal(refusals.first { $0.1 == code }?.0 ?? .unknown, message)
+    /// The rejection that the peer receives in place of `opened`.
+    var rejection: SessionRejection {
+        SessionRejection(rejections.first { $0.1 == code }?.0 ?? .unknown, message)
     }
 
     /// The failure that the peer receives in place of a response.

@@ -71,7 +71,7 @@ final class SessionCarrier: AppServiceCarrier {
         case (.finished, _): return
         case (.offered, let error?):
             let reason = error as? AppServiceError ?? AppServiceError(.appUnavailable, message: "the service failed")
-            link.enqueue { [id] handler in handler.refuse(id, reason.refusal) }
+            link.enqueue { [id] handler in handler.refuse(id, reason.rejection) }
         case (.offered, nil):
             // The service returned without using the connection. This counts as accepted and completed.
             link.enqueue { [id] handler in

@@ -44,7 +44,7 @@ extension SessionHandler {
         let limit = environment.limits[.connectionsPerSession]
         guard serving.count < limit else {
             let excess = LimitExceeded(limit: .connectionsPerSession, allowed: limit, requested: limit + 1)
-            return refuse(id, SessionRefusal(.resourceLimitsExceeded, "\(excess)"))
+            return refuse(id, SessionRejection(.resourceLimitsExceeded, "\(excess)"))
         }
         let inbox = AppServiceInbox()
         inboxes[id] = inbox
@@ -67,10 +67,10 @@ extension SessionHandler {
         change { $0.accept(id, at: $1, into: &$2) }
     }
 
-    func refuse(_ id: SessionConnectionID, _ refusal: SessionRefusal) {
+    func refuse(_ id: SessionConnectionID, _ rejection: SessionRejection) {
         offered.remove(id)
         inboxes[id] = nil
-        change { $0.refuse(id, refusal, at: $1, into: &$2) }
+        change { $0.refuse(id, rejection, at: $1, into: &$2) }
     }
 
     // MARK: Both directions

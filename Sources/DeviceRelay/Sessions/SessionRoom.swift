@@ -13,7 +13,7 @@ struct SessionRoom: Sendable {
     static let ofKnownPeer = 8
 
     /// Why another session is not permitted.
-    enum Refusal: String, Hashable, Sendable {
+    enum Rejection: String, Hashable, Sendable {
         case newPeer = "a device that is not approved may have no more sessions"
         case knownPeer = "a device may have no more sessions with this one"
         case endpoint = "this device has as many sessions as it may"
@@ -37,10 +37,10 @@ struct SessionRoom: Sendable {
     private var hasRoomForKnown: Bool { known.values.reduce(0, +) < most }
 
     /// Why this endpoint may not open a session now; `nil` if it may.
-    var refusalToOpen: Refusal? { hasRoomForKnown ? nil : .endpoint }
+    var rejectionToOpen: Rejection? { hasRoomForKnown ? nil : .endpoint }
 
     /// Why a peer may not open a session now; `nil` if it may.
-    func refusal(of peer: EndpointID, isKnown: Bool) -> Refusal? {
+    func rejection(of peer: EndpointID, isKnown: Bool) -> Rejection? {
         guard isKnown else {
             return new[peer, default: 0] < Self.ofNewPeer && new.values.reduce(0, +) < Self.ofNewPeers ? nil : .newPeer
         }

@@ -17,14 +17,14 @@ final class LaunchLimits: Sendable {
     private let state = Mutex(State())
 
     /// Counts a launch.
-    func admit(_ device: SystemID, isNew: Bool, _ configuration: AgentConfiguration.Opening) -> LaunchRefusal? {
+    func admit(_ device: SystemID, isNew: Bool, _ configuration: AgentConfiguration.Opening) -> LaunchRejection? {
         let perMinute = isNew ? configuration.newLaunchesPerMinute : configuration.launchesPerMinute
         let isWithin = state.withLock { $0.rate.admit(device, isNew: isNew, perMinute: perMinute, at: .now) }
         return isWithin ? nil : .tooManyLaunches(perMinute: perMinute, new: isNew)
     }
 
     /// Counts a program before it starts.
-    func beginProgram(isNew: Bool, _ configuration: AgentConfiguration.Opening) -> LaunchRefusal? {
+    func beginProgram(isNew: Bool, _ configuration: AgentConfiguration.Opening) -> LaunchRejection? {
         state.withLock { state in
             // New devices leave room for known devices.
             let newcomersMost = max(1, configuration.programs / 4)
@@ -44,7 +44,7 @@ final class LaunchLimits: Sendable {
     }
 
     /// Runs a closure that asks the user. One new device asks at a time; known devices do not wait.
-    func whileAsking(isNew: Bool, _ body: () async -> LaunchRefusal?) async -> LaunchRefusal? {
+    func whileAsking(isNew: Bool, _ body: () async -> LaunchRejection?) async -> LaunchRejection? {
         guard isNew else { return await body() }
         let isFirst = state.withLock { state in
             defer { state.isAskingForNewcomer = true }
@@ -57,7 +57,7 @@ final class LaunchLimits: Sendable {
 }
 
 /// Why the agent does not open a URI. The sender sees this text, so it contains nothing about this machine.
-enum LaunchRefusal: Hashable, Sendable, CustomStringConvertible {
+enum LaunchRejection: Hashable, Sendable, CustomStringConvertible {
     case neverOpened(scheme: String)
     case tooManyLaunches(perMinute: Int, new: Bool)
     case tooManyPrograms(Int, new: Bool)

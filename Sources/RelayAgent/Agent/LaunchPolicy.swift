@@ -20,30 +20,30 @@ struct LaunchPolicy: Sendable {
     let terminal: TerminalQuestion?
 
     func take(_ request: LaunchRequest) async -> LaunchAnswer {
-        if let refusal = await refusal(of: request) { return .declined(why: "\(refusal)") }
+        if let rejection = await rejection(of: request) { return .declined(why: "\(rejection)") }
         let isNew = isUntrusted(request.caller)
-        if let refusal = counts.beginProgram(isNew: isNew, configuration) { return .declined(why: "\(refusal)") }
+        if let rejection = counts.beginProgram(isNew: isNew, configuration) { return .declined(why: "\(rejection)") }
         return await URIOpener(command: configuration.command, environment: environment).open(request.uri) {
             counts.endProgram(isNew: isNew)
         }
     }
 
-    private func refusal(of request: LaunchRequest) async -> LaunchRefusal? {
+    private func rejection(of request: LaunchRequest) async -> LaunchRejection? {
         let (uri, caller) = (request.uri, request.caller)
         let isNew = isUntrusted(caller)
-        if let refusal = counts.admit(caller.systemID, isNew: isNew, configuration) { return refusal }
+        if let rejection = counts.admit(caller.systemID, isNew: isNew, configuration) { return rejection }
         guard !AgentConfiguration.Opening.neverOpened.contains(uri.scheme) else { return .neverOpened(scheme: uri.scheme) }
         let isLocalPage = isNew && !WebHost.isOnInternet(uri)
         guard isLocalPage || !configuration.schemes.contains(uri.scheme) else { return nil }
-        let refusal = await counts.whileAsking(isNew: isNew) { await answer(about: request) }
-        if case .noUserPresent = refusal, isLocalPage { return .localPage(for: caller.endpoint) }
-        return request.isCancelled ? .cancelled : refusal
+        let rejection = await counts.whileAsking(isNew: isNew) { await answer(about: request) }
+        if case .noUserPresent = rejection, isLocalPage { return .localPage(for: caller.endpoint) }
+        return request.isCancelled ? .cancelled : rejection
     }
 
     private func isUntrusted(_ caller: AppServiceCaller) -> Bool { caller.isNew && !trustsNewDevices }
 
     /// Asks the prompt program or the user at the terminal.
-    private func answer(about request: LaunchRequest) async -> LaunchRefusal? {
+    private func answer(about request: LaunchRequest) async -> LaunchRejection? {
         if let prompt = configuration.prompt { return await answer(of: prompt, request) }
         guard let terminal, TerminalQuestion.isPossible else { return .noUserPresent(scheme: request.uri.scheme) }
         return switch await terminal.ask(LaunchQuestion.lines(request.uri, request.caller), "Open it? [y/N]", within: Self.patience) {
@@ -53,7 +53,7 @@ struct LaunchPolicy: Sendable {
         }
     }
 
-    private func answer(of prompt: Program, _ request: LaunchRequest) async -> LaunchRefusal? {
+    private func answer(of prompt: Program, _ request: LaunchRequest) async -> LaunchRejection? {
         let caller = request.caller
         let ask = { @Sendable () async throws -> TerminationStatus? in
             try await running.run { mark in

@@ -28,7 +28,7 @@ final class PasswordHasher: Sendable {
         enum Entry: Hashable {
             case start
             case wait
-            case refuse(Refusal)
+            case refuse(Rejection)
         }
 
         /// - Parameter admit: Asked once there is a place: `nil` takes it, a time leaves it to others.
@@ -54,7 +54,7 @@ final class PasswordHasher: Sendable {
     }
 
     /// Why nothing is hashed.
-    enum Refusal: Error, Hashable {
+    enum Rejection: Error, Hashable {
         /// All places are taken.
         case busy
         /// The limit of the caller, and how long it lasts.
@@ -77,7 +77,7 @@ final class PasswordHasher: Sendable {
 
     deinit { threads.shutdownGracefully { _ in } }
 
-    func hash(_ password: Secret<String>, client: String) async throws(Refusal) -> PasswordHash {
+    func hash(_ password: Secret<String>, client: String) async throws(Rejection) -> PasswordHash {
         try await run(client) { [cost] in PasswordHash(password, cost: cost) }
     }
 
@@ -89,7 +89,7 @@ final class PasswordHasher: Sendable {
         _ hash: PasswordHash?,
         client: String,
         admit: @Sendable () -> Milliseconds?
-    ) async throws(Refusal) -> Bool {
+    ) async throws(Rejection) -> Bool {
         let (compared, isKnown) = (hash ?? decoy, hash != nil)
         return try await run(client, admit: admit) { compared.matches(password) } && isKnown
     }
@@ -98,8 +98,8 @@ final class PasswordHasher: Sendable {
         _ client: String,
         admit: @Sendable () -> Milliseconds? = { nil },
         _ work: @escaping @Sendable () -> Result
-    ) async throws(Refusal) -> Result {
-        var refusal: Refusal?
+    ) async throws(Rejection) -> Result {
+        var rejection: Rejection?
         await withCheckedContinuation { continuation in
             let mayStart = queue.withLock { queue in
                 switch queue.enter(client, admit: admit) {
@@ -108,13 +108,13 @@ final class PasswordHasher: Sendable {
                     queue.wait(continuation)
                     return false
                 case .refuse(let reason):
-                    refusal = reason
+                    rejection = reason
                     return true
                 }
             }
             if mayStart { continuation.resume() }
         }
-        if let refusal { throw refusal }
+        if let rejection { throw rejection }
         let result = await withCheckedContinuation { continuation in
             threads.submit { _ in continuation.resume(returning: work()) }
         }

@@ -47,10 +47,10 @@ struct RefreshFamily: Hashable, Sendable {
         case reissueSuccessor
         /// Revoke the login. The token was replaced long ago, so two parties hold tokens of the login.
         case revoke
-        case refuse(Refusal)
+        case refuse(Rejection)
     }
 
-    enum Refusal: Hashable {
+    enum Rejection: Hashable {
         case revoked
         case expired
         case otherClient

@@ -51,7 +51,7 @@ extension Issuer {
             if let objection = Issuer.objection(to: password, repeated: form["repeated"], user) {
                 return try await accountPage(visit, session, note: objection, status: .badRequest)
             }
-            let hash = try await hashing { () async throws(PasswordHasher.Refusal) in
+            let hash = try await hashing { () async throws(PasswordHasher.Rejection) in
                 try await hasher.hash(password, client: visit.address)
             }
             let browser = try await answering { () async throws(IssuerError) in

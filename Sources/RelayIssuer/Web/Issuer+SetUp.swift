@@ -33,7 +33,7 @@ extension Issuer {
         guard let user = try await store.read({ try $0.user(subject) }) else { throw .unknownUser }
         try Issuer.check(password: password, name: user.name)
         let hash: PasswordHash
-        do throws(PasswordHasher.Refusal) {
+        do throws(PasswordHasher.Rejection) {
             hash = try await hasher.hash(password, client: "")
         } catch {
             throw .busy
@@ -82,7 +82,7 @@ extension Issuer {
             if let objection = Issuer.objection(to: password, repeated: form["repeated"], user) {
                 return setUpPage(visit, user, note: objection, status: .badRequest)
             }
-            let hash = try await hashing { () async throws(PasswordHasher.Refusal) in
+            let hash = try await hashing { () async throws(PasswordHasher.Rejection) in
                 try await hasher.hash(password, client: visit.address)
             }
             let browser = try await answering { () async throws(IssuerError) in

@@ -90,7 +90,7 @@ extension Issuer {
                 return (user, try user.flatMap { try records.password(of: $0.subject) })
             }
         }
-        let isCorrect = try await hashing { () async throws(PasswordHasher.Refusal) in
+        let isCorrect = try await hashing { () async throws(PasswordHasher.Rejection) in
             try await hasher.matches(password, stored, client: visit.address) {
                 bounds.withLock { $0.attempt(account: name, pair: pair, now: visit.now) }
             }
@@ -112,7 +112,7 @@ extension Issuer {
         guard let (user, stored) = try await authenticate(visit, name: name, password: password) else { return nil }
         var renewed: PasswordHash?
         if stored.cost != hasher.cost {
-            renewed = try await hashing { () async throws(PasswordHasher.Refusal) in
+            renewed = try await hashing { () async throws(PasswordHasher.Rejection) in
                 try await hasher.hash(password, client: visit.address)
             }
         }
@@ -137,8 +137,8 @@ extension Issuer {
         return browser
     }
 
-    func hashing<Result>(_ body: () async throws(PasswordHasher.Refusal) -> Result) async throws(OAuthError) -> Result {
-        do throws(PasswordHasher.Refusal) {
+    func hashing<Result>(_ body: () async throws(PasswordHasher.Rejection) -> Result) async throws(OAuthError) -> Result {
+        do throws(PasswordHasher.Rejection) {
             return try await body()
         } catch {
             switch error {

@@ -53,7 +53,7 @@ package struct MessageCredit: Hashable, Sendable {
 /// Why a connection was not opened.
 package enum SessionOpenFailure: Hashable, Sendable {
     /// The peer refused it.
-    case refused(SessionRefusal)
+    case refused(SessionRejection)
     /// It was closed locally before it was open.
     case cancelled
     /// The session ended.

@@ -3,7 +3,7 @@
 
 /// Why an app service connection was not opened. Codes 1 to 11 are the original's connection statuses; own codes start at
 /// 64. Unknown codes are kept, so that a newer peer can define more.
-package struct SessionRefusalCode: RawRepresentable, Hashable, Sendable {
+package struct SessionRejectionCode: RawRepresentable, Hashable, Sendable {
     package let rawValue: UInt16
 
     package init(rawValue: UInt16) { self.rawValue = rawValue }
@@ -101,7 +101,7 @@ package struct SessionReason<Code: RawRepresentable<UInt16> & Hashable & Sendabl
     var encodedSize: Int { 2 + message.utf8.count }
 }
 
-package typealias SessionRefusal = SessionReason<SessionRefusalCode>
+package typealias SessionRejection = SessionReason<SessionRejectionCode>
 package typealias SessionFailure = SessionReason<SessionFailureCode>
 package typealias SessionClosure = SessionReason<SessionClosureCode>
 

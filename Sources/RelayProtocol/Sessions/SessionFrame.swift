@@ -64,7 +64,7 @@ package struct SessionFrame: Equatable, Sendable {
         /// The connection is open.
         case opened
         /// The connection is refused.
-        indirect case refused(SessionRefusal)
+        indirect case refused(SessionRejection)
         /// A request message, with the time that is left for the answer.
         case request(Message, timeLeft: Duration?)
         /// The response to a request of the receiver.

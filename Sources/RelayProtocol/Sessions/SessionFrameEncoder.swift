@@ -39,7 +39,7 @@ package enum SessionFrameEncoder {
             let metadata = opening.map.encodedMetadata
             buffer.writeInteger(UInt16(truncatingIfNeeded: metadata.count))
             buffer.writeBytes(metadata)
-        case .refused(let refusal): write(refusal, to: &buffer)
+        case .refused(let rejection): write(rejection, to: &buffer)
         case .error(let failure): write(failure, to: &buffer)
         case .close(let closure): write(closure, to: &buffer)
         case .window(let credit): buffer.writeInteger(credit)
@@ -92,7 +92,7 @@ extension SessionFrame.Payload {
         case .opened, .grant, .cancel: 0
         case .window: 4
         case .ping, .pong: 8
-        case .refused(let refusal): refusal.encodedSize
+        case .refused(let rejection): rejection.encodedSize
         case .error(let failure): failure.encodedSize
         case .close(let closure): closure.encodedSize
         case .goaway(let goaway): 6 + goaway.message.utf8.count

@@ -44,13 +44,13 @@ extension SessionStateMachine {
     /// Refuses a connection of `openReceived`.
     package mutating func refuse(
         _ id: SessionConnectionID,
-        _ refusal: SessionRefusal,
+        _ rejection: SessionRejection,
         at now: Duration,
         into actions: inout [SessionAction]
     ) {
         switch connections[id]?.phase {
         case .offered:
-            reply(SessionFrame(.refused(refusal), connection: id), into: &actions)
+            reply(SessionFrame(.refused(rejection), connection: id), into: &actions)
             forget(id, at: now, into: &actions)
         case .abandoned:
             forget(id, at: now, into: &actions)
@@ -74,7 +74,7 @@ extension SessionStateMachine {
             actions.append(.openFailed(id, .cancelled))
             forget(id, at: now, into: &actions)
         case .offered:
-            refuse(id, SessionRefusal(.appUnavailable), at: now, into: &actions)
+            refuse(id, SessionRejection(.appUnavailable), at: now, into: &actions)
         case .open:
             connections.values[index].phase = .closing(closure, until: now + SessionWire.closingInterval)
             closingCount += 1

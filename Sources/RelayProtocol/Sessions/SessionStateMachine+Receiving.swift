@@ -76,10 +76,10 @@ extension SessionStateMachine {
             connections.values[index].phase = .open
             awaitedCount -= 1
             actions.append(.openSucceeded(id))
-        case .refused(let refusal):
+        case .refused(let rejection):
             guard let index = try indexOfOurs(id) else { return }
             guard connections.values[index].phase == .opening else { throw .unexpectedFrame }
-            actions.append(.openFailed(id, .refused(refusal)))
+            actions.append(.openFailed(id, .refused(rejection)))
             forget(id, at: now, into: &actions)
         case .close(let closure):
             try takeClose(id, closure, at: now, into: &actions)
@@ -132,8 +132,8 @@ extension SessionStateMachine {
         // The peer learns from the `goaway` frame that this connection failed.
         guard !isDraining else { return }
         guard connections.count < agreed.connectionsPerSession else {
-            let refusal = SessionRefusal(.resourceLimitsExceeded, Limit.connectionsPerSession.rawValue)
-            return reply(SessionFrame(.refused(refusal), connection: id), into: &actions)
+            let rejection = SessionRejection(.resourceLimitsExceeded, Limit.connectionsPerSession.rawValue)
+            return reply(SessionFrame(.refused(rejection), connection: id), into: &actions)
         }
         connections.insert(SessionConnection(phase: .offered), for: id)
         idleSince = nil
@@ -165,7 +165,7 @@ extension SessionStateMachine {
         guard goaway.isGraceful else { return end(.failedByPeer(goaway), into: &actions) }
         isPeerDraining = true
         for (id, connection) in connections.all where connection.phase == .opening && id > goaway.lastConnection {
-            actions.append(.openFailed(id, .refused(SessionRefusal(.sessionEnding))))
+            actions.append(.openFailed(id, .refused(SessionRejection(.sessionEnding))))
             forget(id, at: now, into: &actions)
         }
         endIfDrained(into: &actions)

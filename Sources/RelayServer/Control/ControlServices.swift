@@ -46,13 +46,13 @@ package struct ControlServices: Sendable {
     func verify(
         token: String,
         endpointKey: SigningPublicKey,
-        completion: @escaping @Sendable (Result<AcceptedToken, TokenRefusal>) -> Void
+        completion: @escaping @Sendable (Result<AcceptedToken, TokenRejection>) -> Void
     ) {
         tokens.verify(token: token, endpointKey: endpointKey) { [core, clock] result in
             let isOver =
                 switch result {
                 case .success(let token): token.expires <= clock.now().time
-                case .failure(let refusal): [.tokenRevoked, .tokenExpired].contains(refusal.code)
+                case .failure(let rejection): [.tokenRevoked, .tokenExpired].contains(rejection.code)
                 }
             guard isOver else { return completion(result) }
             core.isRevoked(EndpointID(endpointKey)) { isRevoked in

@@ -18,15 +18,15 @@ extension RelayChannelStateMachine {
     }
 
     /// Handles the verifier's result for the token of the hello, or for a refreshed token.
-    package mutating func tokenChecked(_ result: Result<AcceptedToken, TokenRefusal>, _ now: Moment) -> [Action] {
+    package mutating func tokenChecked(_ result: Result<AcceptedToken, TokenRejection>, _ now: Moment) -> [Action] {
         let result = result.flatMap { token in
-            token.expires > now.time ? .success(token) : .failure(TokenRefusal(code: .tokenExpired, message: "the token has expired"))
+            token.expires > now.time ? .success(token) : .failure(TokenRejection(code: .tokenExpired, message: "the token has expired"))
         }
         switch (state, result) {
         case (.verifying(let hello, let record), .success(let token)):
             if let scope = EndpointMessage.hello(hello).scope, !token.scopes.contains(scope) {
-                let refusal = TokenRefusal(missing: scope)
-                return reject(RelayMessage.Rejected(code: refusal.code, message: refusal.message, retry: false), now)
+                let rejection = TokenRejection(missing: scope)
+                return reject(RelayMessage.Rejected(code: rejection.code, message: rejection.message, retry: false), now)
             }
             let proved = ProvedHello(
                 identity: token.identity,
@@ -43,9 +43,9 @@ extension RelayChannelStateMachine {
             state = .connecting(proved, early: [])
             greetingEnds = now.uptime + helloTime
             return [.connect(proved)] + adopt(token, hello.token, now)
-        case (.verifying, .failure(let refusal)):
-            let retry = refusal.code != .endpointRevoked
-            return reject(RelayMessage.Rejected(code: refusal.code, message: refusal.message, retry: retry), now)
+        case (.verifying, .failure(let rejection)):
+            let retry = rejection.code != .endpointRevoked
+            return reject(RelayMessage.Rejected(code: rejection.code, message: rejection.message, retry: retry), now)
         case (.open(let open), _):
             return checked(result, open, now)
         default:

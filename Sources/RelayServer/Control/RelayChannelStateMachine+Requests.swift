@@ -11,8 +11,8 @@ extension RelayChannelStateMachine {
         if let scope = message.scope, !open.scopes.contains(scope) {
             // A message without a request reference gets no answer.
             guard let ref = message.ref else { return [] }
-            let refusal = TokenRefusal(missing: scope)
-            let failure = RelayMessage.Failure(ref: ref, code: refusal.code, message: refusal.message, mayHaveRun: message.mayHaveRun)
+            let rejection = TokenRejection(missing: scope)
+            let failure = RelayMessage.Failure(ref: ref, code: rejection.code, message: rejection.message, mayHaveRun: message.mayHaveRun)
             return say(.failure(failure), now)
         }
         if let limit = message.rate, let ref = message.ref,
@@ -61,7 +61,7 @@ extension RelayChannelStateMachine {
         return [.checkToken(token, endpointKey: open.endpointKey)]
     }
 
-    mutating func checked(_ result: Result<AcceptedToken, TokenRefusal>, _ open: Open, _ now: Moment) -> [Action] {
+    mutating func checked(_ result: Result<AcceptedToken, TokenRejection>, _ open: Open, _ now: Moment) -> [Action] {
         var open = open
         let check = open.check
         open.check = nil
@@ -78,7 +78,7 @@ extension RelayChannelStateMachine {
     private mutating func refreshed(
         _ ref: RequestRef,
         _ text: Secret<String>,
-        _ result: Result<AcceptedToken, TokenRefusal>,
+        _ result: Result<AcceptedToken, TokenRejection>,
         _ open: Open,
         _ now: Moment
     ) -> [Action] {
@@ -93,14 +93,14 @@ extension RelayChannelStateMachine {
             following = adopt(token, text, now)
         case .success:
             answer = .failure(RelayMessage.Failure(ref: ref, code: .wrongAccount, message: "the token belongs to another account"))
-        case .failure(let refusal):
-            answer = .failure(RelayMessage.Failure(ref: ref, code: refusal.code, message: refusal.message))
+        case .failure(let rejection):
+            answer = .failure(RelayMessage.Failure(ref: ref, code: rejection.code, message: rejection.message))
         }
         return say(answer, now) + following + handleDeadlines(now)
     }
 
     /// The token belongs to the person at the endpoint only if that person has just signed in: an older one may be stolen.
-    private mutating func linked(_ ref: RequestRef, _ result: Result<AcceptedToken, TokenRefusal>, _ open: Open, _ now: Moment)
+    private mutating func linked(_ ref: RequestRef, _ result: Result<AcceptedToken, TokenRejection>, _ open: Open, _ now: Moment)
         -> [Action]
     {
         let failure: RelayMessage.Failure
@@ -112,13 +112,13 @@ extension RelayChannelStateMachine {
                 return [.link(token.identity, ref, open.channel)] + handleDeadlines(now)
             }
             failure = .init(ref: ref, code: .loginTooOld, message: "this needs a login of the last five minutes; sign in again")
-        case .failure(let refusal): failure = .init(ref: ref, code: refusal.code, message: refusal.message)
+        case .failure(let rejection): failure = .init(ref: ref, code: rejection.code, message: rejection.message)
         }
         return say(.failure(failure), now) + handleDeadlines(now)
     }
 
     /// The issuer was asked again. While it does not answer, the channel lives on, at most until its token's end.
-    private mutating func rechecked(_ result: Result<AcceptedToken, TokenRefusal>, _ open: Open, _ now: Moment) -> [Action] {
+    private mutating func rechecked(_ result: Result<AcceptedToken, TokenRejection>, _ open: Open, _ now: Moment) -> [Action] {
         guard let text = token.recheck?.text else { return [] }
         switch result {
         case .success(let token) where token.identity == open.identity:
@@ -129,11 +129,11 @@ extension RelayChannelStateMachine {
             let actions = adopt(token, text, now)
             self.token.isWarned = isWarned
             return actions + handleDeadlines(now)
-        case .failure(let refusal) where refusal.code == .issuerUnavailable:
+        case .failure(let rejection) where rejection.code == .issuerUnavailable:
             token.recheck?.due = now.uptime + Self.recheckPause
             return handleDeadlines(now)
         case .success: return invalidate(.wrongAccount, "the token now belongs to another identity", now)
-        case .failure(let refusal): return invalidate(refusal.code, refusal.message, now)
+        case .failure(let rejection): return invalidate(rejection.code, rejection.message, now)
         }
     }
 

@@ -20,12 +20,12 @@ extension AccountRelay {
             do throws(RecordError) {
                 try voucher.payload.check(row)
             } catch {
-                throw Refusal(error)
+                throw Rejection(error)
             }
             try store.putVoucher(voucher.encoded, for: row.id, by: channel.endpoint, of: channel.account)
             let bytes = try store.vouchers(for: row.id).reduce(0) { $0 + $1.count }
             guard bytes <= Self.maximumVoucherBytes else {
-                throw Refusal(.limitExceeded, "vouchers for one endpoint are limited to \(Self.maximumVoucherBytes) bytes")
+                throw Rejection(.limitExceeded, "vouchers for one endpoint are limited to \(Self.maximumVoucherBytes) bytes")
             }
             let own = try store.member(channel.endpoint, of: channel.account)
             if own.isEstablished, voucher.payload.knowledge == .verified { row = try store.establish(row) }

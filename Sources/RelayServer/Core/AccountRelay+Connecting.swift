@@ -105,8 +105,8 @@ extension AccountRelay {
             let others = try store.endpoints(of: account)
             // The trust of an account begins with its first endpoint, so the token must permit being one.
             guard !others.isEmpty || hello.scopes.contains(.deviceRegister) else {
-                let refusal = TokenRefusal(missing: .deviceRegister)
-                return .rejected(.init(code: refusal.code, message: refusal.message, retry: false))
+                let rejection = TokenRejection(missing: .deviceRegister)
+                return .rejected(.init(code: rejection.code, message: rejection.message, retry: false))
             }
             let ever = others.count + (try store.revocationCount(of: account))
             do throws(LimitExceeded) {
@@ -141,7 +141,7 @@ extension AccountRelay {
         }
         let isSame = row.record == hello.record.encoded
         guard isSame || record.version > row.version else {
-            return .rejected(.init(code: .recordOutdated, message: Refusal.outdated.message, retry: false))
+            return .rejected(.init(code: .recordOutdated, message: Rejection.outdated.message, retry: false))
         }
         row.version = record.version
         row.record = hello.record.encoded

@@ -22,15 +22,15 @@ extension AccountRelay {
         let account = id
         serve(ref, on: channel) { store, _ -> LinkedIdentity? in
             // A newcomer, perhaps with a stolen link, must not open the account to its own identity.
-            guard try store.member(channel.endpoint, of: account).isEstablished else { throw Refusal.notEstablished }
+            guard try store.member(channel.endpoint, of: account).isEstablished else { throw Rejection.notEstablished }
             let others = try store.account(account)?.identities ?? []
             guard others.count < Self.maximumIdentities || others.contains(identity) else {
-                throw Refusal(.limitExceeded, "an account can have \(Self.maximumIdentities) identities")
+                throw Rejection(.limitExceeded, "an account can have \(Self.maximumIdentities) identities")
             }
             switch try store.link(identity, to: account) {
             case .added: return LinkedIdentity(identity: identity, endpoint: channel.endpoint, others: others)
             case .known: return nil
-            case .ofAnother: throw Refusal(.wrongAccount, "this identity belongs to another account of this relay")
+            case .ofAnother: throw Rejection(.wrongAccount, "this identity belongs to another account of this relay")
             }
         } then: { relay, link in
             if let link { relay.perform(.linked(link)) }

@@ -6,7 +6,7 @@ import RelayProtocol
 /// Push registrations of endpoints.
 extension AccountRelay {
     mutating func register(_ request: EndpointMessage.NotificationsRegister, on channel: AccountChannel) {
-        if let refusal = refusal(of: request) { return fail(request.ref, refusal, on: channel.id) }
+        if let rejection = rejection(of: request) { return fail(request.ref, rejection, on: channel.id) }
         serve(request.ref, on: channel) { store, now in
             _ = try store.member(channel.endpoint, of: channel.account)
             var push = PushRow(
@@ -36,12 +36,12 @@ extension AccountRelay {
     /// A registration that is repeated earlier than this changes nothing.
     private static let registrationPause: Int64 = 86_400_000
 
-    private func refusal(of request: EndpointMessage.NotificationsRegister) -> Refusal? {
+    private func rejection(of request: EndpointMessage.NotificationsRegister) -> Rejection? {
         guard let kind = request.channel.kind else {
-            return Refusal(.unsupported, "this relay does not know this type of push channel; register as polling")
+            return Rejection(.unsupported, "this relay does not know this type of push channel; register as polling")
         }
         if kind == .polling || rules.canWake(kind, request.appID) { return nil }
-        return Refusal(.unsupported, "this relay has no credentials to wake this app through \(kind.rawValue); register as polling")
+        return Rejection(.unsupported, "this relay has no credentials to wake this app through \(kind.rawValue); register as polling")
     }
 }
 

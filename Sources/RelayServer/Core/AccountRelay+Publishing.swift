@@ -12,14 +12,14 @@ extension AccountRelay {
             if rows.contains(where: { $0.registration == bytes }) { return false }
             let registration = try Unverified<AppRegistration>(decoding: bytes).payload
             let appID = registration.appID
-            if let known = rows.first(where: { $0.appID == appID }), registration.version <= known.version { throw Refusal.outdated }
+            if let known = rows.first(where: { $0.appID == appID }), registration.version <= known.version { throw Rejection.outdated }
             let others = rows.reduce(0) { $1.appID == appID ? $0 : $0 + $1.registration.count }
             do throws(LimitExceeded) {
                 try limits.check(.appRegistrationsBytes, others + bytes.count)
                 let known = rows.reduce(0) { $1.appID == appID ? $0 + $1.registration.count : $0 }
                 if bytes.count > known { try limits.check(.accountBytes, stored + bytes.count - known) }
             } catch {
-                throw Refusal(exceeding: error)
+                throw Rejection(exceeding: error)
             }
             let row = RegistrationRow(appID: appID, version: registration.version, registration: bytes)
             try store.put(row, of: channel.endpoint, in: account)
@@ -54,7 +54,7 @@ extension AccountRelay {
     mutating func update(_ request: EndpointMessage.EndpointUpdate, _ record: Signed<EndpointRecord>, on channel: AccountChannel) {
         serveIntroduction(of: channel.endpoint, request.ref, on: channel) { store, row in
             if row.record == record.encoded { return false }
-            guard record.payload.version > row.version else { throw Refusal.outdated }
+            guard record.payload.version > row.version else { throw Rejection.outdated }
             row.version = record.payload.version
             row.record = record.encoded
             row.system = record.payload.systemID
@@ -94,7 +94,7 @@ extension AccountRelay {
         }
         guard isFirst == true else {
             if channels[channel.id]?.hasLeft ?? false { return send(.ok(.init(ref: request.ref)), to: channel.id) }
-            return fail(request.ref, Refusal(.unavailable, "an earlier `leaving` of this channel is not stored"), on: channel.id)
+            return fail(request.ref, Rejection(.unavailable, "an earlier `leaving` of this channel is not stored"), on: channel.id)
         }
         let time = now
         serve(request.ref, on: channel) { store, _ in
@@ -124,7 +124,7 @@ extension StoreTransaction {
     /// The row of an endpoint of this account. The rejection does not show whether the id exists in another account.
     func member(_ id: EndpointID, of account: AccountID) throws -> EndpointRow {
         guard let row = try endpoint(id, of: account) else {
-            throw Refusal(.notFound, "there is no such endpoint in this account")
+            throw Rejection(.notFound, "there is no such endpoint in this account")
         }
         return row
     }

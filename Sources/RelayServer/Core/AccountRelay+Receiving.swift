@@ -50,7 +50,11 @@ extension AccountRelay {
     /// Answers once the endpoint has stored every command in its mailbox, or the command has ended.
     mutating func drain(_ request: EndpointMessage.MailboxDrain, on channel: AccountChannel) {
         guard let open = channels[channel.id], !open.hasLeft, open.drains.count < Self.drainsAtOnce else {
-            return fail(request.ref, Refusal(.unavailable, "this channel ends, or has asked too often", retryAfter: 1_000), on: channel.id)
+            return fail(
+                request.ref,
+                Rejection(.unavailable, "this channel ends, or has asked too often", retryAfter: 1_000),
+                on: channel.id
+            )
         }
         change(channel.id) { $0.drains.append(request.ref) }
         answerDrains(on: channel.id)
@@ -92,11 +96,11 @@ extension AccountRelay {
             let known = try store.command(key)
             guard known?.command.lane.target == channel.endpoint else {
                 if rules.admission.settlesUnknownResult(now: now) { return nil }
-                throw Refusal(.notFound, "the relay does not know the command yet: keep the result")
+                throw Rejection(.notFound, "the relay does not know the command yet: keep the result")
             }
             if let reply = final.reply, known?.isFinal == false {
                 let requested = try store.storedBytes(of: account) + reply.count
-                try rules.limits.check(.accountBytes, requested) { Refusal(exceeding: $0) }
+                try rules.limits.check(.accountBytes, requested) { Rejection(exceeding: $0) }
             }
             return try store.change(key) { $0.ended(final, digest: receipt.command, now: now) }
         } then: { (relay, result: Result<CommandChange?, any Error>) in
@@ -106,11 +110,11 @@ extension AccountRelay {
                 let settled = RelayMessage.CommandSettled(ref: request.ref, sender: request.sender, id: request.id)
                 relay.send(.commandSettled(settled), to: channel.id)
             case .failure(let error):
-                let refusal = Refusal(error)
-                relay.send(.failure(refusal.failure(request.ref)), to: channel.id)
+                let rejection = Rejection(error)
+                relay.send(.failure(rejection.failure(request.ref)), to: channel.id)
                 // Without a new channel the command would stay unanswered; on a new channel the target sends the result again. If a limit
                 // is exceeded, a new channel does not help: the target keeps the result until senders have fetched theirs.
-                if refusal.code != .notFound, refusal.code != .limitExceeded { relay.reopen(channel.id) }
+                if rejection.code != .notFound, rejection.code != .limitExceeded { relay.reopen(channel.id) }
             }
         }
     }

@@ -26,7 +26,7 @@ extension AccountRelay {
             // Revocation is permanent and idempotent.
             if try store.revocation(of: endpoint)?.account == account { return nil }
             let row = try store.member(endpoint, of: account)
-            guard own.id == row.id || own.system == row.system || own.isEstablished else { throw Refusal.notEstablished }
+            guard own.id == row.id || own.system == row.system || own.isEstablished else { throw Rejection.notEstablished }
             let revocation = RevocationRow(
                 of: row,
                 statement: .init(revoker: own.id, revocation: request.revocation.bytes),

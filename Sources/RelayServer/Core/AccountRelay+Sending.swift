@@ -24,7 +24,7 @@ extension AccountRelay {
                 relay.stored(change)
             case .failure(let error):
                 relay.endOffer(of: descriptor, to: host, isMade: false)
-                var failure = Refusal(error).failure(request.ref)
+                var failure = Rejection(error).failure(request.ref)
                 // The write may have reached the disk although the store reported an error.
                 failure.mayHaveRun = true
                 relay.send(.failure(failure), to: channel.id)
@@ -92,7 +92,7 @@ extension AccountRelay {
         let share = try mailboxShare(of: sender, with: target, store)
         let outcomes = try store.outcomesUse(of: lane.sender, account: account)
         let stored = try store.storedBytes(of: account)
-        let admitted = Result { () throws(CommandRefusal) in
+        let admitted = Result { () throws(CommandRejection) in
             let inDoubt = try admission.check(
                 descriptor,
                 again: again,
@@ -104,7 +104,7 @@ extension AccountRelay {
                 repliesWaiting: outcomes
             )
             let requested = stored + AccountUse.overhead + descriptor.size
-            try admission.limits.check(.accountBytes, requested) { CommandRefusal(.limit($0), mayHaveRun: inDoubt) }
+            try admission.limits.check(.accountBytes, requested) { CommandRejection(.limit($0), mayHaveRun: inDoubt) }
             return inDoubt
         }
         if case .success(let inDoubt) = admitted {
@@ -121,8 +121,8 @@ extension AccountRelay {
         }
         // Identical bytes get the same answer, even if admission would now decide differently.
         if let known = try store.change(key, { $0.sentAgain(digest: command.digest) }) { return known }
-        guard case .failure(let refusal) = admitted else { throw Refusal(.internalError, "the stored command cannot be found") }
-        return CommandChange(command: descriptor, state: .accepted, effects: [.refuse(refusal)])
+        guard case .failure(let rejection) = admitted else { throw Rejection(.internalError, "the stored command cannot be found") }
+        return CommandChange(command: descriptor, state: .accepted, effects: [.refuse(rejection)])
     }
 
     /// The class of the wakes for a command. For a launch, someone waits. A sender that is new to the target shows no alert there.
@@ -161,7 +161,7 @@ extension AccountRelay {
         let key = StoredCommandKey(account: id, command: CommandKey(sender: channel.endpoint, id: request.id))
         transact(on: channel) { store, now in
             guard let change = try store.change(key, { $0.cancel(now: now) }) else {
-                throw Refusal(.notFound, "there is no such command of this endpoint")
+                throw Rejection(.notFound, "there is no such command of this endpoint")
             }
             return change
         } then: { relay, result in

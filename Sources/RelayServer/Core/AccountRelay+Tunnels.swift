@@ -7,7 +7,7 @@ import RelayProtocol
 extension AccountRelay {
     mutating func openTunnel(_ request: EndpointMessage.TunnelOpen, on channel: AccountChannel) {
         guard request.target != channel.endpoint else {
-            return fail(request.ref, Refusal(.unsupported, "an endpoint needs no tunnel to itself"), on: channel.id)
+            return fail(request.ref, Rejection(.unsupported, "an endpoint needs no tunnel to itself"), on: channel.id)
         }
         let (rules, sleeps) = (rules, host(of: request.target) == nil && request.timeout > 0)
         transact(on: channel) { store, now in
@@ -25,7 +25,7 @@ extension AccountRelay {
             switch result {
             case .success((_, _, .suppressed(let until))) where relay.host(of: request.target) == nil:
                 let retryAfter = Milliseconds(clamping: until - relay.now.count)
-                relay.fail(request.ref, Refusal(.wakeSuppressed, Refusal.wakeSuppressed, retryAfter: retryAfter), on: channel.id)
+                relay.fail(request.ref, Rejection(.wakeSuppressed, Rejection.wakeSuppressed, retryAfter: retryAfter), on: channel.id)
             case .success((let introduction, let isNew, let waking)):
                 relay.openTunnel(request, on: channel, introduction, isNew: isNew, waking)
                 // The target has left since the request came.
@@ -55,7 +55,7 @@ extension AccountRelay {
             )
             try tunnels.open(tunnel, opening, tokens: .init(opener: token(), target: token()), now: now)
         } catch {
-            return fail(request.ref, Refusal(exceeding: error), on: channel.id)
+            return fail(request.ref, Rejection(exceeding: error), on: channel.id)
         }
         perform(.tunnel(.opened(tunnel)))
         let host = host(of: request.target)

@@ -186,7 +186,7 @@ extension AccountRelay {
             let failed = RelayMessage.TunnelFailed(
                 tunnel: tunnel,
                 code: .wakeSuppressed,
-                message: Refusal.wakeSuppressed,
+                message: Rejection.wakeSuppressed,
                 retryAfter: Milliseconds(clamping: until.count - now.count)
             )
             send(.tunnelFailed(failed), to: channel)
@@ -194,7 +194,7 @@ extension AccountRelay {
     }
 }
 
-extension Refusal {
+extension Rejection {
     static let wakeSuppressed = "the target sleeps, and its push service takes no wake now"
 }
 

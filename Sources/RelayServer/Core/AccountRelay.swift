@@ -153,7 +153,7 @@ struct AccountRelay: Sendable {
     }
 
     mutating func fail(_ ref: RequestRef, _ error: any Error, on channel: ChannelID) {
-        send(.failure(Refusal(error).failure(ref)), to: channel)
+        send(.failure(Rejection(error).failure(ref)), to: channel)
     }
 
     mutating func tellWatchers(_ event: RelayMessage) {

@@ -19,8 +19,8 @@ enum CheckedMessage: Sendable {
 
     init(_ message: EndpointMessage, on channel: AccountChannel, rules: RelayRules) {
         if channel.role == .client, message.isForHosts {
-            let refusal = Refusal(.notAuthorized, "only a host channel may do that")
-            self = message.ref.map { .refused(refusal.failure($0)) } ?? .ignored
+            let rejection = Rejection(.notAuthorized, "only a host channel may do that")
+            self = message.ref.map { .refused(rejection.failure($0)) } ?? .ignored
             return
         }
         let limits = rules.limits
@@ -39,7 +39,7 @@ enum CheckedMessage: Sendable {
             default: self = .other(message)
             }
         } catch {
-            self = message.ref.map { .refused(Refusal(error).failure($0)) } ?? .ignored
+            self = message.ref.map { .refused(Rejection(error).failure($0)) } ?? .ignored
         }
     }
 }
@@ -93,7 +93,7 @@ extension AccountChannel {
             try command.check(for: recipient, from: endpoint)
             return .send(request, command)
         } catch {
-            var failure = Refusal(error).failure(request.ref)
+            var failure = Rejection(error).failure(request.ref)
             failure.mayHaveRun = request.again
             return .refused(failure)
         }

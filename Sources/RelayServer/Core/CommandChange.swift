@@ -7,7 +7,7 @@ import RelayProtocol
 struct CommandChange: Sendable {
     enum Effect: Sendable {
         case accept
-        case refuse(CommandRefusal)
+        case refuse(CommandRejection)
         case progress(CommandProgress)
         case final(CommandFinal)
         case offer([UInt8], Introduction?)
@@ -48,11 +48,11 @@ extension StoreTransaction {
             case .note(let row): try note(row, account: account)
             case .remove: try removeCommand(key)
             case .accept: effects.append(.accept)
-            case .refuse(let refusal): effects.append(.refuse(refusal))
+            case .refuse(let rejection): effects.append(.refuse(rejection))
             case .progress(let progress): effects.append(.progress(progress))
             case .final(let final): effects.append(.final(final))
             case .offer:
-                guard let blob = try self.blob(of: key) else { throw Refusal(.internalError, "a command has lost its bytes") }
+                guard let blob = try self.blob(of: key) else { throw Rejection(.internalError, "a command has lost its bytes") }
                 let sender = try endpoint(row.command.lane.sender, of: account)
                 effects.append(.offer(blob, try sender.map { try introduction(of: $0) }))
             case .requestCancel: effects.append(.requestCancel)
@@ -106,9 +106,9 @@ extension AccountRelay {
             case .accept:
                 guard let request else { continue }
                 send(.ok(.init(ref: request.ref, result: .init(state: change.state))), to: request.channel)
-            case .refuse(let refusal):
+            case .refuse(let rejection):
                 guard let request else { continue }
-                send(.failure(failure(refusal, request.ref)), to: request.channel)
+                send(.failure(failure(rejection, request.ref)), to: request.channel)
             case .progress(let progress): tell(sender, progress.status, of: id)
             case .final(let final): tell(sender, final.message, of: id)
             case .offer(let blob, let introduction):
@@ -132,14 +132,14 @@ extension AccountRelay {
         for channel in channels(of: sender) { send(.commandStatus(.init(id: id, status: status)), to: channel.id) }
     }
 
-    private func failure(_ refusal: CommandRefusal, _ ref: RequestRef) -> RelayMessage.Failure {
+    private func failure(_ rejection: CommandRejection, _ ref: RequestRef) -> RelayMessage.Failure {
         var failure = RelayMessage.Failure(
             ref: ref,
-            code: ControlErrorCode(rawValue: refusal.code),
+            code: ControlErrorCode(rawValue: rejection.code),
             message: "the command was not stored",
-            mayHaveRun: refusal.mayHaveRun
+            mayHaveRun: rejection.mayHaveRun
         )
-        switch refusal.reason {
+        switch rejection.reason {
         case .clockSkew: failure.time = now
         case .limit(let exceeded):
             failure.limit = ExceededLimit(exceeded)

@@ -31,7 +31,7 @@ extension EndpointMessage {
     }
 }
 
-extension TokenRefusal {
+extension TokenRejection {
     init(missing scope: RelayScope) {
         self.init(code: .insufficientScope, message: "this needs a token with the scope \(scope.rawValue)")
     }

@@ -196,7 +196,7 @@ extension TokenVerifier: TokenVerifying {
     package nonisolated func verify(
         token: String,
         endpointKey: SigningPublicKey,
-        completion: @escaping @Sendable (Result<AcceptedToken, TokenRefusal>) -> Void
+        completion: @escaping @Sendable (Result<AcceptedToken, TokenRejection>) -> Void
     ) {
         Task {
             do throws(TokenError) {
@@ -215,7 +215,7 @@ extension TokenVerifier: TokenVerifying {
                 )
                 completion(.success(accepted))
             } catch {
-                completion(.failure(TokenRefusal(code: error.code, message: error.message)))
+                completion(.failure(TokenRejection(code: error.code, message: error.message)))
             }
         }
     }

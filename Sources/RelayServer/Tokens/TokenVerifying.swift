@@ -10,7 +10,7 @@ package protocol TokenVerifying: Sendable {
     func verify(
         token: String,
         endpointKey: SigningPublicKey,
-        completion: @escaping @Sendable (Result<AcceptedToken, TokenRefusal>) -> Void
+        completion: @escaping @Sendable (Result<AcceptedToken, TokenRejection>) -> Void
     )
     /// Calls back once, from any thread, when a login is revoked; immediately if it already is.
     func follow(_ login: Login, revoked: @escaping @Sendable () -> Void) -> RevocationObserver
@@ -65,7 +65,7 @@ extension AcceptedToken {
 }
 
 /// Why a token is rejected.
-package struct TokenRefusal: Error, Hashable, Sendable {
+package struct TokenRejection: Error, Hashable, Sendable {
     package var code: ControlErrorCode
     /// For people. It never contains the token.
     package var message: String
@@ -75,5 +75,5 @@ package struct TokenRefusal: Error, Hashable, Sendable {
         self.message = message
     }
 
-    static let endpointRevoked = TokenRefusal(code: .endpointRevoked, message: "this endpoint was revoked")
+    static let endpointRevoked = TokenRejection(code: .endpointRevoked, message: "this endpoint was revoked")
 }

@@ -163,8 +163,8 @@ import Testing
 
     @Test(arguments: [("endpointRevoked", AccessTokenError.Code.endpointRevoked), ("other", .signInRequired)])
     func refreshErrorNamesTheReason(reason: String, code: AccessTokenError.Code) async throws {
-        let refusal = Answers.json(#"{"error": "invalid_grant", "reason": "\#(reason)"}"#, status: 400)
-        let bench = try await Bench(Answers(tokens: [refusal]))
+        let rejection = Answers.json(#"{"error": "invalid_grant", "reason": "\#(reason)"}"#, status: 400)
+        let bench = try await Bench(Answers(tokens: [rejection]))
         try await bench.endpoint.tokens.withExclusiveAccess { $0 = .sample }
         #expect(try await tokenError(RefreshingTests.provider(), bench.endpoint) == code)
     }
@@ -183,15 +183,15 @@ import Testing
     }
 
     @Test func rejectedDPoPProofIsRetriedOnceWithServerTime() async throws {
-        let refusal = Answers.json(#"{"error": "invalid_dpop_proof"}"#, status: 400, headers: "Date: Tue, 14 Nov 2023 23:13:20 GMT\r\n")
-        let ended = try await Self.join(Answers(tokens: [refusal, Answers.json(Answers.good)]))
+        let rejection = Answers.json(#"{"error": "invalid_dpop_proof"}"#, status: 400, headers: "Date: Tue, 14 Nov 2023 23:13:20 GMT\r\n")
+        let ended = try await Self.join(Answers(tokens: [rejection, Answers.json(Answers.good)]))
         #expect(ended.error == nil)
         let times = try ended.proofs.map { proof in
             try SignedJSON(parsing: proof).claims(JSONValue.self).member("iat") as Int64
         }
         #expect(times == [1_700_000_000, 1_700_003_600])
         // It is repeated once, and only with a server time.
-        let again = try await Self.join(Answers(tokens: [refusal, refusal, Answers.json(Answers.good)]))
+        let again = try await Self.join(Answers(tokens: [rejection, rejection, Answers.json(Answers.good)]))
         #expect(again.error?.code == .accessTokenRequestFailed)
         #expect(again.requests.count == 4)
         let withoutDate = Answers.json(#"{"error": "invalid_dpop_proof"}"#, status: 400)

@@ -193,9 +193,9 @@ import Testing
     }
 
     @Test func waitsFollowTheAnswers() async throws {
-        func refusal(_ error: String, _ status: Int = 400) -> (Int, String) { (status, "{\"error\": \"\(error)\"}") }
+        func rejection(_ error: String, _ status: Int = 400) -> (Int, String) { (status, "{\"error\": \"\(error)\"}") }
         let answers = Answers(tokens: [
-            refusal("authorization_pending"), refusal("slow_down"), (503, ""), nil, refusal("authorization_pending"),
+            rejection("authorization_pending"), rejection("slow_down"), (503, ""), nil, rejection("authorization_pending"),
             (200, HostileIssuerTests.Answers.good),
         ])
         let (code, bench) = try await Self.signIn(answers)
@@ -206,7 +206,7 @@ import Testing
     @Test(arguments: [
         ("access_denied", AccessTokenError.Code.declined), ("expired_token", .signInRequired), ("invalid_grant", .signInRequired),
         ("invalid_client", .declined), ("canary_of_the_server", .declined),
-    ]) func refusalsEndIt(_ error: String, _ code: AccessTokenError.Code) async throws {
+    ]) func rejectionsEndIt(_ error: String, _ code: AccessTokenError.Code) async throws {
         let (ended, bench) = try await Self.signIn(Answers(tokens: [(400, "{\"error\": \"\(error)\"}")]))
         #expect(ended == code)
         #expect(bench.waits.value.count == 1)

@@ -8,7 +8,7 @@ import Testing
 @testable import DeviceRelay
 
 @Suite struct AppServiceErrorTests {
-    static let refusals: [SessionRefusalCode] = [
+    static let rejections: [SessionRejectionCode] = [
         .appNotInstalled, .appUnavailable, .appServiceUnavailable, .remoteSystemUnavailable, .remoteSystemNotSupportedByApp, .notAuthorized,
         .authenticationError, .networkNotAvailable, .disabledByPolicy, .webServiceUnavailable, .resourceLimitsExceeded, .timedOut, .unknown,
     ]
@@ -19,15 +19,15 @@ import Testing
     ]
 
     @Test func errorCodesRoundTrip() {
-        for code in Self.refusals {
-            #expect(AppServiceError(SessionRefusal(code, "why")).refusal == SessionRefusal(code, "why"))
+        for code in Self.rejections {
+            #expect(AppServiceError(SessionRejection(code, "why")).rejection == SessionRejection(code, "why"))
         }
         for code in Self.failures {
             #expect(AppServiceError(SessionFailure(code, "why")).failure == SessionFailure(code, "why"))
         }
-        #expect(AppServiceError(SessionRefusal(SessionRefusalCode(rawValue: 999))).code == .unknown)
+        #expect(AppServiceError(SessionRejection(SessionRejectionCode(rawValue: 999))).code == .unknown)
         #expect(AppServiceError(SessionFailure(SessionFailureCode(rawValue: 999))).code == .unknown)
-        #expect(AppServiceError(SessionRefusal(.sessionEnding)).cause is SessionEnding)
+        #expect(AppServiceError(SessionRejection(.sessionEnding)).cause is SessionEnding)
     }
 
     @Test func relayErrorCodesAreMapped() {

@@ -221,11 +221,11 @@ import Testing
         let peer = try await HostilePeer.connect(relay, to: target, frames: frames.continuation)
         peer.send(SessionFrame(.open(SessionOpening(serviceName: "test")), connection: SessionConnectionID(1)))
         for await frame in frames.stream where frame.connection != .session {
-            guard case .refused(let refusal) = frame.payload else {
+            guard case .refused(let rejection) = frame.payload else {
                 Issue.record("\(frame)")
                 break
             }
-            #expect(refusal.code == .appNotInstalled)
+            #expect(rejection.code == .appNotInstalled)
             break
         }
         try? await peer.channel.close().get()

@@ -64,7 +64,7 @@ import Testing
         #expect(machine.failed(2, .refused(.timedOut)) == [.close(2), .fail(.refused(.timedOut))])
     }
 
-    @Test func relayRefusalWinsOverConnectionErrors() {
+    @Test func relayRejectionWinsOverConnectionErrors() {
         var machine = Self.begun()
         #expect(machine.failed(1, .refused(.closed)) == [.close(1), .dial(way: 1, as: 2)])
         #expect(machine.failed(1, .closed).isEmpty)

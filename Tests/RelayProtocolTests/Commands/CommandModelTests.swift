@@ -10,7 +10,7 @@ import Testing
     @Test(arguments: CommandWalk.Faults.allCases)
     func commandInvariantsHold(under faults: CommandWalk.Faults) {
         var outcomes: [CommandOutcome: Int] = [:]
-        var refusals: [String: Int] = [:]
+        var rejections: [String: Int] = [:]
         for seed in 0..<CommandWalk.seeds {
             var walk = CommandWalk(seed: seed, faults: faults)
             walk.run(steps: 2_500)
@@ -19,7 +19,7 @@ import Testing
             #expect(walk.world.violations.isEmpty, "seed \(seed), draining: \(walk.world.violations)")
             #expect(walk.unfinished.isEmpty, "seed \(seed): \(walk.unfinished)")
             outcomes.merge(walk.world.history.outcomes, uniquingKeysWith: +)
-            refusals.merge(walk.world.history.refusals, uniquingKeysWith: +)
+            rejections.merge(walk.world.history.rejections, uniquingKeysWith: +)
         }
         // The walk must reach all outcomes, otherwise it proves nothing.
         for outcome in faults.expectedOutcomes { #expect(outcomes[outcome, default: 0] > 0, "never \(outcome)") }
@@ -27,7 +27,7 @@ import Testing
             let unknown = outcomes.filter { if case .indeterminate = $0.key { true } else { false } }
             #expect(unknown.isEmpty, "nobody stopped, and yet nobody knows")
         }
-        for code in faults.expectedRefusals { #expect(refusals[code, default: 0] > 0, "never \(code)") }
+        for code in faults.expectedRejections { #expect(rejections[code, default: 0] > 0, "never \(code)") }
     }
 
     @Test func passedNumberIsRefusedAndNotRun() {
@@ -36,7 +36,7 @@ import Testing
         walk.drain()
         #expect(walk.world.violations.isEmpty, "\(walk.world.violations)")
         #expect(walk.unfinished.isEmpty, "\(walk.unfinished)")
-        #expect(walk.world.history.refusals == ["numberPassed": 1])
+        #expect(walk.world.history.rejections == ["numberPassed": 1])
         #expect(walk.world.history.outcomes == [.succeeded: 1])
         #expect(walk.world.history.handled.count == 1)
     }
@@ -68,7 +68,7 @@ struct CommandWalk {
             }
         }
 
-        var expectedRefusals: [String] { self == .everything ? ["mailboxFull", "expired", "targetUnknown"] : [] }
+        var expectedRejections: [String] { self == .everything ? ["mailboxFull", "expired", "targetUnknown"] : [] }
     }
 
     static let seeds: UInt64 = 40

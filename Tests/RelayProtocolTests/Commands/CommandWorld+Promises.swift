@@ -25,9 +25,9 @@ extension CommandWorld {
         case .prepared, .queued, .sent: break
         case .accepted: history.accepted.insert(key)
         case .withdrawn: tellNotRun(key, "withdrawn")
-        case .refused(let refusal):
+        case .refused(let rejection):
             if history.accepted.contains(key) { violations.append("accepted, then refused") }
-            history.refusals[refusal.code, default: 0] += 1
+            history.rejections[rejection.code, default: 0] += 1
             tellNotRun(key, "refused")
         case .final(let final):
             history.outcomes[final.outcome, default: 0] += 1

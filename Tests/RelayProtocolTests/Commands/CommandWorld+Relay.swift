@@ -27,7 +27,7 @@ extension CommandWorld {
         let mailbox = relay.rows.values.filter { $0.command.lane.target == command.lane.target && !$0.isFinal }
         let waiting = relay.rows.values.filter { $0.command.lane.sender == command.lane.sender && $0.isFinal }
         let inLane = relay.rows.values.filter { $0.command.lane == command.lane }
-        do throws(CommandRefusal) {
+        do throws(CommandRejection) {
             let inDoubt = try CommandAdmission(limits: limits, databaseBegan: relay.began).check(
                 command,
                 again: again,
@@ -74,7 +74,7 @@ extension CommandWorld {
                 relay.rows[command.key] = nil
                 relay.queue.append(.removeMailbox(command.key))
             case .accept: relay.queue.append(toSender(.accepted(command.id)))
-            case .refuse(let refusal): relay.queue.append(toSender(.refused(command.id, refusal)))
+            case .refuse(let rejection): relay.queue.append(toSender(.refused(command.id, rejection)))
             case .progress(let progress): relay.queue.append(toSender(.progress(command.id, progress)))
             case .final(let final): relay.queue.append(toSender(.final(command.id, final)))
             case .offer: relay.queue.append(toTarget(.offer(command)))

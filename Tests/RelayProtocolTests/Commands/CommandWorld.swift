@@ -19,7 +19,7 @@ struct CommandWorld: Hashable {
         case cancel(CommandID)
         case acknowledge(CommandID)
         case accepted(CommandID)
-        case refused(CommandID, CommandRefusal)
+        case refused(CommandID, CommandRejection)
         case progress(CommandID, CommandProgress)
         case final(CommandID, CommandFinal)
         // Frames between relay and target.
@@ -126,7 +126,7 @@ struct CommandWorld: Hashable {
         /// Commands that the owner's check has refused.
         var refusedByCheck: Set<Digest256> = []
         var outcomes: [CommandOutcome: Int] = [:]
-        var refusals: [String: Int] = [:]
+        var rejections: [String: Int] = [:]
     }
 
     enum Step: Hashable {

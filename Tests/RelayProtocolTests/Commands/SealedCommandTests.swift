@@ -120,24 +120,24 @@ import Testing
     }
 
     @Test func eachWrongHeaderFieldHasItsOwnError() throws {
-        func refusal(_ change: (inout CommandHeader) -> Void) -> CommandError? {
+        func rejection(_ change: (inout CommandHeader) -> Void) -> CommandError? {
             error(of: CommandError.self) { try take(seal(nil, header(change: change)).encoded) }
         }
-        #expect(refusal { _ in } == nil)
-        #expect(refusal { $0.account = "account-2" } == .wrongAccount)
-        #expect(refusal { $0.relay = RelayID(P256SigningKey().publicKey) } == .wrongRelay)
-        #expect(refusal { $0.target = TestEndpoint().id } == .wrongTarget)
-        #expect(refusal { ($0.created, $0.expires) = (now - 1, now) } == .expired)
-        #expect(refusal { $0.expires = now + 1 } == nil)
-        #expect(refusal { $0.expires = $0.created } == .malformed)
-        #expect(refusal { $0.expires = $0.created + CommandPeriod.maximumLife } == nil)
-        #expect(refusal { $0.expires = $0.created + CommandPeriod.maximumLife + 1 } == .livesTooLong)
-        #expect(refusal { $0.created = .min } == .malformed)
-        #expect(refusal { $0.number = 0 } == .malformed)
-        #expect(refusal { $0.number = 1 << 53 } == .malformed)
-        #expect(refusal { $0.suite = 2 } == .unknownSuite(2))
-        #expect(refusal { $0.targetApp = "" } == .malformed)
-        #expect(refusal { $0.senderApp = "a\u{1}" } == .malformed)
+        #expect(rejection { _ in } == nil)
+        #expect(rejection { $0.account = "account-2" } == .wrongAccount)
+        #expect(rejection { $0.relay = RelayID(P256SigningKey().publicKey) } == .wrongRelay)
+        #expect(rejection { $0.target = TestEndpoint().id } == .wrongTarget)
+        #expect(rejection { ($0.created, $0.expires) = (now - 1, now) } == .expired)
+        #expect(rejection { $0.expires = now + 1 } == nil)
+        #expect(rejection { $0.expires = $0.created } == .malformed)
+        #expect(rejection { $0.expires = $0.created + CommandPeriod.maximumLife } == nil)
+        #expect(rejection { $0.expires = $0.created + CommandPeriod.maximumLife + 1 } == .livesTooLong)
+        #expect(rejection { $0.created = .min } == .malformed)
+        #expect(rejection { $0.number = 0 } == .malformed)
+        #expect(rejection { $0.number = 1 << 53 } == .malformed)
+        #expect(rejection { $0.suite = 2 } == .unknownSuite(2))
+        #expect(rejection { $0.targetApp = "" } == .malformed)
+        #expect(rejection { $0.senderApp = "a\u{1}" } == .malformed)
     }
 
     /// Such a command is well formed, so that the relay can read it and refuse it with a specific code.
@@ -155,7 +155,7 @@ import Testing
         ]
         let command = try SealedCommand(decoding: try envelope.encodedBytes())
         #expect(error(of: CommandError.self) { try command.verify(for: recipient, from: sender.record(), now: now) } == .livesTooLong)
-        let refusal = error(of: CommandRefusal.self) {
+        let rejection = error(of: CommandRejection.self) {
             try CommandAdmission(databaseBegan: 0).check(
                 command.descriptor,
                 again: false,
@@ -166,7 +166,7 @@ import Testing
                 repliesWaiting: MailboxUse()
             )
         }
-        #expect(refusal == CommandRefusal(.livesTooLong, mayHaveRun: false))
+        #expect(rejection == CommandRejection(.livesTooLong, mayHaveRun: false))
     }
 
     @Test func otherSenderIsRejected() throws {

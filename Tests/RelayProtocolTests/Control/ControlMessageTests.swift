@@ -77,15 +77,15 @@ import Testing
         #expect(controlText(try doubtful.encode()) == #"{"type":"error","ref":1,"code":"idConflict","message":"m","mayHaveRun":true}"#)
     }
 
-    @Test func everyCommandRefusalHasACode() {
+    @Test func everyCommandRejectionHasACode() {
         let exceeded = { LimitExceeded(limit: $0, allowed: 1, requested: 2) }
-        let reasons: [(CommandRefusal.Reason, ControlErrorCode)] = [
+        let reasons: [(CommandRejection.Reason, ControlErrorCode)] = [
             (.idConflict, .idConflict), (.clockSkew, .clockSkew), (.numberPassed, .numberPassed), (.expired, .expired),
             (.livesTooLong, .livesTooLong), (.targetUnknown, .targetUnknown), (.limit(exceeded(.commandBytes)), .commandTooLarge),
             (.limit(exceeded(.mailboxCommands)), .mailboxFull), (.limit(exceeded(.mailboxBytes)), .mailboxFull),
         ]
         for (reason, code) in reasons {
-            #expect(ControlErrorCode(rawValue: CommandRefusal(reason, mayHaveRun: false).code) == code)
+            #expect(ControlErrorCode(rawValue: CommandRejection(reason, mayHaveRun: false).code) == code)
         }
     }
 

@@ -126,16 +126,16 @@ import Testing
         }
         #expect(try LaunchURI("HTTPS://x").scheme == "https")
         #expect(try LaunchURI(#require(URL(string: "https://example.org/ä"))).text == "https://example.org/%C3%A4")
-        func refusal(_ text: String) -> LaunchURIError? { error(of: LaunchURIError.self) { try LaunchURI(text) } }
-        for text in ["", "films.example/42", "//films.example", ":x", "1x:y", "ht tp://x", "é:x"] { #expect(refusal(text) == .noScheme) }
-        #expect(refusal("film:a b") == .invalidCharacter(offset: 6))
-        #expect(refusal("film:\n") == .invalidCharacter(offset: 5))
-        #expect(refusal("film:é") == .invalidCharacter(offset: 5))
-        #expect(refusal("film:a\u{0}") == .invalidCharacter(offset: 6))
+        func rejection(_ text: String) -> LaunchURIError? { error(of: LaunchURIError.self) { try LaunchURI(text) } }
+        for text in ["", "films.example/42", "//films.example", ":x", "1x:y", "ht tp://x", "é:x"] { #expect(rejection(text) == .noScheme) }
+        #expect(rejection("film:a b") == .invalidCharacter(offset: 6))
+        #expect(rejection("film:\n") == .invalidCharacter(offset: 5))
+        #expect(rejection("film:é") == .invalidCharacter(offset: 5))
+        #expect(rejection("film:a\u{0}") == .invalidCharacter(offset: 6))
         let longest = "film:" + String(repeating: "a", count: 8_192 - 5)
-        #expect(refusal(longest) == nil)
-        #expect(refusal(longest + "a") == .tooLong(LimitExceeded(limit: .uriBytes, allowed: 8_192, requested: 8_193)))
-        #expect(refusal("secret\n:x")?.description.contains("secret") == false)
+        #expect(rejection(longest) == nil)
+        #expect(rejection(longest + "a") == .tooLong(LimitExceeded(limit: .uriBytes, allowed: 8_192, requested: 8_193)))
+        #expect(rejection("secret\n:x")?.description.contains("secret") == false)
     }
 
     @Test func limitErrorsNameTheLimitAndLimitsAreClamped() throws {

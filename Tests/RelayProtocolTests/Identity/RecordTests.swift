@@ -204,41 +204,41 @@ import Testing
 
     @Test func registrationsAreCheckedAgainstTheLimits() throws {
         let endpoint = TestEndpoint()
-        func refusal(_ change: (inout AppRegistration) -> Void) -> RecordError? {
+        func rejection(_ change: (inout AppRegistration) -> Void) -> RecordError? {
             var registration = endpoint.registration()
             change(&registration)
             return error(of: RecordError.self) { try Signed(registration, key: endpoint.identityKey) }
         }
-        #expect(refusal { _ in } == nil)
-        #expect(refusal { $0.schemes = [.init(name: "HTTP")] } == .invalidField("schemes"))
-        #expect(refusal { $0.schemes = [.init(name: "a"), .init(name: "a")] } == .invalidField("schemes"))
-        #expect(refusal { $0.schemes = (0..<33).map { .init(name: "s\($0)") } } != nil)
-        #expect(refusal { $0.services = (0..<33).map { .init(name: "s\($0)") } } != nil)
-        #expect(refusal { $0.services = [.init(name: String(repeating: "x", count: 129))] } != nil)
-        #expect(refusal { $0.services = [.init(name: "x"), .init(name: "x")] } == .invalidField("services"))
-        #expect(refusal { $0.attributes = Dictionary(uniqueKeysWithValues: (0..<33).map { ("k\($0)", "v") }) } != nil)
-        #expect(refusal { $0.version = 0 } == .invalidField("version"))
-        #expect(refusal { $0.version = .max } == .invalidField("version"))
+        #expect(rejection { _ in } == nil)
+        #expect(rejection { $0.schemes = [.init(name: "HTTP")] } == .invalidField("schemes"))
+        #expect(rejection { $0.schemes = [.init(name: "a"), .init(name: "a")] } == .invalidField("schemes"))
+        #expect(rejection { $0.schemes = (0..<33).map { .init(name: "s\($0)") } } != nil)
+        #expect(rejection { $0.services = (0..<33).map { .init(name: "s\($0)") } } != nil)
+        #expect(rejection { $0.services = [.init(name: String(repeating: "x", count: 129))] } != nil)
+        #expect(rejection { $0.services = [.init(name: "x"), .init(name: "x")] } == .invalidField("services"))
+        #expect(rejection { $0.attributes = Dictionary(uniqueKeysWithValues: (0..<33).map { ("k\($0)", "v") }) } != nil)
+        #expect(rejection { $0.version = 0 } == .invalidField("version"))
+        #expect(rejection { $0.version = .max } == .invalidField("version"))
         for appID in ["", " ", "com.example.\u{212A}odi", "com.example.player\u{200D}", String(repeating: "a", count: 257)] {
-            #expect(refusal { $0.appID = appID } == .invalidField("appID"))
+            #expect(rejection { $0.appID = appID } == .invalidField("appID"))
         }
-        #expect(refusal { $0.displayName = "a\u{7}" } == .invalidField("displayName"))
+        #expect(rejection { $0.displayName = "a\u{7}" } == .invalidField("displayName"))
     }
 
     @Test func voucherIsValidForOneEndpointOnItsDevice() throws {
         let (known, newcomer, other) = (TestEndpoint(), TestEndpoint(), TestEndpoint())
         let record = try newcomer.signedRecord(version: 2)
         let voucher = try Signed(Voucher(by: known.id, for: record, time: 1), key: known.identityKey)
-        func refusal(by endpoint: TestEndpoint, for record: Signed<EndpointRecord>) -> RecordError? {
+        func rejection(by endpoint: TestEndpoint, for record: Signed<EndpointRecord>) -> RecordError? {
             error(of: RecordError.self) { try Signed<Voucher>(verifying: voucher.encoded, by: endpoint.record(), for: record) }
         }
-        #expect(refusal(by: known, for: record) == nil)
+        #expect(rejection(by: known, for: record) == nil)
         // The voucher holds after the device was renamed.
-        #expect(try refusal(by: known, for: newcomer.signedRecord(version: 3, name: "Other name")) == nil)
-        #expect(try refusal(by: known, for: newcomer.signedRecord(version: 2, name: "Other name")) == .versionReused(2))
-        #expect(try refusal(by: known, for: newcomer.signedRecord(version: 1)) == .outdated(known: 2, offered: 1))
-        #expect(refusal(by: other, for: record) == .badSignature)
-        #expect(try refusal(by: known, for: other.signedRecord(version: 2)) == .wrongEndpoint)
+        #expect(try rejection(by: known, for: newcomer.signedRecord(version: 3, name: "Other name")) == nil)
+        #expect(try rejection(by: known, for: newcomer.signedRecord(version: 2, name: "Other name")) == .versionReused(2))
+        #expect(try rejection(by: known, for: newcomer.signedRecord(version: 1)) == .outdated(known: 2, offered: 1))
+        #expect(rejection(by: other, for: record) == .badSignature)
+        #expect(try rejection(by: known, for: other.signedRecord(version: 2)) == .wrongEndpoint)
         // The endpoint's key with another system key.
         let moved = try EndpointRecord(
             version: 3,
@@ -250,7 +250,7 @@ import Testing
             kind: "desktop",
             platform: "linux"
         )
-        #expect(try refusal(by: known, for: Signed(moved, key: newcomer.identityKey)) == .notPartOfSystem)
+        #expect(try rejection(by: known, for: Signed(moved, key: newcomer.identityKey)) == .notPartOfSystem)
         #expect(
             error(of: RecordError.self) { try Signed(Voucher(by: newcomer.id, for: record, time: 1), key: newcomer.identityKey) } != nil
         )

@@ -7,7 +7,7 @@ import Testing
 @testable import RelayProtocol
 
 @Suite struct ValueSetJSONTests {
-    private func refusal(_ text: String) -> ValueSetError? {
+    private func rejection(_ text: String) -> ValueSetError? {
         do throws(ValueSetError) {
             _ = try ValueSet(json: text)
             return nil
@@ -79,7 +79,7 @@ import Testing
     ]
 
     @Test(arguments: refused) func refuses(_ text: String, _ code: ValueSetError.Code, _ keyPath: String) {
-        let error = refusal(text)
+        let error = rejection(text)
         #expect(error?.code == code)
         #expect(error?.keyPath == keyPath)
         #expect(error?.offset != nil)
@@ -94,17 +94,17 @@ import Testing
             String(repeating: #"{"a":"#, count: levels) + innermost + String(repeating: "}", count: levels)
         }
         #expect(try ValueSet(json: nested(31, #"{"b":{"$date":1}}"#)).encodedBytes().count > 0)
-        #expect(refusal(nested(32, #"{"$date":1}"#)) == nil)
-        #expect(refusal(nested(32, "{}"))?.code == .tooDeep)
-        #expect(refusal(nested(32, "[]"))?.code == .tooDeep)
-        #expect(refusal(nested(33, "1"))?.code == .tooDeep)
-        #expect(refusal(String(repeating: #"{"a":"#, count: 100_000))?.code == .tooDeep)
-        #expect(refusal(#"{"a":"# + String(repeating: "[", count: 100_000))?.code == .tooDeep)
-        #expect(refusal(#"{"a":"# + String(repeating: #"{"$date":"#, count: 100_000))?.code == .tooDeep)
+        #expect(rejection(nested(32, #"{"$date":1}"#)) == nil)
+        #expect(rejection(nested(32, "{}"))?.code == .tooDeep)
+        #expect(rejection(nested(32, "[]"))?.code == .tooDeep)
+        #expect(rejection(nested(33, "1"))?.code == .tooDeep)
+        #expect(rejection(String(repeating: #"{"a":"#, count: 100_000))?.code == .tooDeep)
+        #expect(rejection(#"{"a":"# + String(repeating: "[", count: 100_000))?.code == .tooDeep)
+        #expect(rejection(#"{"a":"# + String(repeating: #"{"$date":"#, count: 100_000))?.code == .tooDeep)
     }
 
     @Test func longNumbersAreReadOrRejected() {
-        #expect(refusal(#"{"a":1\#(String(repeating: "0", count: 100_000))}"#)?.code == .integerOutOfRange)
-        #expect(refusal(#"{"a":0.\#(String(repeating: "1", count: 100_000))}"#) == nil)
+        #expect(rejection(#"{"a":1\#(String(repeating: "0", count: 100_000))}"#)?.code == .integerOutOfRange)
+        #expect(rejection(#"{"a":0.\#(String(repeating: "1", count: 100_000))}"#) == nil)
     }
 }

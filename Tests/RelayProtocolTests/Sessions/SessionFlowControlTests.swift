@@ -277,7 +277,7 @@ private let one = SessionConnectionID(1)
         #expect(side.receive(.pong(1)).brokenRule == .tooManyReplies)
     }
 
-    @Test func unflushedRefusalsEndTheSession() {
+    @Test func unflushedRejectionsEndTheSession() {
         var limits = Limits()
         limits[.connectionsPerSession] = 1
         var side = SessionSide.withOpenConnection(limits: limits)

@@ -117,7 +117,7 @@ import Testing
             case 9: return (.window(UInt32(1 + below(400_000))), connection, 0)
             case 10: return (.close(SessionClosure(.completed)), UInt32(1 + below(Int(nextConnection) + 4)), 0)
             case 11: return (.opened, connection, 0)
-            case 12: return (.refused(SessionRefusal(.unknown)), UInt32(1 + below(9)), 0)
+            case 12: return (.refused(SessionRejection(.unknown)), UInt32(1 + below(9)), 0)
             case 13: return (.goaway(SessionGoAway(lastConnection: .init(connection), code: UInt16(below(2)))), 0, 0)
             default: return (.settings(SessionSettings()), 0, 0)
             }

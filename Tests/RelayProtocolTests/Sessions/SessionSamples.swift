@@ -47,7 +47,7 @@ let sampleSessionFrames: [SessionFrame] = {
         ),
         SessionFrame(.open(SessionOpening(serviceName: "")), connection: SessionConnectionID(.max)),
         SessionFrame(.opened, connection: one),
-        SessionFrame(.refused(SessionRefusal(.notAuthorized, "ask the owner")), connection: one),
+        SessionFrame(.refused(SessionRejection(.notAuthorized, "ask the owner")), connection: one),
         SessionFrame(.request(.inline(sessionBytes(0)), timeLeft: nil), connection: one, number: 1),
         SessionFrame(.request(.inline(sessionBytes(128)), timeLeft: .milliseconds(23)), connection: one, number: 2),
         SessionFrame(.request(.inline(sessionBytes(1)), timeLeft: .milliseconds(24)), connection: one, number: 2),

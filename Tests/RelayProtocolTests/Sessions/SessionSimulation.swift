@@ -252,7 +252,7 @@ struct SessionSimulation {
         let id = sides[side].offered.removeFirst()
         let now = now
         if Int.random(in: 0..<8, using: &random) == 0 {
-            run(side) { $0.refuse(id, SessionRefusal(.appServiceUnavailable), at: now, into: &$1) }
+            run(side) { $0.refuse(id, SessionRejection(.appServiceUnavailable), at: now, into: &$1) }
         } else {
             var isOpen = false
             run(side) { isOpen = $0.accept(id, at: now, into: &$1) }

@@ -106,16 +106,16 @@ private let echo = SessionOpening(
         #expect(server.run { $0.accept(one, at: .zero, into: &$1) } == [])
     }
 
-    @Test func refusalCarriesItsCodeAndText() throws {
-        let refusal = SessionRefusal(.notAuthorized, "approve first")
+    @Test func rejectionCarriesItsCodeAndText() throws {
+        let rejection = SessionRejection(.notAuthorized, "approve first")
         var server = SessionSide()
         server.receive(.open(echo), 1)
-        #expect(server.run { $0.refuse(one, refusal, at: .zero, into: &$1) } == [sentFrame(.refused(refusal), 1)])
+        #expect(server.run { $0.refuse(one, rejection, at: .zero, into: &$1) } == [sentFrame(.refused(rejection), 1)])
         #expect(server.machine.connectionCount == 0)
 
         var client = SessionSide(.client)
         try client.run { _ = try $0.openConnection(echo, into: &$1) }
-        #expect(client.receive(.refused(refusal), 1) == [.openFailed(one, .refused(refusal))])
+        #expect(client.receive(.refused(rejection), 1) == [.openFailed(one, .refused(rejection))])
         #expect(client.machine.connectionCount == 0)
         #expect(client.receive(.opened, 1) == [], "closed ids are ignored")
     }
@@ -126,7 +126,9 @@ private let echo = SessionOpening(
         var side = SessionSide(limits: limits)
         side.receive(.open(echo), 1)
         side.receive(.open(echo), 3)
-        #expect(side.receive(.open(echo), 5) == [sentFrame(.refused(SessionRefusal(.resourceLimitsExceeded, "connectionsPerSession")), 5)])
+        #expect(
+            side.receive(.open(echo), 5) == [sentFrame(.refused(SessionRejection(.resourceLimitsExceeded, "connectionsPerSession")), 5)]
+        )
     }
 
     @Test func closedConnectionsCountUntilTheAppDecides() {
@@ -140,10 +142,10 @@ private let echo = SessionOpening(
         }
         #expect(side.machine.connectionCount == 2)
         #expect(
-            side.receive(.open(echo), 5).first == sentFrame(.refused(SessionRefusal(.resourceLimitsExceeded, "connectionsPerSession")), 5)
+            side.receive(.open(echo), 5).first == sentFrame(.refused(SessionRejection(.resourceLimitsExceeded, "connectionsPerSession")), 5)
         )
         #expect(side.run { $0.accept(one, at: .zero, into: &$1) } == [])
-        side.run { $0.refuse(SessionConnectionID(3), SessionRefusal(.unknown), at: .zero, into: &$1) }
+        side.run { $0.refuse(SessionConnectionID(3), SessionRejection(.unknown), at: .zero, into: &$1) }
         #expect(side.machine.connectionCount == 0)
     }
 
@@ -155,7 +157,7 @@ private let echo = SessionOpening(
                 == [sentFrame(.close(SessionClosure(.cancelled)), 1), .openFailed(one, .cancelled)]
         )
         #expect(client.receive(.opened, 1) == [])
-        #expect(client.receive(.refused(SessionRefusal(.unknown)), 1) == [])
+        #expect(client.receive(.refused(SessionRejection(.unknown)), 1) == [])
     }
 
     @Test func tooLongNamesAreNotSent() {
@@ -168,7 +170,7 @@ private let echo = SessionOpening(
         for frame: (SessionFrame.Payload, UInt32, UInt32) in [
             (.open(echo), 2, 0), (.opened, 1, 0), (.opened, 2, 0), (.window(1), 5, 0), (.close(SessionClosure(.completed)), 2, 0),
             (.request(.inline(sessionBytes(1)), timeLeft: nil), 3, 1), (.cancel, 3, 1), (.grant(.request), 3, 1),
-            (.refused(SessionRefusal(.unknown)), 1, 0), (.data(sessionBytes(1), of: .request, isLast: true), 3, 1),
+            (.refused(SessionRejection(.unknown)), 1, 0), (.data(sessionBytes(1), of: .request, isLast: true), 3, 1),
         ] {
             var side = SessionSide.withOpenConnection()
             #expect(side.receive(frame.0, frame.1, frame.2).brokenRule == .invalidConnection, "\(frame)")
@@ -504,7 +506,7 @@ private let echo = SessionOpening(
         try side.run { _ = try $0.openConnection(echo, into: &$1) }
         #expect(
             side.receive(.goaway(SessionGoAway(lastConnection: one))) == [
-                .openFailed(SessionConnectionID(3), .refused(SessionRefusal(.sessionEnding)))
+                .openFailed(SessionConnectionID(3), .refused(SessionRejection(.sessionEnding)))
             ]
         )
         #expect(!side.machine.takesConnections)

@@ -17,7 +17,7 @@ import Testing
         try ValueSet(decoding: hex("a16161" + text))["a"]
     }
 
-    private func refusal(_ text: String) -> ValueSetError? {
+    private func rejection(_ text: String) -> ValueSetError? {
         do throws(ValueSetError) {
             _ = try ValueSet(decoding: hex(text))
             return nil
@@ -103,7 +103,7 @@ import Testing
     ]
 
     @Test(arguments: refused) func refuses(_ text: String, _ code: ValueSetError.Code, _ offset: Int, _ keyPath: String) {
-        let error = refusal(text)
+        let error = rejection(text)
         #expect(error?.code == code)
         #expect(error?.offset == offset)
         #expect(error?.keyPath == keyPath)
@@ -117,10 +117,10 @@ import Testing
             #expect(throws: ValueSetError.self) { try make(33).encodedBytes() }
         }
         let deepest = String(repeating: "a16161", count: 32) + "01"
-        #expect(refusal(deepest) == nil)
-        #expect(refusal("a16161" + deepest)?.code == .tooDeep)
-        #expect(refusal(String(repeating: "a16161", count: 100_000))?.code == .tooDeep)
-        #expect(refusal("a16161" + String(repeating: "81", count: 100_000))?.code == .tooDeep)
+        #expect(rejection(deepest) == nil)
+        #expect(rejection("a16161" + deepest)?.code == .tooDeep)
+        #expect(rejection(String(repeating: "a16161", count: 100_000))?.code == .tooDeep)
+        #expect(rejection("a16161" + String(repeating: "81", count: 100_000))?.code == .tooDeep)
     }
 
     @Test func numberOfValuesInAMessageIsBounded() throws {
@@ -139,14 +139,14 @@ import Testing
         let levels = String(repeating: "b9ffff60", count: 31)
         let bytes = hex(levels) + [UInt8](repeating: 0x60, count: 200_000)
         #expect(throws: ValueSetError.self) { try ValueSet(decoding: bytes) }
-        #expect(refusal("ba0020000060" + String(repeating: "00", count: 100))?.code == .truncated)
+        #expect(rejection("ba0020000060" + String(repeating: "00", count: 100))?.code == .truncated)
         #expect(throws: ValueSetError(.tooManyValues, at: 5)) {
             try ValueSet(decoding: hex("ba00200001") + [UInt8](repeating: 0x60, count: 5 << 20))
         }
     }
 
     @Test func encodingErrorsNameTheirPath() {
-        func refusal(_ message: ValueSet) -> ValueSetError? {
+        func rejection(_ message: ValueSet) -> ValueSetError? {
             do throws(ValueSetError) {
                 _ = try message.encodedBytes()
                 return nil
@@ -154,10 +154,10 @@ import Testing
                 return error
             }
         }
-        #expect(refusal(["a": ["b": [1, "x"]]])?.description == "mixedArray in a.b[1]")
-        #expect(refusal(["a": .date(Date(timeIntervalSince1970: .infinity))])?.code == .dateNotFinite)
-        #expect(refusal(["a b": .date(Date(timeIntervalSince1970: .nan))])?.keyPath == "\"a b\"")
-        #expect(refusal(["a": [.uint(.max), .int(1)]]) == nil)
+        #expect(rejection(["a": ["b": [1, "x"]]])?.description == "mixedArray in a.b[1]")
+        #expect(rejection(["a": .date(Date(timeIntervalSince1970: .infinity))])?.code == .dateNotFinite)
+        #expect(rejection(["a b": .date(Date(timeIntervalSince1970: .nan))])?.keyPath == "\"a b\"")
+        #expect(rejection(["a": [.uint(.max), .int(1)]]) == nil)
     }
 
     @Test func failedEncodingDoesNotChangeTheBuffer() throws {

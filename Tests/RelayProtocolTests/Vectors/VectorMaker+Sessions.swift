@@ -27,7 +27,7 @@ extension VectorMaker {
                 SessionFrame(.open(SessionOpening(serviceName: "photos")), connection: two)
             ),
             ("opened", SessionFrame(.opened, connection: one)),
-            ("refused", SessionFrame(.refused(SessionRefusal(.notAuthorized, "ask the owner")), connection: one)),
+            ("refused", SessionFrame(.refused(SessionRejection(.notAuthorized, "ask the owner")), connection: one)),
             ("request", SessionFrame(.request(.inline(message), timeLeft: .milliseconds(500)), connection: one, number: 1)),
             ("request without metadata", SessionFrame(.request(.inline(message), timeLeft: nil), connection: one, number: 2)),
             ("announced request", SessionFrame(.request(.announced(32_769), timeLeft: .seconds(4_294_967)), connection: one, number: .max)),
@@ -83,7 +83,7 @@ extension VectorMaker {
         case .open(let opening): vector.metadata = try? VectorJSON(opening.map)
         case .request(let message, let timeLeft): set(message, timeLeft)
         case .response(let message): set(message, nil)
-        case .refused(let refusal): set(refusal)
+        case .refused(let rejection): set(rejection)
         case .error(let failure): set(failure)
         case .close(let closure): set(closure)
         case .data(let bytes, of: _, isLast: _): vector.message = hex(Array(buffer: bytes))

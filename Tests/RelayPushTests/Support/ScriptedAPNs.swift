@@ -42,7 +42,7 @@ final class ScriptedAPNs: Sendable {
 
     func script(_ number: Int, _ answers: ScriptedServer.Answer...) { state.withLock { $0.scripts[Self.token(number)] = answers } }
 
-    /// A refusal in Apple's form.
+    /// A rejection in Apple's form.
     static func problem(_ status: Int, _ reason: String, timestamp: Int64? = nil, headers: HTTPHeaders = [:]) -> ScriptedServer.Answer {
         let time = timestamp.map { #","timestamp":\#($0)"# } ?? ""
         return .reply(HTTPResponseStatus(statusCode: status), headers, #"{"reason":"\#(reason)"\#(time)}"#)
@@ -53,7 +53,7 @@ final class ScriptedAPNs: Sendable {
             if !state.connectionsInUse.contains(request.connection), request.concurrency > 1 {
                 state.violations.append("more than one stream before a first success")
             }
-            if let refusal = refusal(of: request, &state) { return refusal }
+            if let rejection = rejection(of: request, &state) { return rejection }
             let device = String(request.path.dropFirst("/3/device/".count))
             if let scripted = state.scripts[device]?.first {
                 state.scripts[device]?.removeFirst()
@@ -67,7 +67,7 @@ final class ScriptedAPNs: Sendable {
         }
     }
 
-    private func refusal(of request: ScriptedServer.Request, _ state: inout State) -> ScriptedServer.Answer? {
+    private func rejection(of request: ScriptedServer.Request, _ state: inout State) -> ScriptedServer.Answer? {
         let headers = request.headers
         guard request.method == .POST else { return Self.problem(405, "MethodNotAllowed") }
         guard request.path.hasPrefix("/3/device/") else { return Self.problem(404, "BadPath") }

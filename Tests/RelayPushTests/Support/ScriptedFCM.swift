@@ -44,7 +44,7 @@ final class ScriptedFCM: Sendable {
     func scriptTokens(_ answers: ScriptedServer.Answer...) { state.withLock { $0.tokenScript = answers } }
     func revokeTokens() { state.withLock { $0.tokens = [:] } }
 
-    /// A refusal in Google's form.
+    /// A rejection in Google's form.
     static func problem(_ status: Int, _ code: String, name: String? = nil, headers: HTTPHeaders = [:]) -> ScriptedServer.Answer {
         let detail = #"{"@type":"type.googleapis.com/google.firebase.fcm.v1.FcmError","errorCode":"\#(code)"}"#
         return .reply(
@@ -68,7 +68,7 @@ final class ScriptedFCM: Sendable {
     private func token(_ request: ScriptedServer.Request, _ state: inout State) -> ScriptedServer.Answer {
         state.assertions += 1
         if !state.tokenScript.isEmpty { return state.tokenScript.removeFirst() }
-        let refusal = ScriptedServer.Answer.reply(.badRequest, [:], #"{"error":"invalid_grant"}"#)
+        let rejection = ScriptedServer.Answer.reply(.badRequest, [:], #"{"error":"invalid_grant"}"#)
         guard request.headers.first(name: "content-type") == "application/x-www-form-urlencoded", let form = formFields(request.body),
             form["grant_type"] == "urn:ietf:params:oauth:grant-type:jwt-bearer", let assertion = form["assertion"].flatMap(ReadToken.init),
             assertion.header["alg"] as? String == "RS256", let key = try? Self.key.get().publicKey,
@@ -77,7 +77,7 @@ final class ScriptedFCM: Sendable {
             assertion.claims["scope"] as? String == "https://www.googleapis.com/auth/firebase.messaging",
             let issued = assertion.number("iat"), let expiry = assertion.number("exp"), expiry - issued <= 3_600,
             (-60...60).contains(time.now.count / 1_000 - issued)
-        else { return refusal }
+        else { return rejection }
         let access = "access-\(state.assertions)"
         state.tokens[access] = time.now.count + 3_600_000
         return .reply(.ok, ["Content-Type": "application/json"], #"{"access_token":"\#(access)","expires_in":3600,"token_type":"Bearer"}"#)
@@ -88,7 +88,7 @@ final class ScriptedFCM: Sendable {
         guard let bearer = request.headers.first(name: "authorization"), bearer.hasPrefix("Bearer "),
             let end = state.tokens[String(bearer.dropFirst("Bearer ".count))], end > time.now.count
         else { return Self.problem(401, "UNAUTHENTICATED") }
-        let refusal = Self.problem(400, "INVALID_ARGUMENT")
+        let rejection = Self.problem(400, "INVALID_ARGUMENT")
         guard request.headers.first(name: "content-type") == "application/json",
             let body = try? JSONSerialization.jsonObject(with: Data(request.body)) as? [String: Any], Set(body.keys) == ["message"],
             let message = body["message"] as? [String: Any], Set(message.keys) == ["token", "data", "android"],
@@ -97,7 +97,7 @@ final class ScriptedFCM: Sendable {
             let priority = android["priority"] as? String, ["high", "normal"].contains(priority),
             let lifetime = (android["ttl"] as? String).flatMap({ $0.hasSuffix("s") ? Int64($0.dropLast()) : nil }),
             (0...2_419_200).contains(lifetime), android["collapse_key"] is String
-        else { return refusal }
+        else { return rejection }
         if let scripted = state.scripts[token]?.first {
             state.scripts[token]?.removeFirst()
             return scripted

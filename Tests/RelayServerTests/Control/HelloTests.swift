@@ -150,11 +150,11 @@ import Testing
     }
 
     @Test func rejectionOfTheCoreIsPassedOn() async throws {
-        let refusal = RelayMessage.Rejected(code: .endpointRevoked, message: "shut out", retry: false)
-        let rejected = try await Self.reject(core: RecordingCore(rejection: refusal)) { endpoint, challenge, relay in
+        let rejection = RelayMessage.Rejected(code: .endpointRevoked, message: "shut out", retry: false)
+        let rejected = try await Self.reject(core: RecordingCore(rejection: rejection)) { endpoint, challenge, relay in
             try endpoint.hello(nonce: challenge.nonce.bytes, relay: challenge.relay, origin: relay.origin)
         }
-        #expect(rejected == refusal)
+        #expect(rejected == rejection)
     }
 
     @Test func helloTimesOutWhenTheVerifierDoesNotAnswer() async throws {

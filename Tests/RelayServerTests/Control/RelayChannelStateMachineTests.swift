@@ -246,7 +246,7 @@ import Testing
     @Test func rejectedTokenChangesNothing() throws {
         var machine = try Self.open(tokenLife: 61_000)
         for (number, result) in [
-            Result<AcceptedToken, TokenRefusal>.failure(TokenRefusal(code: .tokenRevoked, message: "")),
+            Result<AcceptedToken, TokenRejection>.failure(TokenRejection(code: .tokenRevoked, message: "")),
             .success(Self.token(900_000, subject: "bert")), .success(Self.token(0)),
         ].enumerated() {
             let ref = try Self.ref(Int64(number + 1))
@@ -369,7 +369,7 @@ import Testing
                 case 0: actions = machine.opened(now)
                 case 1, 2: actions = machine.received(try Self.helloFrame(), now)
                 case 3: actions = machine.tokenChecked(.success(Self.token(time + 300_000, login: FixedTokens.login)), now)
-                case 4: actions = machine.tokenChecked(.failure(TokenRefusal(code: .tokenInvalid, message: "")), now)
+                case 4: actions = machine.tokenChecked(.failure(TokenRejection(code: .tokenInvalid, message: "")), now)
                 case 5, 6:
                     connects += machine.isAwaitingCore ? 1 : 0
                     actions = machine.coreAnswered(.success(ChannelID(7)), now)

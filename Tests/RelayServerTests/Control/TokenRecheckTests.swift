@@ -58,7 +58,7 @@ import Testing
     func rejectedTokenEndsTheChannel(code: ControlErrorCode) throws {
         var machine = try open()
         _ = alive(&machine, 60_000)
-        #expect(invalidated(machine.tokenChecked(.failure(TokenRefusal(code: code, message: "")), Base.at(60_001))) == code)
+        #expect(invalidated(machine.tokenChecked(.failure(TokenRejection(code: code, message: "")), Base.at(60_001))) == code)
         #expect(machine.isClosed)
     }
 
@@ -76,7 +76,7 @@ import Testing
             let actions = alive(&machine, time)
             if checks(actions) == 1 {
                 count += 1
-                _ = machine.tokenChecked(.failure(TokenRefusal(code: .issuerUnavailable, message: "")), Base.at(time))
+                _ = machine.tokenChecked(.failure(TokenRejection(code: .issuerUnavailable, message: "")), Base.at(time))
             }
             if machine.isClosed { #expect(invalidated(actions) == .tokenExpired) }
             time += 1_000

@@ -238,38 +238,38 @@ import Testing
         let near = try await world.open(sender)
         let far = try await world.open(target)
         try await far.disconnect()
-        func refusal(_ command: SealedCommand, again: Bool = false) async throws -> RelayMessage.Failure? {
+        func rejection(_ command: SealedCommand, again: Bool = false) async throws -> RelayMessage.Failure? {
             try await near.send(command, again: again).first?.failure
         }
         let first = try await world.command(from: sender, to: target, number: 5)
-        #expect(try await refusal(first) == nil)
-        let passed = try await refusal(try await world.command(from: sender, to: target, number: 5))
+        #expect(try await rejection(first) == nil)
+        let passed = try await rejection(try await world.command(from: sender, to: target, number: 5))
         #expect(passed?.code == .numberPassed)
         #expect(passed?.mayHaveRun == false)
-        #expect(try await refusal(try await world.command(from: sender, to: TestDevice(subject: "me")))?.code == .targetUnknown)
+        #expect(try await rejection(try await world.command(from: sender, to: TestDevice(subject: "me")))?.code == .targetUnknown)
 
         let old = try await world.command(from: sender, to: target, number: 6, life: 900_000)
         world.clock.pass(CommandPeriod.creationTolerance + 1)
-        let skewed = try await refusal(old)
+        let skewed = try await rejection(old)
         #expect(skewed?.code == .clockSkew)
         #expect(skewed?.time?.count == world.clock.now)
-        #expect(try await refusal(old, again: true) == nil)
+        #expect(try await rejection(old, again: true) == nil)
         let brief = try await world.command(from: sender, to: target, number: 7, life: 10)
         world.clock.pass(10)
-        #expect(try await refusal(brief)?.code == .expired)
+        #expect(try await rejection(brief)?.code == .expired)
 
-        #expect(try await refusal(try await world.command(from: sender, to: target, number: 8)) == nil)
-        let full = try await refusal(try await world.command(from: sender, to: target, number: 9))
+        #expect(try await rejection(try await world.command(from: sender, to: target, number: 8)) == nil)
+        let full = try await rejection(try await world.command(from: sender, to: target, number: 9))
         #expect(full?.code == .mailboxFull)
         #expect(full?.limit?.name == "mailboxCommands")
 
         // Signed by another, for another account, for another relay.
         let forged = try await world.command(from: TestDevice(subject: "me"), to: target)
-        #expect(try await refusal(forged)?.code == .signatureInvalid)
+        #expect(try await rejection(forged)?.code == .signatureInvalid)
         let foreign = try await world.command(from: sender, to: target, account: "elsewhere")
-        #expect(try await refusal(foreign)?.code == .signatureInvalid)
+        #expect(try await rejection(foreign)?.code == .signatureInvalid)
         let elsewhere = try await CoreWorld().command(from: sender, to: target, account: first.header.account)
-        #expect(try await refusal(elsewhere)?.code == .signatureInvalid)
+        #expect(try await rejection(elsewhere)?.code == .signatureInvalid)
         let garbage = try await near.send(.commandSend(.init(ref: testRef(), command: Blob([1, 2]), again: true)))
         #expect(garbage.first?.failure?.code == .malformed)
     }

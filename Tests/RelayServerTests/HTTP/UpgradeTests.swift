@@ -63,7 +63,7 @@ import Testing
         }
     }
 
-    struct Refusal: Sendable, CustomTestStringConvertible {
+    struct Rejection: Sendable, CustomTestStringConvertible {
         var name: String
         var status: Int
         var path = "/v1/connect"
@@ -73,31 +73,31 @@ import Testing
     }
 
     @Test(arguments: [
-        Refusal(name: "other path", status: 404, path: "/v1/other"),
-        Refusal(name: "other method", status: 400, method: "POST"),
-        Refusal(name: "body", status: 400, fields: ["Content-Length": "5"]),
-        Refusal(name: "chunked body", status: 400, fields: ["Transfer-Encoding": "chunked"]),
-        Refusal(name: "old version", status: 426, fields: ["Sec-WebSocket-Version": "8"]),
-        Refusal(name: "no version", status: 426, fields: ["Sec-WebSocket-Version": nil]),
-        Refusal(name: "no key", status: 400, fields: ["Sec-WebSocket-Key": nil]),
-        Refusal(name: "short key", status: 400, fields: ["Sec-WebSocket-Key": "c2hvcnQ="]),
-        Refusal(name: "no subprotocol", status: 400, fields: ["Sec-WebSocket-Protocol": nil]),
-        Refusal(name: "other subprotocol", status: 400, fields: ["Sec-WebSocket-Protocol": "chat, device-relay.v2"]),
-        Refusal(name: "foreign host", status: 421, fields: ["Host": "rebound.example"]),
-        Refusal(name: "foreign host with this port", status: 421, fields: ["Host": "rebound.example:8080"]),
-        Refusal(name: "foreign page", status: 403, fields: ["Origin": "https://evil.example"]),
-        Refusal(name: "page without origin", status: 403, fields: ["Origin": "null"]),
+        Rejection(name: "other path", status: 404, path: "/v1/other"),
+        Rejection(name: "other method", status: 400, method: "POST"),
+        Rejection(name: "body", status: 400, fields: ["Content-Length": "5"]),
+        Rejection(name: "chunked body", status: 400, fields: ["Transfer-Encoding": "chunked"]),
+        Rejection(name: "old version", status: 426, fields: ["Sec-WebSocket-Version": "8"]),
+        Rejection(name: "no version", status: 426, fields: ["Sec-WebSocket-Version": nil]),
+        Rejection(name: "no key", status: 400, fields: ["Sec-WebSocket-Key": nil]),
+        Rejection(name: "short key", status: 400, fields: ["Sec-WebSocket-Key": "c2hvcnQ="]),
+        Rejection(name: "no subprotocol", status: 400, fields: ["Sec-WebSocket-Protocol": nil]),
+        Rejection(name: "other subprotocol", status: 400, fields: ["Sec-WebSocket-Protocol": "chat, device-relay.v2"]),
+        Rejection(name: "foreign host", status: 421, fields: ["Host": "rebound.example"]),
+        Rejection(name: "foreign host with this port", status: 421, fields: ["Host": "rebound.example:8080"]),
+        Rejection(name: "foreign page", status: 403, fields: ["Origin": "https://evil.example"]),
+        Rejection(name: "page without origin", status: 403, fields: ["Origin": "null"]),
     ])
-    func rejectedUpgradesReturnProblemJSON(refusal: Refusal) async throws {
+    func rejectedUpgradesReturnProblemJSON(rejection: Rejection) async throws {
         try await TestRelay.with { relay in
             let socket = try await relay.connect()
             try await socket.send(
-                TestWebSocket.request(host: relay.host, path: refusal.path, fields: refusal.fields, method: refusal.method)
+                TestWebSocket.request(host: relay.host, path: rejection.path, fields: rejection.fields, method: rejection.method)
             )
             let answer = await socket.textUntilClosed()
-            #expect(answer.hasPrefix("HTTP/1.1 \(refusal.status) "), "\(answer)")
+            #expect(answer.hasPrefix("HTTP/1.1 \(rejection.status) "), "\(answer)")
             #expect(answer.contains("application/problem+json"))
-            #expect(answer.contains("\"status\":\(refusal.status)"))
+            #expect(answer.contains("\"status\":\(rejection.status)"))
         }
     }
 

@@ -41,8 +41,8 @@ import Testing
         #""mode":"introspection","clientID":"relay","clientSecretFile":"\#(try secretFile())","autoProvision":true\#(members)"#
     }
 
-    /// The code of a refusal; `nil` if the token lets in.
-    private func refusal(_ token: String, _ endpoint: WireEndpoint) async throws -> ControlErrorCode? {
+    /// The code of a rejection; `nil` if the token lets in.
+    private func rejection(_ token: String, _ endpoint: WireEndpoint) async throws -> ControlErrorCode? {
         endpoint.token = token
         let (socket, answer) = try await endpoint.greet(role: .host)
         await socket.socket.close()
@@ -104,16 +104,16 @@ import Testing
         let phone = WireEndpoint("Phone", at: relayd)
         let header = #"{"alg":"ES256","typ":"JWT","kid":"a"}"#
         let all = #"["relay.device.register"]"#
-        #expect(try await refusal(try open.token(["permissions": all, "user": #""anna""#], header: header), phone) == nil)
-        #expect(try await refusal(try open.token(["user": #""anna""#]), phone) == .insufficientScope)
-        #expect(try await refusal(try open.token(["permissions": all]), phone) == .tokenInvalid)
-        #expect(try await refusal(try open.token(["permissions": all, "user": #""anna""#, "aud": #""other""#]), phone) == .wrongAudience)
-        #expect(try await refusal(try strict.token(header: header), phone) == .tokenInvalid)
-        #expect(try await refusal(try strict.token(), phone) == .clientNotAllowed)
-        #expect(try await refusal(try strict.token(["client_id": #""org.example.known""#]), phone) == .accountUnknown)
+        #expect(try await rejection(try open.token(["permissions": all, "user": #""anna""#], header: header), phone) == nil)
+        #expect(try await rejection(try open.token(["user": #""anna""#]), phone) == .insufficientScope)
+        #expect(try await rejection(try open.token(["permissions": all]), phone) == .tokenInvalid)
+        #expect(try await rejection(try open.token(["permissions": all, "user": #""anna""#, "aud": #""other""#]), phone) == .wrongAudience)
+        #expect(try await rejection(try strict.token(header: header), phone) == .tokenInvalid)
+        #expect(try await rejection(try strict.token(), phone) == .clientNotAllowed)
+        #expect(try await rejection(try strict.token(["client_id": #""org.example.known""#]), phone) == .accountUnknown)
         // A key of one issuer proves nothing at another.
         let forged = try strict.token(["permissions": all, "user": #""anna""#], name: open.url)
-        #expect(try await refusal(forged, phone) == .tokenInvalid)
+        #expect(try await rejection(forged, phone) == .tokenInvalid)
         #expect(try await relayd.stop() == 0)
     }
 
@@ -129,7 +129,7 @@ import Testing
         try await phone.connect()
         let new = IssuerServer.Signer.es256("new")
         // Within half a minute of the last request the issuer is not even asked.
-        let refused = try await refusal(try issuer.token(by: new), phone)
+        let refused = try await rejection(try issuer.token(by: new), phone)
         #expect(refused == .tokenInvalid || refused == .issuerUnavailable)
         #expect(try await relayd.stop() == 0)
     }
@@ -138,7 +138,7 @@ import Testing
         let issuer = try await IssuerServer(signers: [.es256("a")])
         issuer.setName("https://issuer.example")
         let relayd = try await relayd(trusting: [(issuer, #""autoProvision":true"#)])
-        #expect(try await refusal(try issuer.token(), WireEndpoint("Phone", at: relayd)) == .issuerUnavailable)
+        #expect(try await rejection(try issuer.token(), WireEndpoint("Phone", at: relayd)) == .issuerUnavailable)
         #expect(issuer.count("/tenant/keys") == 0)
         #expect(try await relayd.stop() == 0)
     }
@@ -153,7 +153,7 @@ import Testing
         try await phone.connect()
         // Hello, and hello again for its account: one question.
         #expect(issuer.count("/tenant/introspect") == 1)
-        #expect(try await refusal(other, phone) == .tokenRevoked)
+        #expect(try await rejection(other, phone) == .tokenRevoked)
         for (claims, code) in [
             (["aud": #""other""#], .wrongAudience), (["exp": ""], .tokenInvalid), (["exp": "1"], .tokenExpired),
             (["iss": #""https://issuer.example""#], .wrongIssuer), (["scope": #""relay.push""#], .insufficientScope),
@@ -161,7 +161,7 @@ import Testing
         ] as [([String: String], ControlErrorCode)] {
             let token = "opaque-\(UUID().uuidString)"
             issuer.setClaims(IssuerServer.claims(claims), of: token)
-            #expect(try await refusal(token, phone) == code)
+            #expect(try await rejection(token, phone) == code)
         }
         #expect(try await relayd.stop() == 0)
     }

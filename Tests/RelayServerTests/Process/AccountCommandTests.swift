@@ -25,7 +25,7 @@ import Testing
         return endpoint
     }
 
-    private func refusal(_ endpoint: WireEndpoint) async throws -> RelayMessage.Rejected? {
+    private func rejection(_ endpoint: WireEndpoint) async throws -> RelayMessage.Rejected? {
         let (socket, answer) = try await endpoint.greet(role: .host)
         await socket.socket.close()
         return if case .rejected(let rejected) = answer { rejected } else { nil }
@@ -150,17 +150,17 @@ import Testing
         let other = try await joined("PC", "Bert", at: relayd)
         #expect(try await account(relayd, "disable", "Anna").isDisabled)
         #expect(try await invalidated(phone) == .accountDisabled)
-        let rejected = try #require(try await refusal(phone))
+        let rejected = try #require(try await rejection(phone))
         #expect(rejected.code == .accountDisabled)
         #expect(!rejected.retry)
         // It stays so after a restart, and for new devices; its endpoints cannot invite.
         #expect(try await relayd.stop() == 0)
         _ = try await relayd.start()
-        #expect(try await refusal(phone)?.code == .accountDisabled)
+        #expect(try await rejection(phone)?.code == .accountDisabled)
         #expect(try await !phone.invite().contains(" 20"))
         let new = WireEndpoint("New", at: relayd)
         try await new.join(try await relayd.run("invite", "Anna"))
-        #expect(try await refusal(new)?.code == .accountDisabled)
+        #expect(try await rejection(new)?.code == .accountDisabled)
         try await other.connect()
         #expect(try await !account(relayd, "enable", "Anna").isDisabled)
         try await phone.connect()
@@ -192,7 +192,7 @@ import Testing
         #expect(try await invalidated(phone) == .accountUnknown)
         // Their tokens have not expired.
         for endpoint in [phone, tablet] {
-            let rejected = try #require(try await refusal(endpoint))
+            let rejected = try #require(try await rejection(endpoint))
             #expect([.accountUnknown, .tokenRevoked].contains(rejected.code))
         }
         await #expect(throws: (any Error).self) { try await phone.refresh() }
@@ -202,7 +202,7 @@ import Testing
         _ = try await relayd.start()
         // A relay that has forgotten the revoked logins makes no new account either.
         for endpoint in [phone, tablet] {
-            let rejected = try #require(try await refusal(endpoint))
+            let rejected = try #require(try await rejection(endpoint))
             #expect([.accountUnknown, .tokenRevoked].contains(rejected.code))
         }
         #expect(try await list(relayd).filter { $0.endpoints > 0 || $0.name == "Anna" }.map(\.name) == ["Bert"])

@@ -47,7 +47,7 @@ import Testing
         sightings += try scene.found()
         #expect(Set(sightings).map(\.description).sorted() == [])
         #expect(scene.logged.contains("debug") || scene.logged.contains("trace"))
-        #expect(scene.refusals.count > 30)
+        #expect(scene.rejections.count > 30)
         // The search reads the files that hold something.
         #expect(try scene.placesOfTheName.isSuperset(of: ["issuer.sqlite", "relay.sqlite"]))
     }
@@ -59,7 +59,7 @@ private final class CanaryScene {
     let metricsPort: Int
     var canaries = Canaries()
     /// The texts of all answers that refuse something.
-    var refusals: [String] = []
+    var rejections: [String] = []
     private let log = FileManager.default.temporaryDirectory.appending(path: "log-\(UUID().uuidString)")
     private let browser: SignInBrowser
     private let phone: WireEndpoint
@@ -88,7 +88,7 @@ private final class CanaryScene {
 
     func found() throws -> [Canaries.Sighting] {
         // One search of all answers; only what is found is searched for its answer.
-        let refused = canaries.sightings(in: refusals.joined(separator: "\n"), of: "the answers").isEmpty ? [] : refusals
+        let refused = canaries.sightings(in: rejections.joined(separator: "\n"), of: "the answers").isEmpty ? [] : rejections
         return try canaries.sightings(below: relayd.directory) + canaries.sightings(in: logged, of: "the log")
             + refused.flatMap { canaries.sightings(in: $0, of: "the answer \($0)") }
     }
@@ -117,7 +117,7 @@ private final class CanaryScene {
     }
 
     private func keep(_ page: SignInBrowser.Page) {
-        if page.status >= 400 { refusals.append("\(page.headers) \(page.text)") }
+        if page.status >= 400 { rejections.append("\(page.headers) \(page.text)") }
     }
 
     private func addCookies() {
@@ -284,12 +284,12 @@ private final class CanaryScene {
         for number in 2...3 as ClosedRange<UInt64> {
             let waiting = try phone.launch(uri + "/waiting", on: pc, number: number)
             guard case .ok = try await phone.send(waiting) else { throw WireEndpoint.Unexpected(message: "not accepted") }
-            if number == 3 { refusals.append("\(try await phone.request { .commandCancel(.init(ref: $0, id: waiting.header.id)) })") }
+            if number == 3 { rejections.append("\(try await phone.request { .commandCancel(.init(ref: $0, id: waiting.header.id)) })") }
         }
         let foreign = try phone.launch(uri + "/foreign", on: pc, number: 4, account: "another-account")
-        refusals.append("\(try await phone.send(foreign))")
+        rejections.append("\(try await phone.send(foreign))")
         let push = PushRegistration.apns(token: Secret("canary-push-1QaZ2wSx3E"), environment: .sandbox)
-        refusals.append(
+        rejections.append(
             "\(try await phone.request { .notificationsRegister(.init(ref: $0, appID: "org.example.player", displayName: "Player", channel: push)) })"
         )
     }
@@ -342,11 +342,11 @@ private final class CanaryScene {
             )
             guest.token = secret
             let (socket, answer) = try await guest.greet(role: .host)
-            refusals.append("\(answer)")
+            rejections.append("\(answer)")
             await socket.socket.close()
             let refresh = try await phone.request { .authRefresh(.init(ref: $0, token: Secret(secret))) }
             // A token of this account is right here.
-            if case .failure = refresh { refusals.append("\(refresh)") }
+            if case .failure = refresh { rejections.append("\(refresh)") }
         }
         for text in ["password", "access token of the PC"].compactMap({ secrets["a \($0)"] ?? secrets["the \($0)"] }) {
             let other = try await TestWebSocket.open(try await TestSocket(port: relayd.port), host: relayd.host)
@@ -363,7 +363,7 @@ private final class CanaryScene {
             let other = SignInBrowser(origin: relayd.origin)
             _ = try await other.get("/auth/login")
             let page = try await other.post("/auth/login", ["name": secret, "password": "x"])
-            refusals.append("\(page.status)" + page.text.replacing(#"name="name" value="\#(secret)""#, with: ""))
+            rejections.append("\(page.status)" + page.text.replacing(#"name="name" value="\#(secret)""#, with: ""))
         }
     }
 }

@@ -26,7 +26,7 @@ import Testing
         return try? JSONDecoder().decode(AdminToken.self, from: text)
     }
 
-    private func refusal(_ endpoint: WireEndpoint) async throws -> ControlErrorCode? {
+    private func rejection(_ endpoint: WireEndpoint) async throws -> ControlErrorCode? {
         let (socket, answer) = try await endpoint.greet(role: .host)
         await socket.socket.close()
         return if case .rejected(let rejected) = answer { rejected.code } else { nil }
@@ -47,14 +47,14 @@ import Testing
         let code = try await phone.event { if case .authInvalidated(let invalidated) = $0 { invalidated.code } else { nil } }
         #expect(code == .tokenRevoked)
         #expect(await phone.closeCode() == 1008)
-        #expect(try await refusal(phone) == .tokenRevoked)
+        #expect(try await rejection(phone) == .tokenRevoked)
         await #expect(throws: (any Error).self) { try await phone.refresh() }
         _ = try await other.receivedMessages()
         // What is no token, or none any more.
         for token in ["x", phone.token] { #expect(try await Self.revoke(token, at: relayd) == nil) }
         #expect(try await relayd.stop() == 0)
         _ = try await relayd.start()
-        #expect(try await refusal(phone) == .tokenRevoked)
+        #expect(try await rejection(phone) == .tokenRevoked)
         #expect(try await relayd.stop() == 0)
     }
 
@@ -72,7 +72,7 @@ import Testing
         #expect(await phone.closeCode() == 1008)
         #expect(try await relayd.stop() == 0)
         _ = try await relayd.start()
-        #expect(try await refusal(phone) == .tokenRevoked)
+        #expect(try await rejection(phone) == .tokenRevoked)
         // It is the token that was revoked.
         phone.token = try issuer.token(["jti": #""another""#])
         try await phone.connect()
@@ -94,7 +94,7 @@ import Testing
         let tablet = WireEndpoint("Tablet", at: relayd)
         // The same subject and e-mail address as Anna's do not give access to her account.
         tablet.token = try issuer.token(["email": #""anna@example.org""#])
-        #expect(try await refusal(tablet) == .accountUnknown)
+        #expect(try await rejection(tablet) == .accountUnknown)
         _ = try await relayd.run("account", "link", "Anna", "--issuer", issuer.url, "--subject", "anna")
         try await tablet.connect()
         #expect(tablet.account == phone.account)
@@ -107,7 +107,7 @@ import Testing
         }
         _ = try await relayd.run("account", "remove", "Anna")
         for endpoint in [phone, tablet] { #expect(await endpoint.closeCode() == 1008) }
-        #expect(try await refusal(tablet) == .accountUnknown)
+        #expect(try await rejection(tablet) == .accountUnknown)
         #expect(try await relayd.stop() == 0)
     }
 }

@@ -22,7 +22,7 @@ final class RecordingCore: RelayCoreProtocol {
         var connected: [Connected] = []
         var received: [EndpointMessage] = []
         var disconnected: [ChannelID: Bool] = [:]
-        var refusal: RelayMessage.Rejected?
+        var rejection: RelayMessage.Rejected?
         var isAnswering = true
         var isStarted = false
         var ticks = 0
@@ -34,7 +34,7 @@ final class RecordingCore: RelayCoreProtocol {
     let answer: @Sendable (EndpointMessage) -> [RelayMessage]
 
     init(
-        refusal: RelayMessage.Rejected? = nil,
+        rejection: RelayMessage.Rejected? = nil,
         isAnswering: Bool = true,
         isRevoked: Bool = false,
         answer: @escaping @Sendable (EndpointMessage) -> [RelayMessage] = { message in
@@ -44,7 +44,7 @@ final class RecordingCore: RelayCoreProtocol {
         self.answer = answer
         self.isRevoked = isRevoked
         state.withLock {
-            $0.refusal = refusal
+            $0.rejection = rejection
             $0.isAnswering = isAnswering
         }
     }
@@ -64,7 +64,7 @@ final class RecordingCore: RelayCoreProtocol {
     ) {
         let result: Result<ChannelID, RelayMessage.Rejected>? = state.withLock { state in
             guard state.isAnswering else { return nil }
-            if let refusal = state.refusal { return .failure(refusal) }
+            if let rejection = state.rejection { return .failure(rejection) }
             let channel = ChannelID(state.nextChannel)
             state.nextChannel += 1
             state.connected.append(Connected(channel: channel, hello: hello, peer: peer))
@@ -125,7 +125,7 @@ struct FixedTokens: TokenVerifying {
     func verify(
         token: String,
         endpointKey: SigningPublicKey,
-        completion: @escaping @Sendable (Result<AcceptedToken, TokenRefusal>) -> Void
+        completion: @escaping @Sendable (Result<AcceptedToken, TokenRejection>) -> Void
     ) {
         let now = RelayClock.system.now().time
         func expires(_ seconds: Int64) -> Milliseconds { Milliseconds(clamping: now.count + seconds * 1_000) }
@@ -136,7 +136,7 @@ struct FixedTokens: TokenVerifying {
         case Self.short: completion(.success(Self.verified("anna", expires(2))))
         case Self.expired: completion(.success(Self.verified("anna", expires(-1))))
         case Self.unanswered: break
-        default: completion(.failure(TokenRefusal(code: .tokenInvalid, message: "not a token of any issuer")))
+        default: completion(.failure(TokenRejection(code: .tokenInvalid, message: "not a token of any issuer")))
         }
     }
 

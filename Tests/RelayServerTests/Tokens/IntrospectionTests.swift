@@ -68,7 +68,7 @@ import Testing
         )
     }
 
-    private func refusal(_ token: String, _ verifier: TokenVerifier) async -> TokenError? {
+    private func rejection(_ token: String, _ verifier: TokenVerifier) async -> TokenError? {
         do throws(TokenError) {
             _ = try await verifier.verify(Secret(token), key: key)
             return nil
@@ -82,24 +82,24 @@ import Testing
         let verified = try await verifier.verify(Secret("good"), key: key)
         #expect(verified.identity == Identity(issuer: "https://issuer.example", subject: "anna"))
         #expect(verified.recheck == 1_700_000_060_000)
-        #expect(await refusal("gone", verifier) == .revoked)
+        #expect(await rejection("gone", verifier) == .revoked)
         source.now.withLock { $0 += 9_999 }
-        for token in ["good", "gone"] { _ = await refusal(token, verifier) }
+        for token in ["good", "gone"] { _ = await rejection(token, verifier) }
         #expect(source.asked == ["good", "gone"])
         source.now.withLock { $0 += 1 }
-        for token in ["good", "gone"] { _ = await refusal(token, verifier) }
+        for token in ["good", "gone"] { _ = await rejection(token, verifier) }
         #expect(source.asked == ["good", "gone", "gone"])
         source.now.withLock { $0 += 40_000 }
-        #expect(await refusal("good", verifier) == nil)
+        #expect(await rejection("good", verifier) == nil)
         #expect(source.asked == ["good", "gone", "gone", "good"])
     }
 
     @Test func failuresAreNotCached() async {
         let verifier = verifier()
         source.setDown(true)
-        for _ in 0..<2 { #expect(await refusal("good", verifier) == .issuerUnavailable) }
+        for _ in 0..<2 { #expect(await rejection("good", verifier) == .issuerUnavailable) }
         source.setDown(false)
-        #expect(await refusal("good", verifier) == nil)
+        #expect(await rejection("good", verifier) == nil)
         #expect(source.asked.count == 3)
     }
 
@@ -107,10 +107,10 @@ import Testing
         let verifier = verifier()
         source.hold()
         try await withThrowingTaskGroup(of: TokenError?.self) { group in
-            for _ in 0..<100 { group.addTask { await refusal("good", verifier) } }
+            for _ in 0..<100 { group.addTask { await rejection("good", verifier) } }
             #expect(try await eventually { source.waiting == 1 })
             source.release()
-            for try await refusal in group { #expect(refusal == nil) }
+            for try await rejection in group { #expect(rejection == nil) }
         }
         #expect(source.asked == ["good"])
     }
@@ -120,18 +120,18 @@ import Testing
         let verifier = verifier()
         source.hold()
         try await withThrowingTaskGroup(of: TokenError?.self) { group in
-            for number in 0..<TokenVerifier.maximumQuestions { group.addTask { await refusal("good-\(number)", verifier) } }
+            for number in 0..<TokenVerifier.maximumQuestions { group.addTask { await rejection("good-\(number)", verifier) } }
             #expect(try await eventually { source.waiting == TokenVerifier.maximumQuestions })
-            #expect(await refusal("one-more", verifier) == .issuerUnavailable)
+            #expect(await rejection("one-more", verifier) == .issuerUnavailable)
             source.release()
-            for try await refusal in group { #expect(refusal == nil) }
+            for try await rejection in group { #expect(rejection == nil) }
         }
-        #expect(await refusal("one-more", verifier) == nil)
+        #expect(await rejection("one-more", verifier) == nil)
     }
 
     @Test(arguments: ["", "a b", "a\nb", "\u{E4}", String(repeating: "a", count: 20 << 10)])
     func malformedTokensAreNotSent(token: String) async {
-        #expect(await refusal(token, verifier()) == .malformed)
+        #expect(await rejection(token, verifier()) == .malformed)
         #expect(source.asked.isEmpty)
     }
 }

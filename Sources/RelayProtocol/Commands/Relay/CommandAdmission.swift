@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 /// Why the relay did not store a command.
-package struct CommandRefusal: Error, Hashable, Sendable {
+package struct CommandRejection: Error, Hashable, Sendable {
     package enum Reason: Hashable, Sendable {
         /// Another blob is stored under this id.
         case idConflict
@@ -108,9 +108,9 @@ package struct CommandAdmission: Sendable {
         mailbox: MailboxUse,
         share: MailboxUse = MailboxUse(),
         repliesWaiting: MailboxUse
-    ) throws(CommandRefusal) -> Bool {
+    ) throws(CommandRejection) -> Bool {
         let doubt = again && mayHaveBeenAccepted(command, now: now)
-        func refuse(_ reason: CommandRefusal.Reason) -> CommandRefusal { CommandRefusal(reason, mayHaveRun: doubt) }
+        func refuse(_ reason: CommandRejection.Reason) -> CommandRejection { CommandRejection(reason, mayHaveRun: doubt) }
 
         guard targetIsKnown else { throw refuse(.targetUnknown) }
         guard command.expires <= command.created.saturatingAdding(CommandPeriod.maximumLife) else { throw refuse(.livesTooLong) }
@@ -122,7 +122,7 @@ package struct CommandAdmission: Sendable {
         if !doubt, let highestNumber, command.number <= highestNumber { throw refuse(.numberPassed) }
         do throws(LimitExceeded) {
             try limits.check(.commandBytes, command.size)
-            // A lost database may have accepted the command, and newer commands use the mailbox now. A refusal would break the order of the
+            // A lost database may have accepted the command, and newer commands use the mailbox now. A rejection would break the order of the
             // lane, so such a command gets twice the room.
             try (doubt ? mailbox.half : mailbox).checkRoom(for: command.size, limits: limits)
             try (doubt ? share.half : share).checkShare(for: command.size, limits: limits)

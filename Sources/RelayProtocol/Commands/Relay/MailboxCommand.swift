@@ -33,7 +33,7 @@ package struct MailboxCommand: Hashable, Sendable {
         /// To the sender: `ok` to its `command.send`.
         case accept
         /// To the sender: an error to its `command.send`.
-        case refuse(CommandRefusal)
+        case refuse(CommandRejection)
         /// To the sender: its progress.
         case progress(CommandProgress)
         /// To the sender: its outcome.
@@ -71,7 +71,7 @@ package struct MailboxCommand: Hashable, Sendable {
 
     /// The sender sent a command with this key. The same bytes get the same answer.
     package func sentAgain(digest: Digest256) -> [Action] {
-        guard digest == command.digest else { return [.refuse(CommandRefusal(.idConflict, mayHaveRun: true))] }
+        guard digest == command.digest else { return [.refuse(CommandRejection(.idConflict, mayHaveRun: true))] }
         switch state {
         case .stored, .offered(received: false, _): return [.accept]
         case .offered(received: true, _): return [.accept, .progress(.delivered)]

@@ -107,7 +107,7 @@ package struct OutboxMachine: Hashable, Sendable {
     package mutating func accepted(_ id: CommandID) { input(id) { $0.accepted() } }
 
     /// The relay answered an error to the send on the current connection.
-    package mutating func refused(_ id: CommandID, _ refusal: CommandRefusal) { input(id) { $0.refused(refusal) } }
+    package mutating func refused(_ id: CommandID, _ rejection: CommandRejection) { input(id) { $0.refused(rejection) } }
 
     /// The delay of `retryLater` is over.
     package mutating func retry(_ id: CommandID) { input(id) { $0.connected() } }

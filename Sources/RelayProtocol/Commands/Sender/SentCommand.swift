@@ -29,7 +29,7 @@ package struct SentCommand: Hashable, Sendable {
         /// Cancelled before it was first sent.
         case withdrawn
         /// The relay never accepted it.
-        case refused(CommandRefusal)
+        case refused(CommandRejection)
         /// Ended. The row stays until the app no longer needs it.
         case final(CommandFinal)
     }
@@ -60,7 +60,7 @@ package struct SentCommand: Hashable, Sendable {
     package enum Report: Hashable, Sendable {
         case status(CommandStatus)
         case withdrawn
-        case refused(CommandRefusal)
+        case refused(CommandRejection)
 
         package var isEnd: Bool {
             switch self {
@@ -70,7 +70,7 @@ package struct SentCommand: Hashable, Sendable {
         }
     }
 
-    /// The maximum number of signatures of one command, including the first. Then the relay's refusal is final.
+    /// The maximum number of signatures of one command, including the first. Then the relay's rejection is final.
     package static let maximumSignings = 3
 
     package private(set) var command: CommandDescriptor
@@ -170,14 +170,14 @@ package struct SentCommand: Hashable, Sendable {
 
     /// The relay answered an error to the send on the current connection. The owner drops answers from an earlier connection, because they
     /// belong to no open request.
-    package mutating func refused(_ refusal: CommandRefusal) -> [Action] {
-        switch (state, refusal.reason) {
-        case (.sent, .clockSkew) where !refusal.mayHaveRun && signings < Self.maximumSignings:
+    package mutating func refused(_ rejection: CommandRejection) -> [Action] {
+        switch (state, rejection.reason) {
+        case (.sent, .clockSkew) where !rejection.mayHaveRun && signings < Self.maximumSignings:
             state = .prepared
             return [.persist(self), .signAnew]
-        case (.sent, _) where !refusal.mayHaveRun:
-            state = .refused(refusal)
-            return [.persist(self), .answered, .report(.refused(refusal))]
+        case (.sent, _) where !rejection.mayHaveRun:
+            state = .refused(rejection)
+            return [.persist(self), .answered, .report(.refused(rejection))]
         case (.sent, .expired), (.sent, .targetUnknown), (.sent, .idConflict),
             (.accepted, .expired), (.accepted, .targetUnknown), (.accepted, .idConflict):
             // The relay will not accept it any more, but it may have accepted it before, and it may have run.

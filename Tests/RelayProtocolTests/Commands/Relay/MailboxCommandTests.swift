@@ -39,7 +39,7 @@ import Testing
     @Test func sameBytesGetTheSameAnswer() {
         var row = offered()
         #expect(row.sentAgain(digest: command.digest) == [.accept])
-        #expect(row.sentAgain(digest: Digest256(hashing: [7, 7])) == [.refuse(CommandRefusal(.idConflict, mayHaveRun: true))])
+        #expect(row.sentAgain(digest: Digest256(hashing: [7, 7])) == [.refuse(CommandRejection(.idConflict, mayHaveRun: true))])
         _ = row.received()
         #expect(row.sentAgain(digest: command.digest) == [.accept, .progress(.delivered)])
         _ = row.ended(done, digest: command.digest, now: early)
@@ -143,10 +143,10 @@ import Testing
         began: Int64 = 0,
         mailbox: MailboxUse = MailboxUse(),
         replies: MailboxUse = MailboxUse()
-    ) -> Result<Bool, CommandRefusal> {
+    ) -> Result<Bool, CommandRejection> {
         let command = CommandDescriptor.test(number: number, created: now + created, expires: now + created + life, size: size)
         let admission = CommandAdmission(databaseBegan: began)
-        return Result { () throws(CommandRefusal) in
+        return Result { () throws(CommandRejection) in
             try admission.check(
                 command,
                 again: again,
@@ -159,8 +159,8 @@ import Testing
         }
     }
 
-    private func refused(_ reason: CommandRefusal.Reason, mayHaveRun: Bool = false) -> Result<Bool, CommandRefusal> {
-        .failure(CommandRefusal(reason, mayHaveRun: mayHaveRun))
+    private func refused(_ reason: CommandRejection.Reason, mayHaveRun: Bool = false) -> Result<Bool, CommandRejection> {
+        .failure(CommandRejection(reason, mayHaveRun: mayHaveRun))
     }
 
     @Test func validCommandIsAdmitted() {

@@ -21,8 +21,8 @@ import Testing
         return row
     }
 
-    private func certain(_ reason: CommandRefusal.Reason) -> CommandRefusal { CommandRefusal(reason, mayHaveRun: false) }
-    private func doubtful(_ reason: CommandRefusal.Reason) -> CommandRefusal { CommandRefusal(reason, mayHaveRun: true) }
+    private func certain(_ reason: CommandRejection.Reason) -> CommandRejection { CommandRejection(reason, mayHaveRun: false) }
+    private func doubtful(_ reason: CommandRejection.Reason) -> CommandRejection { CommandRejection(reason, mayHaveRun: true) }
 
     @Test func commandIsStoredBeforeItIsSent() {
         var (row, actions) = SentCommand.prepare(command, isConnected: true)
@@ -105,26 +105,26 @@ import Testing
         #expect(row.isEnded)
     }
 
-    @Test func certainRefusalIsReported() {
+    @Test func certainRejectionIsReported() {
         var row = sent()
-        let refusal = certain(.limit(LimitExceeded(limit: .mailboxCommands, allowed: 1, requested: 2)))
-        #expect(row.refused(refusal) == [.persist(row), .answered, .report(.refused(refusal))])
-        #expect(row.state == .refused(refusal))
+        let rejection = certain(.limit(LimitExceeded(limit: .mailboxCommands, allowed: 1, requested: 2)))
+        #expect(row.refused(rejection) == [.persist(row), .answered, .report(.refused(rejection))])
+        #expect(row.state == .refused(rejection))
         #expect(row.accepted() == [.answered])
-        #expect(row.state == .refused(refusal))
+        #expect(row.state == .refused(rejection))
     }
 
-    @Test func doubtfulRefusalIsRetried() {
+    @Test func doubtfulRejectionIsRetried() {
         var row = sent()
         #expect(row.refused(doubtful(.other(code: "rateLimited"))) == [.retryLater])
         #expect(row.connected() == [.send(again: true)])
     }
 
-    @Test(arguments: [CommandRefusal.Reason.expired, .targetUnknown])
-    func refusalOfAnAcceptedCommandIsIndeterminate(_ reason: CommandRefusal.Reason) {
+    @Test(arguments: [CommandRejection.Reason.expired, .targetUnknown])
+    func rejectionOfAnAcceptedCommandIsIndeterminate(_ reason: CommandRejection.Reason) {
         for mayHaveRun in [false, true] {
             var row = accepted()
-            _ = row.refused(CommandRefusal(reason, mayHaveRun: mayHaveRun))
+            _ = row.refused(CommandRejection(reason, mayHaveRun: mayHaveRun))
             #expect(row.state == .final(CommandFinal(attestedByRelay: .indeterminate(.targetLost))))
         }
     }
@@ -133,8 +133,8 @@ import Testing
     /// would let it run twice.
     @Test func passedNumberIsNotSignedAgain() {
         var row = sent()
-        let refusal = certain(.numberPassed)
-        #expect(row.refused(refusal) == [.persist(row), .answered, .report(.refused(refusal))])
+        let rejection = certain(.numberPassed)
+        #expect(row.refused(rejection) == [.persist(row), .answered, .report(.refused(rejection))])
     }
 
     @Test func deliveredCommandCannotExpireOrBeCancelled() {

@@ -93,7 +93,7 @@ import Testing
         #expect(target == before)
     }
 
-    @Test func refusalIsStoredAndItsNumberCounts() {
+    @Test func rejectionIsStoredAndItsNumberCounts() {
         let command = CommandDescriptor.test(number: 7)
         var target = CommandTarget()
         let actions = target.offered(command, check: .refused(.declined), clock)

@@ -4,7 +4,7 @@
 import RelayProtocol
 
 /// The reason why a request is rejected. Thrown in a transaction, it rolls back the writes.
-struct Refusal: Error, Hashable {
+struct Rejection: Error, Hashable {
     var code: ControlErrorCode
     var message: String
     var limit: ExceededLimit?
@@ -34,17 +34,17 @@ struct Refusal: Error, Hashable {
 
     /// Converts the error of a failed transaction into an answer.
     init(_ error: any Error) {
-        self = error as? Refusal ?? Refusal(.unavailable, "the relay cannot store anything now", retryAfter: 5_000)
+        self = error as? Rejection ?? Rejection(.unavailable, "the relay cannot store anything now", retryAfter: 5_000)
     }
 
-    static let outdated = Refusal(.recordOutdated, "the relay has this version with other content, or a newer one")
+    static let outdated = Rejection(.recordOutdated, "the relay has this version with other content, or a newer one")
 
     func failure(_ ref: RequestRef) -> RelayMessage.Failure {
         RelayMessage.Failure(ref: ref, code: code, message: message, limit: limit, retryAfter: retryAfter)
     }
 }
 
-extension Refusal {
+extension Rejection {
     init(_ error: CommandError) {
         switch error {
         case .limitExceeded(let exceeded):
@@ -56,7 +56,7 @@ extension Refusal {
         }
     }
 
-    static let notEstablished = Refusal(
+    static let notEstablished = Rejection(
         .notEstablished,
         "only the account's first endpoint, or one that a known one has approved, may revoke endpoints of other devices: approve this "
             + "endpoint on a known device, or revoke at the relay (`relayd endpoint revoke`)"

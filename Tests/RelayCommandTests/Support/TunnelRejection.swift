@@ -6,7 +6,7 @@ import NIOPosix
 import RelayTesting
 
 /// A proxy between a device and its relay that forwards everything to the relay's port except tunnels.
-final class TunnelRefusal: Sendable {
+final class TunnelRejection: Sendable {
     private let listener: any Channel
 
     /// - Parameter address: One of the relay's `networks`.

@@ -109,6 +109,8 @@ package struct RelayService: Service {
             intervals: intervals,
             urls: configuration.urls.map(\.description)
         )
+        // One for all addresses: an endpoint gains nothing by using several.
+        let rates = EndpointRates(limits: configuration.limits)
         let tunnelMetrics = TunnelMetrics(factory: parts.metrics)
         let tunnels = TunnelListener(
             addresses: configuration.tunnelAddresses,
@@ -143,6 +145,7 @@ package struct RelayService: Service {
                 tokens: parts.tokens,
                 settings: settings,
                 origins: origins,
+                rates: rates,
                 metrics: metrics,
                 logger: logger,
                 clock: clock,

@@ -133,7 +133,7 @@ import Testing
         #expect(throws: ConfigurationError.self) { try Self.read(flags) }
     }
 
-    @Test(arguments: ["commandBytes=524288", "replyBytes=524288", "appRegistrationsBytes=524288", "endpointsPerAccount=400"])
+    @Test(arguments: ["commandBytes=524288", "replyBytes=524288", "appRegistrationBytes=524288", "appRegistrationsBytes=524288"])
     func limitBeyondAControlFrameIsAnError(limit: String) throws {
         let error = try #require(throws: ConfigurationError.self) { try Self.read(["--limit", limit]) }
         #expect(error.description.hasPrefix("limits: "))

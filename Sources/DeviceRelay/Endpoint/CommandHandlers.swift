@@ -31,7 +31,7 @@ final class CommandHandlers {
     /// Starts the handler of a command.
     /// - Parameters:
     ///   - senderKey: The sender's key, for which the reply is sealed.
-    ///   - replyBytes: The relay's limit for the sealed reply.
+    ///   - replyBytes: The limit for the sealed reply: the relay's, and not more than the SDK's own.
     func start(
         _ key: CommandKey,
         _ body: CommandBody,

@@ -26,6 +26,12 @@ final class Inbox {
     private var isFlushScheduled = false
     private var hasStarted = false
     private var held = HeldCommands()
+    /// The delays before results are sent again that the account had no room for, in milliseconds: one minute to one hour.
+    private static let firstRetryDelay: Int64 = 60_000
+    private static let longestRetryDelay: Int64 = 3_600_000
+    private var retryDelay = firstRetryDelay
+    /// The results that wait for this delay.
+    private var unsettled: Set<CommandKey> = []
     /// Called when work begins, and with `true` when all commands are handled and settled.
     var onIdle: (Bool) -> Void = { _ in }
 
@@ -70,8 +76,10 @@ final class Inbox {
     func connected() { input { $0.connected() } }
 
     func disconnected() {
-        // The relay offers the held commands again on the next connection.
+        // The relay offers the held commands again on the next connection, and the machine sends the results again.
         held = HeldCommands()
+        unsettled = []
+        retryDelay = Self.firstRetryDelay
         input { $0.disconnected() }
     }
 
@@ -221,8 +229,19 @@ final class Inbox {
         }
     }
 
-    /// The pause before a result is sent again that the account had no room for.
-    static let retryDelay: Int64 = 60_000
+    /// Sends a result again that the account had no room for. One timer serves all of them, and its delay doubles until one is settled.
+    private func sendLater(_ key: CommandKey) {
+        let isFirst = unsettled.isEmpty
+        unsettled.insert(key)
+        guard isFirst else { return }
+        link.afterOnConnection(retryDelay) { [weak self] in
+            guard let self else { return }
+            let keys = unsettled
+            unsettled = []
+            input { machine in for key in keys { machine.notSettled(key) } }
+        }
+        retryDelay = min(2 * retryDelay, Self.longestRetryDelay)
+    }
 
     private func send(_ result: InboxContents.Result, for key: CommandKey) {
         link.request {
@@ -231,14 +250,14 @@ final class Inbox {
         } answer: { [self] answer in
             switch answer {
             case .settled, .ok:
+                retryDelay = Self.firstRetryDelay
                 contents.settled(key)
                 input { $0.settled(key) }
             // The relay does not know the command yet, or cannot store its end now. The result is sent again on the next connection, or
             // earlier if the account has no room for it now.
             case .failure(let failure):
                 logger.info("a result was not settled", metadata: ["code": "\(failure.code)"])
-                guard failure.code == .limitExceeded else { break }
-                link.afterOnConnection(Self.retryDelay) { [weak self] in self?.input { $0.notSettled(key) } }
+                if failure.limit?.name == Limit.accountBytes.rawValue { sendLater(key) }
             case .connectionLost: break
             }
         }
@@ -264,7 +283,7 @@ final class Inbox {
         )
         // Uses the newest known key, because the sender may have replaced the key in the command's record.
         let senderKey = (peers.record(of: key.sender) ?? sender).agreementKey
-        handlers.start(key, body, app, caller, sealed, senderKey, replyBytes: link.limits[.replyBytes])
+        handlers.start(key, body, app, caller, sealed, senderKey, replyBytes: min(link.limits[.replyBytes], Limit.replyBytes.defaultValue))
     }
 
     private func take(_ event: CommandHandlers.Event, of key: CommandKey) {

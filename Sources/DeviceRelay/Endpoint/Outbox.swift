@@ -180,9 +180,11 @@ final class Outbox {
         case .acknowledge(let id): link.say(.commandAcknowledge(.init(id: id)))
         case .signAnew(let id): try await signAnew(id)
         case .retryLater(let id):
-            link.afterOnConnection(retryAfter.removeValue(forKey: id) ?? 60_000) { [weak self] in
-                self?.machine.retry(id)
-                self?.work()
+            let pause = retryAfter.removeValue(forKey: id)
+            link.afterOnConnection(pause ?? 60_000) { [weak self] in
+                guard let self else { return }
+                machine.retry(id, givingUpAt: pause == nil ? clock.time : nil)
+                work()
             }
         case .report(let row): report(row)
         case .reject: endpoint.logger.warning("the relay sent an outcome without a valid proof; it is ignored")
@@ -217,7 +219,8 @@ final class Outbox {
             case .ok: machine.accepted(id)
             case .failure(let failure):
                 if failure.code == .clockSkew, let time = failure.time { clock.set(time) }
-                retryAfter[id] = failure.retryAfter?.count
+                // A rejection that may not be final is the only one that `retryLater` follows.
+                if failure.mayHaveRun, failure.retryAfter != nil { retryAfter[id] = failure.pause }
                 machine.refused(id, CommandRejection(failure))
             case .settled, .connectionLost: return
             }

@@ -6,7 +6,7 @@ import Synchronization
 
 /// Runs the app's handler for a command.
 enum CommandDispatcher {
-    /// - Parameter replyBytes: The relay's limit for a sealed reply.
+    /// - Parameter replyBytes: The limit for a sealed reply.
     static func run(
         _ body: CommandBody,
         _ app: RemoteSystemAppRegistration,

@@ -91,6 +91,8 @@ public final class ConnectedDevicesPlatform: Sendable {
             if endpoints.isEmpty { directories.update { _ in } }
             opened.update { $0 = true }
         } catch {
+            // Endpoints that were made before the failure have published their devices.
+            if case .idle = state.withLock({ $0.phase }) { directories.update { $0 = [:] } }
             throw PlatformError(error)
         }
     }

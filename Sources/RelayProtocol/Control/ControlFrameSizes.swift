@@ -13,11 +13,10 @@ package struct ControlFrameTooSmall: Error, Hashable, Sendable, CustomStringConv
     package let allowed: Int
 
     package var description: String {
-        let others = limit == .replyBytes ? "" : " or endpointsPerAccount"
         let remedy = needed > Limits.largestControlFrame ? "" : "raise controlFrameBytes, or "
         return """
             \(limit.rawValue) \(value) needs control frames of \(needed) bytes, and they have at most \(allowed); \
-            \(remedy)lower \(limit.rawValue)\(others)
+            \(remedy)lower \(limit.rawValue)
             """
     }
 }
@@ -29,12 +28,14 @@ extension Limits {
     /// Throws if a message that the limits allow does not fit into a control frame. The relay could not send such a message.
     package func checkFrameSizes() throws(ControlFrameTooSmall) {
         let allowed = min(self[.controlFrameBytes], Self.largestControlFrame)
-        // The quotation marks and the comma are part of each voucher.
+        // Padding, quotation marks and the comma are part of each voucher.
         let vouchers = self[.endpointsPerAccount] * (Blob<BlobKinds.Voucher>.maximumTextLength(self) + 3)
-        let introduction = Blob<BlobKinds.EndpointRecord>.maximumTextLength(self) + vouchers
+        let mostVouchers = Introduction.maximumVoucherBytes * 3 / 2
+        let introduction = Blob<BlobKinds.EndpointRecord>.maximumTextLength(self) + min(vouchers, mostVouchers)
         let contents: [(Limit, Int)] = [
             (.commandBytes, Blob<BlobKinds.Command>.maximumTextLength(self) + introduction),
             (.replyBytes, Blob<BlobKinds.Reply>.maximumTextLength(self) + Blob<BlobKinds.Receipt>.maximumTextLength(self)),
+            (.appRegistrationBytes, Blob<BlobKinds.AppRegistration>.maximumTextLength(self)),
             // Each registration has padding and punctuation of its own.
             (.appRegistrationsBytes, self[.appRegistrationsBytes] * 3 / 2 + introduction),
         ]

@@ -25,6 +25,7 @@ package struct ControlServices: Sendable {
         tokens: any TokenVerifying,
         settings: RelayChannelStateMachine.Settings,
         origins: OwnOrigins,
+        rates: EndpointRates,
         metrics: TransportMetrics,
         logger: Logger,
         clock: RelayClock = .system,
@@ -35,7 +36,7 @@ package struct ControlServices: Sendable {
         self.settings = settings
         self.welcome = try? settings.welcome.encode(limits: settings.limits)
         self.origins = origins
-        self.rates = EndpointRates(limits: settings.limits)
+        self.rates = rates
         self.metrics = metrics
         self.logger = logger
         self.clock = clock

@@ -11,10 +11,6 @@ import RelayProtocol
 /// it belongs to the same device as an established endpoint, or if an established endpoint vouches for it as verified. A `firstSeen`
 /// voucher has no effect here. When endpoints are revoked, endpoints that are established only through them lose that classification.
 extension AccountRelay {
-    /// The maximum size of the vouchers that the relay stores for one endpoint. With them an introduction still fits into a control frame
-    /// beside a command of the largest size.
-    private static let maximumVoucherBytes = 64 << 10
-
     mutating func approve(_ request: EndpointMessage.EndpointApprove, _ voucher: Signed<Voucher>, on channel: AccountChannel) {
         serveIntroduction(of: request.endpoint, request.ref, on: channel) { store, row in
             do throws(RecordError) {
@@ -24,8 +20,8 @@ extension AccountRelay {
             }
             try store.putVoucher(voucher.encoded, for: row.id, by: channel.endpoint, of: channel.account)
             let bytes = try store.vouchers(for: row.id).reduce(0) { $0 + $1.count }
-            guard bytes <= Self.maximumVoucherBytes else {
-                throw Rejection(.limitExceeded, "vouchers for one endpoint are limited to \(Self.maximumVoucherBytes) bytes")
+            guard bytes <= Introduction.maximumVoucherBytes else {
+                throw Rejection(.limitExceeded, "vouchers for one endpoint are limited to \(Introduction.maximumVoucherBytes) bytes")
             }
             let own = try store.member(channel.endpoint, of: channel.account)
             if own.isEstablished, voucher.payload.knowledge == .verified { row = try store.establish(row) }

@@ -19,7 +19,7 @@ extension AccountRelay {
                 if let mailbox, !open.hasLeft { open.delivery = CommandDelivery(mailbox: mailbox) }
             }
             guard isOpen != nil else { return }
-            for _ in 0..<Self.outcomesAtOnce { relay.sendNextOutcome(to: channel.id) }
+            for _ in 0..<Self.outcomesAtOnce(relay.rules.limits) { relay.sendNextOutcome(to: channel.id) }
             relay.offerNext(on: channel.id)
         }
     }
@@ -88,6 +88,15 @@ extension AccountRelay {
         }
     }
 
+    /// What a transaction makes of a result.
+    private enum ResultEnding: Sendable {
+        case stored(CommandChange)
+        /// The relay does not know the command, and nobody waits for its result.
+        case unknown
+        /// The account has no room for the reply.
+        case noRoom(Rejection, for: CommandDescriptor)
+    }
+
     mutating func ended(_ request: EndpointMessage.CommandResult, _ receipt: CommandReceipt, on channel: AccountChannel) {
         let (account, rules) = (id, rules)
         let key = StoredCommandKey(account: account, command: CommandKey(sender: request.sender, id: request.id))
@@ -95,26 +104,33 @@ extension AccountRelay {
         transact(on: channel, bytes: request.receipt.bytes.count + (request.reply?.bytes.count ?? 0)) { store, now in
             let known = try store.command(key)
             guard known?.command.lane.target == channel.endpoint else {
-                if rules.admission.settlesUnknownResult(now: now) { return nil }
+                if rules.admission.settlesUnknownResult(now: now) { return .unknown }
                 throw Rejection(.notFound, "the relay does not know the command yet: keep the result")
             }
-            if let reply = final.reply, known?.isFinal == false {
+            if let reply = final.reply, let known, !known.isFinal {
                 let requested = try store.storedBytes(of: account) + reply.count
-                try rules.limits.check(.accountBytes, requested) { Rejection(exceeding: $0) }
+                do throws(LimitExceeded) {
+                    try rules.limits.check(.accountBytes, requested)
+                } catch {
+                    return .noRoom(Rejection(exceeding: error), for: known.command)
+                }
             }
-            return try store.change(key) { $0.ended(final, digest: receipt.command, now: now) }
-        } then: { (relay, result: Result<CommandChange?, any Error>) in
+            return try store.change(key) { $0.ended(final, digest: receipt.command, now: now) }.map { .stored($0) } ?? .unknown
+        } then: { (relay, result: Result<ResultEnding, any Error>) in
             switch result {
-            case .success(let change?): relay.perform(change, request: (channel.id, request.ref))
-            case .success(nil):
+            case .success(.stored(let change)): relay.perform(change, request: (channel.id, request.ref))
+            case .success(.noRoom(let rejection, let command)):
+                // The target keeps the result until senders have fetched theirs. It has stored the command, so others can be offered.
+                relay.send(.failure(rejection.failure(request.ref)), to: channel.id)
+                relay.answered(command, on: channel.id)
+            case .success(.unknown):
                 let settled = RelayMessage.CommandSettled(ref: request.ref, sender: request.sender, id: request.id)
                 relay.send(.commandSettled(settled), to: channel.id)
             case .failure(let error):
                 let rejection = Rejection(error)
                 relay.send(.failure(rejection.failure(request.ref)), to: channel.id)
-                // Without a new channel the command would stay unanswered; on a new channel the target sends the result again. If a limit
-                // is exceeded, a new channel does not help: the target keeps the result until senders have fetched theirs.
-                if rejection.code != .notFound, rejection.code != .limitExceeded { relay.reopen(channel.id) }
+                // Without a new channel the command would stay unanswered; on a new channel the target sends the result again.
+                if rejection.code != .notFound { relay.reopen(channel.id) }
             }
         }
     }

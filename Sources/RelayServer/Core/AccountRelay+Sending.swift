@@ -184,7 +184,7 @@ extension AccountRelay {
     }
 
     /// How many outcomes are on their way to a channel. A sender may have a full mailbox of them, and may read slowly.
-    static let outcomesAtOnce = 16
+    static func outcomesAtOnce(_ limits: Limits) -> Int { max(1, min(16, (4 << 20) / limits[.replyBytes])) }
 
     /// Sends an outcome that a sender may have missed, and the next one when it has left. Each has its own transaction: all replies together
     /// may be large, and other transactions would wait.

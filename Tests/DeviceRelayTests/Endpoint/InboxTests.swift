@@ -128,6 +128,38 @@ import Testing
         #expect(app.launched.value.count == 1)
     }
 
+    /// However often the relay says that there is no room, one delay serves all results, and each is sent once after it.
+    @Test func resultsThatFindNoRoomDoNotMultiply() async throws {
+        let app = App()
+        let world = try await world(app)
+        let record = try await world.record()
+        var count = 0
+        for number in 1...3 as ClosedRange<UInt64> {
+            let command = try command(number, for: record)
+            // The relay offers it again, so its result is sent twice.
+            for _ in 0..<2 {
+                await world.offered(Blob(command.encoded), from: sender.record)
+                count += 1
+                let expected = count
+                let results = await world.sentMessages.first { $0.compactMap(\.result).count == expected }?.compactMap(\.result)
+                let ref = try #require(results?.last?.ref)
+                let exceeded = LimitExceeded(limit: .accountBytes, allowed: 1, requested: 2)
+                await world.answer(ref, .failure(.init(ref: ref, exceeding: exceeded)))
+            }
+        }
+        #expect(await world.delays() == 1)
+        await world.passDelays()
+        let results = await world.sentMessages.first { $0.compactMap(\.result).count == 9 }?.compactMap(\.result)
+        #expect(Set(results?.suffix(3).map(\.id) ?? []).count == 3)
+        // A reply beyond another limit will never fit.
+        for result in results?.suffix(3) ?? [] {
+            let exceeded = LimitExceeded(limit: .replyBytes, allowed: 1, requested: 2)
+            await world.answer(result.ref, .failure(.init(ref: result.ref, exceeding: exceeded)))
+        }
+        #expect(await world.delays() == 0)
+        await world.end()
+    }
+
     /// The relay says that the sender is revoked, and lists it again. An answer meanwhile would not be true.
     @Test func commandOfASenderThatOnlyTheRelayRevokesIsNotAnswered() async throws {
         let app = App()

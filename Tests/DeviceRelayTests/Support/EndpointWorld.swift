@@ -83,6 +83,9 @@ actor EndpointWorld {
 
     func passDelays() { link.passDelays() }
 
+    /// How many delays have not passed.
+    func delays() -> Int { link.delayed.count }
+
     func offered(_ blob: Blob<BlobKinds.Command>, from sender: Signed<EndpointRecord>) {
         inbox.offered(.init(command: blob, sender: Introduction(record: Blob(sender.encoded))))
     }

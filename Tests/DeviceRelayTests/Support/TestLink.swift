@@ -13,7 +13,7 @@ final class TestLink: ControlSending {
     private var last: RequestRef?
     private var answers: [RequestRef: (ControlAnswer) -> Void] = [:]
     /// The closures that wait for the end of their delay.
-    private var delayed: [() -> Void] = []
+    private(set) var delayed: [() -> Void] = []
 
     func request(_ make: @escaping (RequestRef) -> EndpointMessage, answer: @escaping (ControlAnswer) -> Void) {
         guard isConnected else { return answer(.connectionLost) }

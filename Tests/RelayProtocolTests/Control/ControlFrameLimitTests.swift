@@ -125,16 +125,18 @@ import Testing
         arguments: [
             [:], [.commandBytes: 280_000], [.replyBytes: 380_000], [.appRegistrationsBytes: 270_000], [.endpointsPerAccount: 100],
             [.controlFrameBytes: 40_000, .commandBytes: 1, .replyBytes: 1, .appRegistrationsBytes: 100, .endpointsPerAccount: 16],
-            [.controlFrameBytes: 4 << 20, .commandBytes: 2 << 20, .endpointsPerAccount: 900],
+            [.controlFrameBytes: 4 << 20, .commandBytes: 2 << 20, .endpointsPerAccount: 900], [.endpointsPerAccount: 330],
         ] as [[Limit: Int]]
     )
     func largestMessagesFitIntoAFrame(values: [Limit: Int]) throws {
         var limits = Limits()
         for (limit, value) in values { limits[limit] = value }
         try limits.checkFrameSizes()
+        // No voucher is smaller than 198 bytes.
+        let size = min(1 << 10, max(198, Introduction.maximumVoucherBytes / limits[.endpointsPerAccount]))
         let introduction = Introduction(
             record: Blob(ControlSamples.bytes(8 << 10)),
-            vouchers: Array(repeating: Blob(ControlSamples.bytes(1 << 10)), count: limits[.endpointsPerAccount])
+            vouchers: Array(repeating: Blob(ControlSamples.bytes(size)), count: min(limits[.endpointsPerAccount], 330))
         )
         let command = try #require(ControlSamples.command)
         let endpoint = ControlSamples.endpoint
@@ -162,7 +164,7 @@ import Testing
         ).encode(limits: limits)
     }
 
-    @Test(arguments: [Limit.commandBytes, .replyBytes, .appRegistrationsBytes])
+    @Test(arguments: [Limit.commandBytes, .replyBytes, .appRegistrationBytes, .appRegistrationsBytes])
     func contentBeyondAFrameIsAnError(limit: Limit) throws {
         var limits = Limits()
         limits[limit] = 512 << 10
@@ -180,6 +182,7 @@ import Testing
         let final = try #require(throws: ControlFrameTooSmall.self) { try limits.checkFrameSizes() }
         #expect(final.allowed == 4 << 20)
         #expect(!final.description.contains("raise controlFrameBytes"))
+        #expect(final.description.contains("lower \(limit.rawValue)"))
     }
 
     /// A relay can set any limit. The multiples do not overflow.

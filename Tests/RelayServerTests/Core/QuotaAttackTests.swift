@@ -90,6 +90,39 @@ import Testing
         #expect(try await stored(world, near.account) <= Self.allowed)
     }
 
+    /// The target keeps the results, and handles the commands behind them.
+    @Test func resultsWithoutRoomDoNotBlockTheMailbox() async throws {
+        let world = try await world()
+        let (eve, other, third) = (TestDevice(subject: "eve"), TestDevice(subject: "eve"), TestDevice(subject: "eve"))
+        let near = try await world.open(eve)
+        for device in [other, third] { try await world.open(device).disconnect() }
+        for number in 1...7 { try await near.send(try await world.command(from: eve, to: third, number: UInt64(number), padding: 8_000)) }
+        var commands: [SealedCommand] = []
+        for number in 1...20 {
+            commands.append(try await world.command(from: eve, to: other, number: UInt64(number)))
+            #expect(try await near.send(commands[number - 1]).first?.isOK == true)
+        }
+        let far = try await world.open(other)
+        var offers = try await far.receive().compactMap(\.offered)
+        #expect(offers == commands.prefix(16).map(\.encoded))
+        let reply = [UInt8](repeating: 1, count: 20_000)
+        for command in commands.prefix(16) {
+            let receipt = CommandReceipt(for: command.descriptor, outcome: .succeeded, reply: reply, time: world.clock.now)
+            let result = EndpointMessage.CommandResult(
+                ref: testRef(),
+                sender: eve.id,
+                id: command.descriptor.id,
+                receipt: Blob(try Signed(receipt, key: other.identityKey).encoded),
+                reply: Blob(reply)
+            )
+            let messages = try await far.send(.commandResult(result))
+            #expect(messages.compactMap(\.failure).first?.limit?.name == "accountBytes")
+            offers += messages.compactMap(\.offered)
+        }
+        #expect(offers == commands.map(\.encoded))
+        #expect(far.peer.closeCode == nil)
+    }
+
     @Test func storedBytesOfAnAccountAreKnownAfterARestart() async throws {
         let directory = FileManager.default.temporaryDirectory.appending(path: "quota-\(UUID().uuidString)").path
         defer { try? FileManager.default.removeItem(atPath: directory) }

@@ -109,8 +109,8 @@ package struct OutboxMachine: Hashable, Sendable {
     /// The relay answered an error to the send on the current connection.
     package mutating func refused(_ id: CommandID, _ rejection: CommandRejection) { input(id) { $0.refused(rejection) } }
 
-    /// The delay of `retryLater` is over.
-    package mutating func retry(_ id: CommandID) { input(id) { $0.connected() } }
+    /// The delay of `retryLater` is over. See `SentCommand.retried`.
+    package mutating func retry(_ id: CommandID, givingUpAt now: Int64?) { input(id) { $0.retried(givingUpAt: now) } }
 
     package mutating func progressed(_ id: CommandID, _ progress: CommandProgress) { input(id) { $0.progressed(progress) } }
 

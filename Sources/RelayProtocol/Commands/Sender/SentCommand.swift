@@ -189,6 +189,19 @@ package struct SentCommand: Hashable, Sendable {
         }
     }
 
+    /// The delay of `retryLater` is over.
+    /// - Parameter now: The relay's time, if the relay would give the same answer again, because it does not look for the command before it.
+    ///   Such a command ends here when the relay has ended all commands of its age. Otherwise `nil`.
+    package mutating func retried(givingUpAt now: Int64?) -> [Action] {
+        let end = command.expires.saturatingAdding(CommandPeriod.grace).saturatingAdding(CommandPeriod.creationTolerance)
+        switch state {
+        case .sent, .accepted:
+            guard let now, now > end else { return connected() }
+            return self.end(CommandFinal(attestedByRelay: .indeterminate(.targetLost)))
+        case .prepared, .queued, .withdrawn, .refused, .final: return connected()
+        }
+    }
+
     /// The owner signed the command again: other bytes, the same id.
     /// - Parameter sending: Whether to send it at once: the result of `OutboxLanes.isCurrent`.
     package mutating func signedAnew(_ command: CommandDescriptor, sending: Bool) -> [Action] {

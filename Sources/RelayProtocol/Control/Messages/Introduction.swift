@@ -6,6 +6,10 @@ package struct Introduction: JSONObjectCodable, Hashable, Sendable {
     package var record: Blob<BlobKinds.EndpointRecord>
     package var vouchers: [Blob<BlobKinds.Voucher>]
 
+    /// The most that a relay stores of the vouchers for one endpoint, in bytes. With them an introduction still fits into a control frame
+    /// beside a command of the largest size.
+    package static let maximumVoucherBytes = 64 << 10
+
     package init(record: Blob<BlobKinds.EndpointRecord>, vouchers: [Blob<BlobKinds.Voucher>] = []) {
         self.record = record
         self.vouchers = vouchers

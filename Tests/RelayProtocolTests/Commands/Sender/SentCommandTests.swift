@@ -120,6 +120,18 @@ import Testing
         #expect(row.connected() == [.send(again: true)])
     }
 
+    /// The relay rejects it each time before it looks for it, such as without the scope.
+    @Test func commandThatTheRelayNeverLooksForEnds() {
+        var row = sent()
+        #expect(row.refused(doubtful(.other(code: "insufficientScope"))) == [.retryLater])
+        let end = command.expires + CommandPeriod.grace + CommandPeriod.creationTolerance
+        for now in [nil, end] { #expect(row.retried(givingUpAt: now) == [.send(again: true)]) }
+        let final = CommandFinal(attestedByRelay: .indeterminate(.targetLost))
+        #expect(row.retried(givingUpAt: end + 1) == [.persist(row), .answered, .report(.status(final.status))])
+        #expect(row.state == .final(final))
+        #expect(row.retried(givingUpAt: end + 1) == [.answered])
+    }
+
     @Test(arguments: [CommandRejection.Reason.expired, .targetUnknown])
     func rejectionOfAnAcceptedCommandIsIndeterminate(_ reason: CommandRejection.Reason) {
         for mayHaveRun in [false, true] {

@@ -26,12 +26,11 @@ final class Inbox {
     private var isFlushScheduled = false
     private var hasStarted = false
     private var held = HeldCommands()
-    /// The delays before results are sent again that the account had no room for, in milliseconds: one minute to one hour.
-    private static let firstRetryDelay: Int64 = 60_000
-    private static let longestRetryDelay: Int64 = 3_600_000
-    private var retryDelay = firstRetryDelay
-    /// The results that wait for this delay.
+    /// The delay before a result is sent again that the account had no room for, in milliseconds.
+    private static let retryDelay: Int64 = 60_000
+    /// These results.
     private var unsettled: Set<CommandKey> = []
+    private var isRetryScheduled = false
     /// Called when work begins, and with `true` when all commands are handled and settled.
     var onIdle: (Bool) -> Void = { _ in }
 
@@ -79,7 +78,7 @@ final class Inbox {
         // The relay offers the held commands again on the next connection, and the machine sends the results again.
         held = HeldCommands()
         unsettled = []
-        retryDelay = Self.firstRetryDelay
+        isRetryScheduled = false
         input { $0.disconnected() }
     }
 
@@ -229,18 +228,20 @@ final class Inbox {
         }
     }
 
-    /// Sends a result again that the account had no room for. One timer serves all of them, and its delay doubles until one is settled.
-    private func sendLater(_ key: CommandKey) {
-        let isFirst = unsettled.isEmpty
+    /// The account had no room for a result. After a delay, one of these results finds out whether there is room. The others follow it.
+    private func noteUnsettled(_ key: CommandKey) {
         unsettled.insert(key)
-        guard isFirst else { return }
-        link.afterOnConnection(retryDelay) { [weak self] in
-            guard let self else { return }
-            let keys = unsettled
-            unsettled = []
-            input { machine in for key in keys { machine.notSettled(key) } }
+        guard !isRetryScheduled else { return }
+        isRetryScheduled = true
+        link.afterOnConnection(Self.retryDelay) { [weak self] in
+            self?.isRetryScheduled = false
+            self?.sendUnsettled()
         }
-        retryDelay = min(2 * retryDelay, Self.longestRetryDelay)
+    }
+
+    private func sendUnsettled() {
+        guard let key = unsettled.popFirst() else { return }
+        input { $0.notSettled(key) }
     }
 
     private func send(_ result: InboxContents.Result, for key: CommandKey) {
@@ -250,14 +251,16 @@ final class Inbox {
         } answer: { [self] answer in
             switch answer {
             case .settled, .ok:
-                retryDelay = Self.firstRetryDelay
                 contents.settled(key)
                 input { $0.settled(key) }
+                unsettled.remove(key)
+                // The account has room again.
+                if result.reply != nil { sendUnsettled() }
             // The relay does not know the command yet, or cannot store its end now. The result is sent again on the next connection, or
             // earlier if the account has no room for it now.
             case .failure(let failure):
                 logger.info("a result was not settled", metadata: ["code": "\(failure.code)"])
-                if failure.limit?.name == Limit.accountBytes.rawValue { sendLater(key) }
+                if failure.limit?.name == Limit.accountBytes.rawValue { noteUnsettled(key) }
             case .connectionLost: break
             }
         }

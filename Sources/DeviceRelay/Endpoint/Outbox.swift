@@ -121,7 +121,10 @@ final class Outbox {
         work()
     }
 
-    func disconnected() { machine.disconnected() }
+    func disconnected() {
+        retryAfter = [:]
+        machine.disconnected()
+    }
 
     func receive(_ status: RelayMessage.CommandStatus) { mark(.status(status)) }
 
@@ -180,11 +183,9 @@ final class Outbox {
         case .acknowledge(let id): link.say(.commandAcknowledge(.init(id: id)))
         case .signAnew(let id): try await signAnew(id)
         case .retryLater(let id):
-            let pause = retryAfter.removeValue(forKey: id)
-            link.afterOnConnection(pause ?? 60_000) { [weak self] in
-                guard let self else { return }
-                machine.retry(id, givingUpAt: pause == nil ? clock.time : nil)
-                work()
+            link.afterOnConnection(retryAfter.removeValue(forKey: id) ?? 60_000) { [weak self] in
+                self?.machine.retry(id)
+                self?.work()
             }
         case .report(let row): report(row)
         case .reject: endpoint.logger.warning("the relay sent an outcome without a valid proof; it is ignored")
@@ -219,9 +220,8 @@ final class Outbox {
             case .ok: machine.accepted(id)
             case .failure(let failure):
                 if failure.code == .clockSkew, let time = failure.time { clock.set(time) }
-                // A rejection that may not be final is the only one that `retryLater` follows.
-                if failure.mayHaveRun, failure.retryAfter != nil { retryAfter[id] = failure.pause }
-                machine.refused(id, CommandRejection(failure))
+                retryAfter[id] = failure.retryAfter.map { max(100, $0.count) }
+                machine.refused(id, CommandRejection(failure), now: clock.time)
             case .settled, .connectionLost: return
             }
             work()
@@ -272,6 +272,7 @@ final class Outbox {
     }
 
     private func report(_ row: SentCommand) {
+        if row.isEnded { retryAfter[row.command.id] = nil }
         guard let state = states[row.command.id] else { return }
         state.update { $0 = row.state }
         guard row.isEnded else { return }

@@ -78,9 +78,15 @@ public final class ConnectedDevicesPlatform: Sendable {
                 )
                 let hostLock = state.hosted.isEmpty ? nil : try storage.lockForHost()
                 var endpoints: [String: LocalEndpoint] = [:]
-                for scope in try storage.scopes() where settings.relayID.map({ $0 == scope.relay }) ?? true {
-                    let account = ConnectedDevicesAccount(id: scope.accountID)
-                    endpoints[account.id] = try endpoint(for: account, storage.open(scope, now: settings.clock.wall()))
+                do {
+                    for scope in try storage.scopes() where settings.relayID.map({ $0 == scope.relay }) ?? true {
+                        let account = ConnectedDevicesAccount(id: scope.accountID)
+                        endpoints[account.id] = try endpoint(for: account, storage.open(scope, now: settings.clock.wall()))
+                    }
+                } catch {
+                    // The endpoints that were made before have published their devices.
+                    directories.update { $0 = [:] }
+                    throw error
                 }
                 // Nothing is kept of a start that failed, so that it can be repeated.
                 (state.hostLock, state.endpoints, state.phase) = (hostLock, endpoints, .started(storage))
@@ -91,8 +97,6 @@ public final class ConnectedDevicesPlatform: Sendable {
             if endpoints.isEmpty { directories.update { _ in } }
             opened.update { $0 = true }
         } catch {
-            // Endpoints that were made before the failure have published their devices.
-            if case .idle = state.withLock({ $0.phase }) { directories.update { $0 = [:] } }
             throw PlatformError(error)
         }
     }

@@ -13,10 +13,11 @@ package struct ControlFrameTooSmall: Error, Hashable, Sendable, CustomStringConv
     package let allowed: Int
 
     package var description: String {
+        let others = limit == .commandBytes || limit == .appRegistrationsBytes ? " or endpointsPerAccount" : ""
         let remedy = needed > Limits.largestControlFrame ? "" : "raise controlFrameBytes, or "
         return """
             \(limit.rawValue) \(value) needs control frames of \(needed) bytes, and they have at most \(allowed); \
-            \(remedy)lower \(limit.rawValue)
+            \(remedy)lower \(limit.rawValue)\(others)
             """
     }
 }

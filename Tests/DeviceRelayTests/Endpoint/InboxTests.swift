@@ -147,15 +147,23 @@ import Testing
                 await world.answer(ref, .failure(.init(ref: ref, exceeding: exceeded)))
             }
         }
+        func results(_ count: Int) async throws -> [EndpointMessage.CommandResult] {
+            let sentMessages = await world.sentMessages.first { $0.compactMap(\.result).count >= count }
+            return try #require(sentMessages).compactMap(\.result)
+        }
         #expect(await world.delays() == 1)
         await world.passDelays()
-        let results = await world.sentMessages.first { $0.compactMap(\.result).count == 9 }?.compactMap(\.result)
-        #expect(Set(results?.suffix(3).map(\.id) ?? []).count == 3)
-        // A reply beyond another limit will never fit.
-        for result in results?.suffix(3) ?? [] {
-            let exceeded = LimitExceeded(limit: .replyBytes, allowed: 1, requested: 2)
-            await world.answer(result.ref, .failure(.init(ref: result.ref, exceeding: exceeded)))
-        }
+        // One finds out whether there is room.
+        var last = try #require(try await results(7).last)
+        let exceeded = LimitExceeded(limit: .accountBytes, allowed: 1, requested: 2)
+        await world.answer(last.ref, .failure(.init(ref: last.ref, exceeding: exceeded)))
+        #expect(await world.delays() == 1)
+        await world.passDelays()
+        last = try #require(try await results(8).last)
+        #expect(world.sentMessages.value.compactMap(\.result).count == 8)
+        // A result beyond another limit will never fit.
+        let other = LimitExceeded(limit: .replyBytes, allowed: 1, requested: 2)
+        await world.answer(last.ref, .failure(.init(ref: last.ref, exceeding: other)))
         #expect(await world.delays() == 0)
         await world.end()
     }

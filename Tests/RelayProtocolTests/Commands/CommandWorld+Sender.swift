@@ -45,7 +45,7 @@ extension CommandWorld {
     mutating func arriveAtSender(_ frame: Frame, _ sender: Int) {
         switch frame {
         case .accepted(let id): senders[sender].machine.accepted(id)
-        case .refused(let id, let rejection): senders[sender].machine.refused(id, rejection)
+        case .refused(let id, let rejection): senders[sender].machine.refused(id, rejection, now: now)
         case .progress, .final:
             senders[sender].lastMark += 1
             senders[sender].marked[senders[sender].lastMark] = frame

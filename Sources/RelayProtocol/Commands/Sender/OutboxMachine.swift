@@ -107,10 +107,13 @@ package struct OutboxMachine: Hashable, Sendable {
     package mutating func accepted(_ id: CommandID) { input(id) { $0.accepted() } }
 
     /// The relay answered an error to the send on the current connection.
-    package mutating func refused(_ id: CommandID, _ rejection: CommandRejection) { input(id) { $0.refused(rejection) } }
+    /// - Parameter now: The relay's time.
+    package mutating func refused(_ id: CommandID, _ rejection: CommandRejection, now: Int64) {
+        input(id) { $0.refused(rejection, now: now) }
+    }
 
-    /// The delay of `retryLater` is over. See `SentCommand.retried`.
-    package mutating func retry(_ id: CommandID, givingUpAt now: Int64?) { input(id) { $0.retried(givingUpAt: now) } }
+    /// The delay of `retryLater` is over.
+    package mutating func retry(_ id: CommandID) { input(id) { $0.connected() } }
 
     package mutating func progressed(_ id: CommandID, _ progress: CommandProgress) { input(id) { $0.progressed(progress) } }
 

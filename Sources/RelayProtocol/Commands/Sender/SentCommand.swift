@@ -170,7 +170,8 @@ package struct SentCommand: Hashable, Sendable {
 
     /// The relay answered an error to the send on the current connection. The owner drops answers from an earlier connection, because they
     /// belong to no open request.
-    package mutating func refused(_ rejection: CommandRejection) -> [Action] {
+    /// - Parameter now: The relay's time.
+    package mutating func refused(_ rejection: CommandRejection, now: Int64) -> [Action] {
         switch (state, rejection.reason) {
         case (.sent, .clockSkew) where !rejection.mayHaveRun && signings < Self.maximumSignings:
             state = .prepared
@@ -183,23 +184,17 @@ package struct SentCommand: Hashable, Sendable {
             // The relay will not accept it any more, but it may have accepted it before, and it may have run.
             return end(CommandFinal(attestedByRelay: .indeterminate(.targetLost)))
         case (.sent, _), (.accepted, _):
-            return [.retryLater]
+            // The relay may reject it each time before it looks for it. When it has forgotten all outcomes of this age, no answer can say
+            // more.
+            return now > forgotten ? end(CommandFinal(attestedByRelay: .indeterminate(.targetLost))) : [.retryLater]
         case (.prepared, _), (.queued, _), (.withdrawn, _), (.refused, _), (.final, _):
             return []
         }
     }
 
-    /// The delay of `retryLater` is over.
-    /// - Parameter now: The relay's time, if the relay would give the same answer again, because it does not look for the command before it.
-    ///   Such a command ends here when the relay has ended all commands of its age. Otherwise `nil`.
-    package mutating func retried(givingUpAt now: Int64?) -> [Action] {
-        let end = command.expires.saturatingAdding(CommandPeriod.grace).saturatingAdding(CommandPeriod.creationTolerance)
-        switch state {
-        case .sent, .accepted:
-            guard let now, now > end else { return connected() }
-            return self.end(CommandFinal(attestedByRelay: .indeterminate(.targetLost)))
-        case .prepared, .queued, .withdrawn, .refused, .final: return connected()
-        }
+    /// When every relay has forgotten the command's outcome.
+    private var forgotten: Int64 {
+        command.expires.saturatingAdding(CommandPeriod.grace).saturatingAdding(CommandPeriod.retention)
     }
 
     /// The owner signed the command again: other bytes, the same id.

@@ -7,6 +7,7 @@ import Testing
 
 @Suite struct SentCommandTests {
     private let command = CommandDescriptor.test(number: 1)
+    private var now: Int64 { command.created }
     private let done = CommandFinal(outcome: .succeeded, receipt: [1], reply: [2])
 
     private func sent() -> SentCommand {
@@ -40,7 +41,7 @@ import Testing
         var (row, _) = SentCommand.prepare(command, isConnected: true)
         #expect(row.ended(done, receiptIsValid: true) == [.reject])
         #expect(row.progressed(.delivered) == [])
-        #expect(row.refused(certain(.expired)) == [])
+        #expect(row.refused(certain(.expired), now: now) == [])
         #expect(row.cancel() == [.persist(row), .answered, .report(.withdrawn)])
         #expect(row.state == .withdrawn)
     }
@@ -108,7 +109,7 @@ import Testing
     @Test func certainRejectionIsReported() {
         var row = sent()
         let rejection = certain(.limit(LimitExceeded(limit: .mailboxCommands, allowed: 1, requested: 2)))
-        #expect(row.refused(rejection) == [.persist(row), .answered, .report(.refused(rejection))])
+        #expect(row.refused(rejection, now: now) == [.persist(row), .answered, .report(.refused(rejection))])
         #expect(row.state == .refused(rejection))
         #expect(row.accepted() == [.answered])
         #expect(row.state == .refused(rejection))
@@ -116,27 +117,26 @@ import Testing
 
     @Test func doubtfulRejectionIsRetried() {
         var row = sent()
-        #expect(row.refused(doubtful(.other(code: "rateLimited"))) == [.retryLater])
+        #expect(row.refused(doubtful(.other(code: "rateLimited")), now: now) == [.retryLater])
         #expect(row.connected() == [.send(again: true)])
     }
 
     /// The relay rejects it each time before it looks for it, such as without the scope.
     @Test func commandThatTheRelayNeverLooksForEnds() {
         var row = sent()
-        #expect(row.refused(doubtful(.other(code: "insufficientScope"))) == [.retryLater])
-        let end = command.expires + CommandPeriod.grace + CommandPeriod.creationTolerance
-        for now in [nil, end] { #expect(row.retried(givingUpAt: now) == [.send(again: true)]) }
+        let rejection = doubtful(.other(code: "insufficientScope"))
+        let forgotten = command.expires + CommandPeriod.grace + CommandPeriod.retention
+        #expect(row.refused(rejection, now: forgotten) == [.retryLater])
         let final = CommandFinal(attestedByRelay: .indeterminate(.targetLost))
-        #expect(row.retried(givingUpAt: end + 1) == [.persist(row), .answered, .report(.status(final.status))])
+        #expect(row.refused(rejection, now: forgotten + 1) == [.persist(row), .answered, .report(.status(final.status))])
         #expect(row.state == .final(final))
-        #expect(row.retried(givingUpAt: end + 1) == [.answered])
     }
 
     @Test(arguments: [CommandRejection.Reason.expired, .targetUnknown])
     func rejectionOfAnAcceptedCommandIsIndeterminate(_ reason: CommandRejection.Reason) {
         for mayHaveRun in [false, true] {
             var row = accepted()
-            _ = row.refused(CommandRejection(reason, mayHaveRun: mayHaveRun))
+            _ = row.refused(CommandRejection(reason, mayHaveRun: mayHaveRun), now: now)
             #expect(row.state == .final(CommandFinal(attestedByRelay: .indeterminate(.targetLost))))
         }
     }
@@ -146,7 +146,7 @@ import Testing
     @Test func passedNumberIsNotSignedAgain() {
         var row = sent()
         let rejection = certain(.numberPassed)
-        #expect(row.refused(rejection) == [.persist(row), .answered, .report(.refused(rejection))])
+        #expect(row.refused(rejection, now: now) == [.persist(row), .answered, .report(.refused(rejection))])
     }
 
     @Test func deliveredCommandCannotExpireOrBeCancelled() {
@@ -161,7 +161,7 @@ import Testing
 
     @Test func clockSkewIsSignedAgainUnderTheSameNumber() {
         var row = sent()
-        #expect(row.refused(certain(.clockSkew)) == [.persist(row), .signAnew])
+        #expect(row.refused(certain(.clockSkew), now: now) == [.persist(row), .signAnew])
         #expect(row.state == .prepared)
         let anew = CommandDescriptor.test(number: 1, digest: [9])
         #expect(row.signedAnew(anew, sending: true) == [.persist(row), .send(again: false)])
@@ -171,7 +171,7 @@ import Testing
     @Test func signaturesForClockSkewAreBounded() {
         var row = sent()
         var signings = 0
-        while row.refused(certain(.clockSkew)).contains(.signAnew), signings < 10 {
+        while row.refused(certain(.clockSkew), now: now).contains(.signAnew), signings < 10 {
             signings += 1
             _ = row.signedAnew(.test(number: 1, digest: [9]), sending: true)
         }
@@ -181,7 +181,7 @@ import Testing
 
     @Test func newSignatureIsIgnoredOnceTheOldBytesAreSent() {
         var row = sent()
-        _ = row.refused(certain(.clockSkew))
+        _ = row.refused(certain(.clockSkew), now: now)
         _ = row.connected()
         #expect(row.signedAnew(.test(number: 1, digest: [9]), sending: true) == [])
         #expect(row.command == command)

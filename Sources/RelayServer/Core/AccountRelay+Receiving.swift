@@ -91,7 +91,7 @@ extension AccountRelay {
     /// What a transaction makes of a result.
     private enum ResultEnding: Sendable {
         case stored(CommandChange)
-        /// The relay does not know the command, and nobody waits for its result.
+        /// The relay does not know the command, and no sender waits for its result.
         case unknown
         /// The account has no room for the reply.
         case noRoom(Rejection, for: CommandDescriptor)

@@ -3,6 +3,7 @@
 
 import GRDB
 import RelayProtocol
+import RelayStorage
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -117,7 +118,7 @@ extension SQLiteIssuerTransaction {
             let row = try Row.fetchOne(
                 db,
                 sql: "SELECT * FROM device_authorization WHERE \(column) = ?",
-                arguments: [Data(digest.bytes)]
+                arguments: [digest.column]
             ), let code = Digest256(bytes: [UInt8](row["code"] as Data)),
             let userCode = Digest256(bytes: [UInt8](row["user_code"] as Data)),
             let scopes = Scopes(parsing: row["scopes"])

@@ -52,9 +52,12 @@ package struct Digest256: Hashable, Sendable, Comparable, CustomStringConvertibl
     }
 
     /// The 32 bytes.
-    package var bytes: [UInt8] {
+    package var bytes: [UInt8] { withUnsafeBytes { [UInt8]($0) } }
+
+    /// Passes the 32 bytes to a closure. The pointer is valid only during the call.
+    package func withUnsafeBytes<Result>(_ body: (UnsafeRawBufferPointer) throws -> Result) rethrows -> Result {
         let bigEndian = (words.0.bigEndian, words.1.bigEndian, words.2.bigEndian, words.3.bigEndian)
-        return withUnsafeBytes(of: bigEndian) { [UInt8]($0) }
+        return try Swift.withUnsafeBytes(of: bigEndian, body)
     }
 
     /// The text form: 52 lower-case base32 characters.

@@ -77,9 +77,8 @@ extension AccountRelay {
     mutating func received(_ statement: EndpointMessage.CommandReceived, on channel: AccountChannel) {
         let key = StoredCommandKey(account: id, command: CommandKey(sender: statement.sender, id: statement.id))
         transact(on: channel) { store, _ in
-            guard try store.command(key)?.command.lane.target == channel.endpoint else { return nil }
-            return try store.change(key) { $0.received() }
-        } then: { (relay, result: Result<CommandChange?, any Error>) in
+            try store.change(key) { $0.command.lane.target == channel.endpoint ? $0.received() : [] }
+        } then: { relay, result in
             switch result {
             case .success(let change?): relay.perform(change)
             case .success(nil): break

@@ -11,8 +11,7 @@ extension AccountRelay {
         let host = beginOffer(of: descriptor)
         transact(on: channel, bytes: command.encoded.count) { store, now in
             let change = try Self.store(command, again: request.again, in: account, store, rules.admission, now: now, offersIt: host != nil)
-            guard sleeps, change.isNew else { return (change, Waking.none) }
-            let urgency = try Self.urgency(of: command.header, in: account, store)
+            guard sleeps, let urgency = change.newUrgency else { return (change, Waking.none) }
             let waiting = WaitingCommands(urgency: urgency, expires: descriptor.expires)
             return (change, try store.wake(descriptor.lane.target, of: account, for: waiting, rules, at: now))
         } then: { (relay, result: Result<(CommandChange, Waking), any Error>) in
@@ -111,11 +110,11 @@ extension AccountRelay {
             var (row, actions) = MailboxCommand.store(descriptor, inDoubt: inDoubt)
             if offersIt { actions += row.offer(now: now) }
             // One write adds the row with its offer. Nearly all commands are new, so the insertion itself detects the few that are not.
-            let urgency = try urgency(of: command.header, in: account, store)
+            let urgency = urgency(of: command.header, from: sender, to: target)
             if try store.add(row, urgency: urgency, blob: command.encoded, account: account) {
                 actions.removeAll { if case .persist = $0 { true } else { false } }
                 var change = try store.perform(actions, of: row, account: account)
-                change.isNew = true
+                change.newUrgency = urgency
                 return change
             }
         }
@@ -126,14 +125,8 @@ extension AccountRelay {
     }
 
     /// The class of the wakes for a command. For a launch, someone waits. A sender that is new to the target shows no alert there.
-    private static func urgency(
-        of header: CommandHeader,
-        in account: AccountID,
-        _ store: any StoreTransaction
-    ) throws -> WakePayload.Urgency {
-        guard header.kind == .launch, let sender = try store.endpoint(header.sender, of: account),
-            let target = try store.endpoint(header.target, of: account), !sender.isNew(to: target)
-        else { return .background }
+    private static func urgency(of header: CommandHeader, from sender: EndpointRow, to target: EndpointRow?) -> WakePayload.Urgency {
+        guard header.kind == .launch, let target, !sender.isNew(to: target) else { return .background }
         return .urgent
     }
 

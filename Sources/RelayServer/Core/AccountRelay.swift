@@ -87,7 +87,7 @@ struct AccountRelay: Sendable {
     private(set) var now: Milliseconds = 0
     private(set) var channels: [ChannelID: OpenChannel] = [:]
     /// Oldest first; no value is empty.
-    private var channelsOfEndpoint: [EndpointID: [ChannelID]] = [:]
+    private var channelsOfEndpoint: [EndpointID: [AccountChannel]] = [:]
     /// For endpoints that had a channel while any channel was open. The store has the presence of the others.
     var presences: [EndpointID: Presence] = [:]
     /// Watchers received a provisional presence because the relay is starting. They need an update.
@@ -195,16 +195,11 @@ struct AccountRelay: Sendable {
 
 extension AccountRelay {
     /// All channels of an endpoint, oldest first.
-    func channels(of endpoint: EndpointID) -> [AccountChannel] {
-        (channelsOfEndpoint[endpoint] ?? []).compactMap { channels[$0]?.channel }
-    }
+    func channels(of endpoint: EndpointID) -> [AccountChannel] { channelsOfEndpoint[endpoint] ?? [] }
 
     /// The channel that receives an endpoint's commands.
     func host(of endpoint: EndpointID) -> AccountChannel? {
-        for id in channelsOfEndpoint[endpoint] ?? [] {
-            if let open = channels[id], !open.hasLeft, open.channel.role == .host { return open.channel }
-        }
-        return nil
+        channels(of: endpoint).first { $0.role == .host && channels[$0.id]?.hasLeft == false }
     }
 
     /// How the endpoint of a host channel would answer if the channel ended.
@@ -219,7 +214,7 @@ extension AccountRelay {
 
     mutating func add(_ channel: AccountChannel) {
         channels[channel.id] = OpenChannel(channel)
-        channelsOfEndpoint[channel.endpoint, default: []].append(channel.id)
+        channelsOfEndpoint[channel.endpoint, default: []].append(channel)
     }
 
     /// Removes a channel; nothing more is sent on it.
@@ -227,7 +222,7 @@ extension AccountRelay {
         channels[channel.id] = nil
         offerTimes[channel.id] = nil
         wokenHosts.remove(channel.id)
-        channelsOfEndpoint[channel.endpoint]?.removeAll { $0 == channel.id }
+        channelsOfEndpoint[channel.endpoint]?.removeAll { $0.id == channel.id }
         if channelsOfEndpoint[channel.endpoint]?.isEmpty ?? false { channelsOfEndpoint[channel.endpoint] = nil }
         perform(tunnels.closed(channel.id, of: channel.endpoint))
         actions.append(.forget(channel.id))

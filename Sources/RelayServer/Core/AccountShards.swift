@@ -18,9 +18,15 @@ final class AccountShards: Sendable {
         init(_ number: UInt64) { self.number = number }
     }
 
-    struct Open: Sendable {
+    /// A class, because it is looked up for every message and copies would cost.
+    final class Open: Sendable {
         let channel: AccountChannel
         let peer: any ControlPeer
+
+        init(_ channel: AccountChannel, _ peer: any ControlPeer) {
+            self.channel = channel
+            self.peer = peer
+        }
     }
 
     /// A hello that is not answered yet.

@@ -5,7 +5,7 @@ import RelayProtocol
 
 /// A message after the checks that need only its own bytes: signatures and account. The key and account of an endpoint never change, so
 /// these checks need no rows and no account state, and run outside the lock.
-enum CheckedMessage: Sendable {
+indirect enum CheckedMessage: Sendable {
     case publish(EndpointMessage.Publish)
     case update(EndpointMessage.EndpointUpdate, Signed<EndpointRecord>)
     case approve(EndpointMessage.EndpointApprove, Signed<Voucher>)

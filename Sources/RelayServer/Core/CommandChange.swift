@@ -20,8 +20,8 @@ struct CommandChange: Sendable {
     /// The current state.
     var state: RelayMessage.CommandStatus.State
     var effects: [Effect]
-    /// Whether this input stored the command.
-    var isNew = false
+    /// The class of the wakes for the command, if this input stored it.
+    var newUrgency: WakePayload.Urgency?
 
     var isOffered: Bool { effects.contains { if case .offer = $0 { true } else { false } } }
     var isRefused: Bool { effects.contains { if case .refuse = $0 { true } else { false } } }

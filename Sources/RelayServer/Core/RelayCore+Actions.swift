@@ -41,7 +41,7 @@ extension RelayCore {
         case .forget(let channel): state.channels[channel] = nil
         case .accept(let channel):
             guard let arrival = state.arriving.removeValue(forKey: channel.id) else { return }
-            state.channels[channel.id] = .init(channel: channel, peer: arrival.peer)
+            state.channels[channel.id] = .init(channel, arrival.peer)
             state.outgoing.append(.call { arrival.completion(.success(channel.id)) })
         case .reject(let channel, let rejected):
             guard let arrival = state.arriving.removeValue(forKey: channel) else { return }

@@ -152,7 +152,7 @@ struct CachingTransaction<Backend: StoreTransaction>: StoreTransaction {
     func add(_ command: MailboxCommand, urgency: WakePayload.Urgency, blob: [UInt8], account: AccountID) throws -> Bool {
         guard try backend.add(command, urgency: urgency, blob: blob, account: account) else { return false }
         let key = StoredCommandKey(account: account, command: command.command.key)
-        cache.changed(key, from: nil, to: .init(row: command, blob: command.isFinal ? nil : blob))
+        cache.changed(key, from: nil, to: .init(row: command, blob: blob))
         return true
     }
 

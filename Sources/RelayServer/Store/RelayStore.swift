@@ -15,9 +15,9 @@ package protocol RelayStore: Sendable {
     func hasRoom(for channel: ChannelID, of account: AccountID, waiter: any ControlPeer) -> Bool
 }
 
-/// One submitted transaction. The two closures are created where the result type is known, and there is no generic class, so running them
-/// needs no metadata lookup.
-package struct StoreWork: Sendable {
+/// One submitted transaction. The two closures are created where the result type is known, so running them needs no metadata lookup. A
+/// class, because work passes several queues and copies would cost.
+package final class StoreWork: Sendable {
     /// The account; `nil` for work of the relay itself.
     let account: AccountID?
     /// The channel that requested it. The relay stops reading from it while too much of its work is pending.
@@ -45,7 +45,7 @@ package struct StoreWork: Sendable {
 
     /// - Parameter completion: receives the result of the body, or `StoreError.unavailable`.
     @inline(__always)
-    init<Value: Sendable>(
+    convenience init<Value: Sendable>(
         for account: AccountID?,
         _ body: @escaping @Sendable (any StoreTransaction) throws -> Value,
         completion: @escaping @Sendable (Result<Value, any Error>) -> Void

@@ -48,6 +48,14 @@ extension SQLiteTransaction {
         case stored = 0
         case offered = 1
         case final = 2
+
+        init(_ state: MailboxCommand.State) {
+            switch state {
+            case .stored: self = .stored
+            case .offered: self = .offered
+            case .final: self = .final
+            }
+        }
     }
 
     private func state(_ row: Row) throws -> MailboxCommand.State {
@@ -65,15 +73,12 @@ extension SQLiteTransaction {
 
     func add(_ command: MailboxCommand, urgency: WakePayload.Urgency, blob: [UInt8], account: AccountID) throws -> Bool {
         let descriptor = command.command
-        let columns = try Columns(command)
         try run(
             Self.insertCommand,
             [
                 account.rawValue, descriptor.lane.sender.column, descriptor.id.column, descriptor.lane.target.column, descriptor.lane.appID,
-                NumberColumn.encode(descriptor.number), descriptor.created, descriptor.expires, Data(descriptor.digest.bytes),
-                descriptor.size, urgency == .urgent,
-                columns.state.rawValue, columns.cancelRequested, columns.ended, columns.outcome, command.nextDeadline, columns.receipt,
-                columns.reply, command.isFinal ? nil : Data(blob),
+                NumberColumn.encode(descriptor.number), descriptor.created, descriptor.expires, descriptor.digest.column,
+                descriptor.size, urgency == .urgent, StateCode(command.state).rawValue, command.nextDeadline, Data(blob),
             ]
         )
         return database.changesCount == 1
@@ -81,53 +86,30 @@ extension SQLiteTransaction {
 
     private static let insertCommand = """
         INSERT INTO commands
-            (account, \(descriptorColumns), urgent, state, cancel_requested, ended, outcome, deadline, receipt, reply, blob)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            (account, \(descriptorColumns), urgent, state, cancel_requested, deadline, blob)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)
         ON CONFLICT (account, sender, id) DO NOTHING
         """
 
-    private struct Columns {
-        var state: StateCode
-        var cancelRequested = false
-        var ended: Int64?
-        var outcome: String?
-        var receipt: Data?
-        var reply: Data?
-
-        /// Cached, because nearly all commands end with it.
-        private static let succeeded = Result { try json(.succeeded) }
-
-        private static func json(_ outcome: CommandOutcome) throws -> String { try ValueSetEncoder().encode(outcome).json() }
-
-        init(_ command: MailboxCommand) throws {
-            switch command.state {
-            case .stored: state = .stored
-            case .offered(_, let cancelRequested):
-                state = .offered
-                self.cancelRequested = cancelRequested
-            case .final(let final, let since):
-                state = .final
-                ended = since
-                outcome = final.outcome == .succeeded ? try Self.succeeded.get() : try Self.json(final.outcome)
-                receipt = final.receipt.map { Data($0) }
-                reply = final.reply.map { Data($0) }
-            }
-        }
-    }
-
     func update(_ command: MailboxCommand, account: AccountID) throws {
-        let key = Self.arguments(StoredCommandKey(account: account, command: command.command.key))
-        let columns = try Columns(command)
-        if command.isFinal {
-            let values: StatementArguments = [columns.ended, columns.outcome, command.nextDeadline, columns.receipt, columns.reply]
-            try run(Self.updateFinal, values + key)
+        let (sender, id) = (command.command.lane.sender.column, command.command.id.column)
+        if case .final(let final, let since) = command.state {
+            let outcome = final.outcome == .succeeded ? try Self.succeeded.get() : try Self.json(final.outcome)
+            let (receipt, reply) = (final.receipt.map { Data($0) }, final.reply.map { Data($0) })
+            try run(Self.updateFinal, [since, outcome, command.nextDeadline, receipt, reply, account.rawValue, sender, id])
         } else {
             // The row keeps its length, so that SQLite does not rewrite a large blob.
-            let values: StatementArguments = [columns.state.rawValue, columns.cancelRequested, command.nextDeadline]
-            try run(Self.updateState, values + key)
+            let isCancelRequested = if case .offered(_, cancelRequested: true) = command.state { true } else { false }
+            let state = StateCode(command.state).rawValue
+            try run(Self.updateState, [state, isCancelRequested, command.nextDeadline, account.rawValue, sender, id])
         }
         guard database.changesCount == 1 else { throw ColumnError() }
     }
+
+    /// Cached, because nearly all commands end with it.
+    private static let succeeded = Result { try json(.succeeded) }
+
+    private static func json(_ outcome: CommandOutcome) throws -> String { try ValueSetEncoder().encode(outcome).json() }
 
     private static let updateFinal = """
         UPDATE commands SET state = 2, ended = ?, outcome = ?, deadline = ?, receipt = ?, reply = ?, blob = NULL WHERE \(ofKey)

@@ -155,7 +155,7 @@ struct SQLiteTransaction: StoreTransaction {
             [
                 endpoint.id.column, endpoint.account.rawValue, NumberColumn.encode(endpoint.version), Data(endpoint.record),
                 endpoint.hasHosted, endpoint.departure?.reason.rawValue, endpoint.departure?.time,
-                Data(endpoint.system.digest.bytes), endpoint.keyThumbprint, endpoint.isEstablished, endpoint.joining.time.count,
+                endpoint.system.column, endpoint.keyThumbprint, endpoint.isEstablished, endpoint.joining.time.count,
                 endpoint.joining.invitedBy?.column, endpoint.joining.address, endpoint.login?.issuer, endpoint.login?.session,
                 endpoint.isRoot,
             ]

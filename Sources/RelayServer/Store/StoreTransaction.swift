@@ -282,6 +282,7 @@ package protocol StoreTransaction: AppRows {
     // MARK: Commands
 
     func command(_ key: StoredCommandKey) throws -> MailboxCommand?
+    /// Adds a command that has neither ended nor been cancelled.
     /// - Parameter urgency: the class of the wakes for it.
     /// - Returns: whether it was added: `false` if the key exists, and then nothing has changed.
     func add(_ command: MailboxCommand, urgency: WakePayload.Urgency, blob: [UInt8], account: AccountID) throws -> Bool

@@ -22,7 +22,7 @@ extension KeyFingerprint {
 }
 
 extension Digest256 {
-    package var column: Data { Data(bytes) }
+    package var column: Data { withUnsafeBytes { Data($0) } }
 }
 
 extension CommandID {

@@ -27,3 +27,15 @@ enum CommandFailure: Error {
     /// The platform was shut down; the command continues after the next start.
     case shutDown
 }
+
+extension CommandFailure {
+    init(storing error: any Error) {
+        switch error {
+        case let exceeded as LimitExceeded where exceeded.limit == .mailboxCommands: self = .tooManyCommands(exceeded)
+        case let error as CommandError:
+            if case .limitExceeded(let exceeded) = error { self = .content(exceeded) } else { self = .content(error) }
+        case is LimitExceeded, is ValueSetError: self = .content(error)
+        default: self = .storage(error)
+        }
+    }
+}

@@ -86,6 +86,7 @@ extension AccountRelay {
         // The sender may have been removed since its hello.
         let sender = try store.member(lane.sender, of: account)
         let target = try store.endpoint(lane.target, of: account)
+        let isRevoked = try target == nil && store.revocation(of: lane.target) != nil
         let highestNumber = try store.highestNumber(in: lane, account: account)
         let mailbox = try store.mailboxUse(of: lane.target, account: account)
         let share = try mailboxShare(of: sender, with: target, store)
@@ -97,6 +98,7 @@ extension AccountRelay {
                 again: again,
                 now: now,
                 targetIsKnown: target != nil,
+                targetIsRevoked: isRevoked,
                 highestNumber: highestNumber,
                 mailbox: mailbox,
                 share: share,

@@ -33,6 +33,7 @@ extension CommandWorld {
                 again: again,
                 now: now,
                 targetIsKnown: !targets[target].isRevoked,
+                targetIsRevoked: targets[target].isRevoked,
                 highestNumber: inLane.map(\.command.number).max(),
                 mailbox: MailboxUse(commands: mailbox.count, bytes: mailbox.reduce(0) { $0 + $1.command.size }),
                 repliesWaiting: MailboxUse(commands: waiting.count, bytes: 0)

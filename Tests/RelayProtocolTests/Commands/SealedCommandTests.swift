@@ -161,6 +161,7 @@ import Testing
                 again: false,
                 now: now,
                 targetIsKnown: true,
+                targetIsRevoked: false,
                 highestNumber: nil,
                 mailbox: MailboxUse(),
                 repliesWaiting: MailboxUse()

@@ -13,6 +13,8 @@ struct AccountWorld {
     let rows = MemoryRows()
     private(set) var relay: AccountRelay
     var now: Int64 = 1_800_000_000_000
+    private(set) var began: Int64
+    private(set) var hasLostDatabase = false
     /// The transactions that were not run yet.
     private(set) var waiting: [AccountWork] = []
     private(set) var channels: [ChannelID: AccountChannel] = [:]
@@ -26,14 +28,15 @@ struct AccountWorld {
 
     init(of device: TestDevice) {
         account = AccountID(of: device.identity)
-        relay = AccountRelay(account, rules: Self.rules(relayID, now))
+        began = now - 100 * 86_400_000
+        relay = AccountRelay(account, rules: Self.rules(relayID, now, age: now - began))
     }
 
-    private static func rules(_ relay: RelayID, _ now: Int64) -> RelayRules {
+    private static func rules(_ relay: RelayID, _ now: Int64, age: Int64) -> RelayRules {
         RelayRules(
             relay: relay,
             limits: Limits(),
-            databaseBegan: now - 100 * 86_400_000,
+            databaseBegan: now - age,
             startTime: now,
             canWake: { _, _ in true }
         )
@@ -76,8 +79,10 @@ struct AccountWorld {
     mutating func settle() { while !waiting.isEmpty { work() } }
 
     /// The process ends. A transaction that was committed stays so.
-    /// - Parameter commits: the next transaction was committed, but no message was sent.
-    mutating func crash(commits: Bool) {
+    /// - Parameters:
+    ///   - commits: the next transaction was committed, but no message was sent.
+    ///   - losesDatabase: the new process begins with an empty one.
+    mutating func crash(commits: Bool, losesDatabase: Bool = false) {
         if commits, let work = waiting.first {
             let before = rows.tables
             if work.run(rows, now) != nil { rows.tables = before }
@@ -85,7 +90,19 @@ struct AccountWorld {
         waiting = []
         channels = [:]
         sent = [:]
-        relay = AccountRelay(account, rules: Self.rules(relayID, now))
+        if losesDatabase {
+            rows.tables = .init()
+            began = now
+            hasLostDatabase = true
+        }
+        relay = AccountRelay(account, rules: Self.rules(relayID, now, age: now - began))
+    }
+
+    /// What the relay does about once a second.
+    mutating func tick() {
+        let due = rows.dueCommands(at: now, limit: 64).map(\.command)
+        if !due.isEmpty { input { $0.endDue(due) { _ in } } }
+        input { $0.handleDeadlines() }
     }
 
     /// The messages that the relay has sent on a channel since the last call.
@@ -140,31 +157,44 @@ struct AccountWorld {
 
     // MARK: Commands
 
-    mutating func command(from sender: TestDevice, to target: TestDevice, number: UInt64 = 1) throws -> SealedCommand {
+    /// - Parameter id: Default: a new one.
+    mutating func command(
+        from sender: TestDevice,
+        to target: TestDevice,
+        number: UInt64 = 1,
+        app: String = "player",
+        life: Int64 = 600_000,
+        created: Int64? = nil,
+        id: CommandID? = nil
+    ) throws -> SealedCommand {
         var random = SystemRandomNumberGenerator()
+        let created = created ?? now
         let header = CommandHeader(
-            id: ids.next(now: UInt64(now), using: &random),
+            id: id ?? ids.next(now: UInt64(now), using: &random),
             account: account.rawValue,
             relay: relayID,
             sender: sender.id,
             target: target.id,
             senderApp: nil,
-            targetApp: "player",
+            targetApp: app,
             keyID: target.agreementKey.publicKey.keyID,
             kind: .message,
             number: number,
-            created: now,
-            expires: now + 600_000
+            created: created,
+            expires: created + life
         )
         let body = CommandBody.message(service: "a", [:])
         return try SealedCommand(body, header: header, target: target.agreementKey.publicKey, key: sender.identityKey)
     }
 
-    func result(of command: SealedCommand, by target: TestDevice, ref: Int64 = 1) throws -> EndpointMessage {
-        let receipt = try Signed(CommandReceipt(for: command.descriptor, outcome: .succeeded, time: now), key: target.identityKey)
-        return .commandResult(
-            .init(ref: testRef(ref), sender: command.header.sender, id: command.header.id, receipt: Blob(receipt.encoded))
-        )
+    func result(
+        of command: CommandDescriptor,
+        _ outcome: CommandOutcome,
+        by target: TestDevice,
+        ref: RequestRef
+    ) throws -> EndpointMessage {
+        let receipt = try Signed(CommandReceipt(for: command, outcome: outcome, time: now), key: target.identityKey)
+        return .commandResult(.init(ref: ref, sender: command.lane.sender, id: command.id, receipt: Blob(receipt.encoded)))
     }
 
     func row(_ command: SealedCommand) -> MailboxCommand? {

@@ -94,6 +94,8 @@ package struct CommandAdmission: Sendable {
     /// Throws if the relay refuses the command. Else it returns whether the command may have been offered to its target in the past.
     /// - Parameters:
     ///   - again: The sender may have sent these bytes before. Then the creation time may be older than a first send allows.
+    ///   - targetIsKnown: Whether the target is an endpoint of the account.
+    ///   - targetIsRevoked: Whether it is known that it was one, and never will be again.
     ///   - highestNumber: The highest number of the commands stored in the lane; `nil` if there are none.
     ///   - mailbox: What the target's mailbox holds.
     ///   - share: What this sender has in the mailbox. All senders that are not established have one share together.
@@ -104,6 +106,7 @@ package struct CommandAdmission: Sendable {
         again: Bool,
         now: Int64,
         targetIsKnown: Bool,
+        targetIsRevoked: Bool,
         highestNumber: UInt64?,
         mailbox: MailboxUse,
         share: MailboxUse = MailboxUse(),
@@ -112,7 +115,11 @@ package struct CommandAdmission: Sendable {
         let doubt = again && mayHaveBeenAccepted(command, now: now)
         func refuse(_ reason: CommandRejection.Reason) -> CommandRejection { CommandRejection(reason, mayHaveRun: doubt) }
 
-        guard targetIsKnown else { throw refuse(.targetUnknown) }
+        guard targetIsKnown else {
+            // After the loss of a database the target may connect later than the sender.
+            let mayConnect = again && mayHaveBeenLost(command) && !targetIsRevoked && now < command.expires
+            throw refuse(mayConnect ? .other(code: ControlErrorCode.unavailable.rawValue) : .targetUnknown)
+        }
         guard command.expires <= command.created.saturatingAdding(CommandPeriod.maximumLife) else { throw refuse(.livesTooLong) }
         guard command.created <= now.saturatingAdding(CommandPeriod.creationTolerance),
             again || command.created >= now.saturatingAdding(-CommandPeriod.creationTolerance)
@@ -136,8 +143,13 @@ package struct CommandAdmission: Sendable {
     /// A command is created at most 5 min after it is accepted. So if the relay does not know a command that was created late enough, the
     /// command was not in a lost database, and was not removed after its retention.
     private func mayHaveBeenAccepted(_ command: CommandDescriptor, now: Int64) -> Bool {
-        let acceptedAtTheEarliest = command.created.saturatingAdding(-CommandPeriod.creationTolerance)
-        return acceptedAtTheEarliest <= databaseBegan || acceptedAtTheEarliest.saturatingAdding(CommandPeriod.retention) <= now
+        mayHaveBeenLost(command) || Self.acceptedAtTheEarliest(command).saturatingAdding(CommandPeriod.retention) <= now
+    }
+
+    private func mayHaveBeenLost(_ command: CommandDescriptor) -> Bool { Self.acceptedAtTheEarliest(command) <= databaseBegan }
+
+    private static func acceptedAtTheEarliest(_ command: CommandDescriptor) -> Int64 {
+        command.created.saturatingAdding(-CommandPeriod.creationTolerance)
     }
 
     /// Whether the relay answers a result for an unknown command with `command.settled`. While the database is young, the target keeps the

@@ -139,6 +139,7 @@ import Testing
         number: UInt64 = 5,
         again: Bool = false,
         known: Bool = true,
+        revoked: Bool = false,
         highest: UInt64? = nil,
         began: Int64 = 0,
         mailbox: MailboxUse = MailboxUse(),
@@ -152,6 +153,7 @@ import Testing
                 again: again,
                 now: now,
                 targetIsKnown: known,
+                targetIsRevoked: revoked,
                 highestNumber: highest,
                 mailbox: mailbox,
                 repliesWaiting: replies
@@ -213,10 +215,21 @@ import Testing
         #expect(check(created: -30 * minute, again: true, began: now - 35 * minute) == .success(true))
         #expect(check(created: -30 * minute, again: true, began: now - 35 * minute - 1) == .success(false))
         #expect(check(created: -minute, again: false, began: now) == .success(false))
-        #expect(check(again: true, known: false, began: now) == refused(.targetUnknown, mayHaveRun: true))
+        #expect(check(again: true, known: false, revoked: true, began: now) == refused(.targetUnknown, mayHaveRun: true))
         #expect(check(again: true, highest: 9, began: now) == .success(true))
         // A command that was lost with the database is accepted even if the mailbox has filled since.
         #expect(check(again: true, began: now, mailbox: MailboxUse(commands: 1_500)) == .success(true))
+    }
+
+    /// Sender and target connect in any order after the relay has lost its database.
+    @Test func commandInDoubtWaitsForItsTarget() {
+        #expect(check(again: true, known: false, began: now) == refused(.other(code: "unavailable"), mayHaveRun: true))
+        #expect(check(again: false, known: false, began: now) == refused(.targetUnknown))
+        #expect(check(created: -minute, life: minute, again: true, known: false, began: now) == refused(.targetUnknown, mayHaveRun: true))
+        // Its outcome was removed, and the database is older: the target is gone.
+        let week = CommandPeriod.retention
+        let life = CommandPeriod.maximumLife
+        #expect(check(created: -week, life: life, again: true, known: false) == refused(.targetUnknown, mayHaveRun: true))
     }
 
     @Test func removedOutcomeIsInDoubt() {

@@ -1,24 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import RelayProtocol
-
-// Converts the relay's messages about sent commands for `OutboxMachine`.
-
-extension CommandFailure {
-    init(storing error: any Error) {
-        switch error {
-        case let exceeded as LimitExceeded where exceeded.limit == .mailboxCommands: self = .tooManyCommands(exceeded)
-        case let error as CommandError:
-            if case .limitExceeded(let exceeded) = error { self = .content(exceeded) } else { self = .content(error) }
-        case is LimitExceeded, is ValueSetError: self = .content(error)
-        default: self = .storage(error)
-        }
-    }
-}
+// Converts the relay's messages about sent commands to the inputs of `OutboxMachine`.
 
 extension CommandProgress {
-    init?(_ state: RelayMessage.CommandStatus.State) {
+    /// `nil` for an end.
+    package init?(_ state: RelayMessage.CommandStatus.State) {
         switch state {
         case .accepted: self = .accepted
         case .delivered: self = .delivered
@@ -29,7 +16,7 @@ extension CommandProgress {
 
 extension CommandRejection {
     /// Creates a rejection from the relay's answer to a `command.send`.
-    init(_ failure: RelayMessage.Failure) {
+    package init(_ failure: RelayMessage.Failure) {
         let reason: Reason =
             switch failure.code {
             case .idConflict: .idConflict
@@ -48,7 +35,7 @@ extension CommandRejection {
 
 extension RelayMessage.CommandStatus {
     /// Whether the status contains the outcome of the command.
-    var isEnd: Bool {
+    package var isEnd: Bool {
         switch status {
         case .step, .waking: false
         case .attestedByTarget, .attestedByRelay: true

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// The promises, checked where they could be broken.
+extension AccountSimulation {
+    /// What really happened, which no node knows.
+    struct History {
+        var handled: Set<CommandKey> = []
+        var lastHandled: [CommandLane: UInt64] = [:]
+        /// `handling` or an outcome was committed, at the target or the relay: only then may the target report `interrupted`.
+        var begun: Set<CommandKey> = []
+        /// The outcomes that the target committed.
+        var results: [CommandKey: CommandOutcome] = [:]
+        var timedOut: Set<CommandKey> = []
+        var answers: [CommandKey: CommandOutcome] = [:]
+        var accepted: Set<CommandKey> = []
+        /// Commands of which the sender learned that they did not run and will not run.
+        var reportedNotRun: Set<CommandKey> = []
+        /// Results that no target has to keep: the relay had stored them when it lost its database.
+        var lostResults: Set<CommandKey> = []
+        /// Commands for which the target has sent a result.
+        var answered: Set<Digest256> = []
+        var outcomes: Set<CommandOutcome> = []
+        var violations: [String] = []
+    }
+
+    mutating func handle(_ command: CommandDescriptor) {
+        target.handlers.append(command)
+        if !history.handled.insert(command.key).inserted { history.violations.append("handled twice") }
+        if let last = history.lastHandled[command.lane], command.number <= last { history.violations.append("handled out of order") }
+        history.lastHandled[command.lane] = command.number
+        if now >= command.expires { history.violations.append("handled after its expiry") }
+        if history.answered.contains(command.digest) { history.violations.append("handled after its result was sent") }
+        if history.reportedNotRun.contains(command.key) { history.violations.append("handled after it was reported as not run") }
+        if target.rows[command.key]?.state != .handling { history.violations.append("handled without a word in the journal") }
+    }
+
+    /// Checks the commit of a sender's row, which the app learns of now or after a crash.
+    mutating func checkCommit(_ row: SentCommand, after old: SentCommand?) {
+        let key = row.command.key
+        switch row.state {
+        case .prepared, .queued, .sent: break
+        case .accepted: history.accepted.insert(key)
+        case .withdrawn: tellNotRun(key, "withdrawn")
+        case .refused(let rejection):
+            if history.accepted.contains(key) { history.violations.append("accepted, then refused") }
+            // After the loss of its database, the relay does not know the target until it connects.
+            let isTrue = rejection.reason == .expired || rejection.reason == .targetUnknown && world.hasLostDatabase
+            if !isTrue { history.violations.append("refused: \(rejection.reason)") }
+            tellNotRun(key, "refused")
+        case .final(let final): check(final, of: row.command)
+        }
+    }
+
+    private mutating func check(_ final: CommandFinal, of command: CommandDescriptor) {
+        let key = command.key
+        history.outcomes.insert(final.outcome)
+        switch final.outcome {
+        case .succeeded, .declined, .unsupported, .failed:
+            if history.answers[key] != final.outcome || final.attestedBy != .target {
+                history.violations.append("told \(final.outcome), answered \(String(describing: history.answers[key]))")
+            }
+        case .expired:
+            if now < command.expires { history.violations.append("expired too early") }
+            tellNotRun(key, "expired")
+        case .cancelled: tellNotRun(key, "cancelled")
+        case .indeterminate(.interrupted):
+            if !history.begun.contains(key) { history.violations.append("interrupted, never begun") }
+            // A committed result reaches the sender, unless the relay has lost or removed its state.
+            let isForgotten = history.lostResults.contains(key) || now >= command.created + CommandPeriod.retention
+            if let result = history.results[key], result != final.outcome, !isForgotten {
+                history.violations.append("interrupted, but the result was \(result)")
+            }
+        case .indeterminate(.timedOut):
+            if !history.timedOut.contains(key) { history.violations.append("timed out, but did not") }
+        case .indeterminate(.targetLost):
+            if now < command.expires { history.violations.append("target lost too early") }
+        }
+    }
+
+    private mutating func tellNotRun(_ key: CommandKey, _ word: String) {
+        history.reportedNotRun.insert(key)
+        if history.handled.contains(key) { history.violations.append("told \(word), but it ran") }
+    }
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+@testable import RelayServer
+
+/// The senders: an `OutboxMachine` each, and the journal that its owner writes to.
+extension AccountSimulation {
+    struct Sender {
+        enum Write {
+            case commit([SentCommand])
+            case load([SentCommand], connection: Int)
+        }
+
+        let device: TestDevice
+        let skew: Int64
+        /// Added to the own clock, to get the relay's.
+        var offset: Int64 = 0
+        var machine = OutboxMachine()
+        // The journal.
+        var rows: [CommandID: SentCommand] = [:]
+        var commands: [CommandID: SealedCommand] = [:]
+        var numbers: [String: UInt64] = [:]
+        /// Given to the journal.
+        var write: Write?
+        /// The write is on disk, and not reported. With the open commands if it was a load.
+        var committed: [SentCommand]?
+        /// Signed again, and not stored yet.
+        var signed: [CommandID: SealedCommand] = [:]
+        /// The commands that wait for an answer on this connection.
+        var requests: [RequestRef: CommandID] = [:]
+        /// The relay's messages, by the marks that were set for them.
+        var marked: [Int: RelayMessage.CommandStatus] = [:]
+        var lastMark = 0
+
+        init(device: TestDevice, skew: Int64) { (self.device, self.skew) = (device, skew) }
+
+        var open: [SentCommand] { rows.values.filter { !$0.isEnded }.sorted { $0.command.id < $1.command.id } }
+
+        var progress: Progress {
+            let acts = machine.hasWork
+            let flushes = machine.hasNoted && !acts && write == nil
+            return Progress(acts: acts, commits: write != nil && committed == nil, reports: committed != nil, flushes: flushes)
+        }
+
+        mutating func loseMemory() {
+            (write, committed) = (nil, nil)
+            (signed, marked) = ([:], [:])
+        }
+
+        mutating func crash() {
+            machine = OutboxMachine()
+            loseMemory()
+        }
+    }
+
+    mutating func submit(_ sender: Int, _ app: String, _ life: Int64) throws {
+        let number = (senders[sender].numbers[app] ?? 0) + 1
+        let command = try seal(sender, number, app, life)
+        let (row, _) = SentCommand.prepare(command.descriptor, isConnected: senders[sender].machine.isConnected)
+        senders[sender].numbers[app] = number
+        senders[sender].commands[command.header.id] = command
+        store(row, sender)
+        let others = senders[sender].open.filter { $0.command.lane == row.command.lane && $0.command.number < number && $0.isUnanswered }
+        senders[sender].machine.add(row, behind: others.sorted { $0.command.number < $1.command.number })
+    }
+
+    private mutating func seal(_ sender: Int, _ number: UInt64, _ app: String, _ life: Int64, id: CommandID? = nil) throws -> SealedCommand
+    {
+        try world.command(
+            from: senders[sender].device,
+            to: target.device,
+            number: number,
+            app: app,
+            life: life,
+            created: now + senders[sender].skew + senders[sender].offset,
+            id: id
+        )
+    }
+
+    mutating func cancel(_ sender: Int, _ id: CommandID) {
+        guard senders[sender].machine.adopt(senders[sender].rows[id], id, isEnd: false) else { return }
+        senders[sender].machine.cancel(id)
+    }
+
+    // MARK: Messages
+
+    mutating func read(_ message: RelayMessage, sender: Int) {
+        switch message {
+        case .ok(let answer):
+            if let id = senders[sender].requests.removeValue(forKey: answer.ref) { senders[sender].machine.accepted(id) }
+        case .failure(let failure):
+            guard let id = senders[sender].requests.removeValue(forKey: failure.ref) else { return }
+            if failure.code == .clockSkew { senders[sender].offset = -senders[sender].skew }
+            senders[sender].machine.refused(id, CommandRejection(failure), now: now)
+        case .commandStatus(let status):
+            senders[sender].lastMark += 1
+            senders[sender].marked[senders[sender].lastMark] = status
+            senders[sender].machine.mark(senders[sender].lastMark)
+        case .command, .commandCancel, .commandSettled: history.violations.append("a sender got a message for targets")
+        default: break
+        }
+    }
+
+    private mutating func take(_ message: RelayMessage.CommandStatus, _ sender: Int) throws {
+        let id = message.id
+        if senders[sender].machine[id] == nil,
+            !senders[sender].machine.adopt(senders[sender].rows[id], id, isEnd: message.isEnd)
+        {
+            return
+        }
+        switch message.status {
+        case .waking(let wake): senders[sender].machine.progressed(id, .waking(wake))
+        case .step(let state):
+            if let progress = CommandProgress(state) { senders[sender].machine.progressed(id, progress) }
+        case .attestedByRelay(let outcome):
+            senders[sender].machine.ended(id, CommandFinal(attestedByRelay: outcome), receiptIsValid: false)
+        case .attestedByTarget(let receipt, let reply):
+            guard let command = senders[sender].machine[id]?.command else { return }
+            let record = try target.device.record(world.account.rawValue).payload
+            let final = CommandFinal(receipt: receipt.bytes, reply: reply?.bytes, of: command, from: record)
+            if final.attestedBy != .target { history.violations.append("a receipt was changed") }
+            senders[sender].machine.ended(id, final, receiptIsValid: final.attestedBy == .target)
+        }
+    }
+
+    // MARK: Actions
+
+    mutating func act(sender: Int) throws {
+        guard senders[sender].write == nil, let action = senders[sender].machine.next(now: now) else { return }
+        switch action {
+        case .commit(let rows): senders[sender].write = .commit(rows)
+        case .load(let rows): senders[sender].write = .load(rows, connection: senders[sender].machine.connectionNumber)
+        case .send(let id, let again):
+            guard let row = senders[sender].rows[id], let command = senders[sender].commands[id], row.state != .prepared else {
+                return history.violations.append("sent, and not stored as sent")
+            }
+            let ref = nextRef()
+            senders[sender].requests[ref] = id
+            send(.commandSend(.init(ref: ref, command: Blob(command.encoded), again: again)), from: sender)
+        case .cancel(let id): send(.commandCancel(.init(ref: nextRef(), id: id)), from: sender)
+        case .acknowledge(let id):
+            if senders[sender].rows[id]?.isEnded != true { history.violations.append("acknowledged, not stored") }
+            send(.commandAcknowledge(.init(id: id)), from: sender)
+        case .signAnew(let id):
+            guard let old = senders[sender].machine[id]?.command else { return }
+            let command = try seal(sender, old.number, old.lane.appID, old.expires - old.created, id: id)
+            senders[sender].signed[id] = command
+            senders[sender].machine.signedAnew(command.descriptor)
+        case .report(let row): checkReport(row, sender)
+        case .reached(let mark):
+            if let status = senders[sender].marked.removeValue(forKey: mark) { try take(status, sender) }
+        // The next connection retries.
+        case .retryLater: break
+        case .reject: history.violations.append("an honest relay was not believed")
+        }
+    }
+
+    /// Only committed states may be reported.
+    private mutating func checkReport(_ row: SentCommand, _ sender: Int) {
+        guard let stored = senders[sender].rows[row.command.id] else {
+            return history.violations.append("told of what is not stored: \(row.state)")
+        }
+        if row.isEnded, stored.state != row.state { history.violations.append("told \(row.state), stored \(stored.state)") }
+        if case .accepted = row.state { history.accepted.insert(row.command.key) }
+    }
+
+    // MARK: The journal
+
+    mutating func commit(sender: Int) {
+        guard let write = senders[sender].write, senders[sender].committed == nil else { return }
+        switch write {
+        case .commit(let rows):
+            for row in rows { store(row, sender) }
+            senders[sender].committed = []
+        case .load(let rows, _):
+            for row in rows { store(row, sender) }
+            senders[sender].committed = senders[sender].open
+        }
+    }
+
+    mutating func report(sender: Int) {
+        guard let write = senders[sender].write, let open = senders[sender].committed else { return }
+        (senders[sender].write, senders[sender].committed) = (nil, nil)
+        switch write {
+        case .commit: senders[sender].machine.committed()
+        case .load(_, let connection): senders[sender].machine.loaded(open, ended: [], for: connection)
+        }
+    }
+
+    /// The disk is full: data that is not stored is lost, as by a crash.
+    mutating func fail(sender: Int) {
+        guard senders[sender].write != nil, senders[sender].committed == nil else { return }
+        senders[sender].loseMemory()
+        senders[sender].machine.failed()
+        disconnect(sender)
+    }
+
+    private mutating func store(_ row: SentCommand, _ sender: Int) {
+        let id = row.command.id
+        let old = senders[sender].rows[id]
+        // An end stands.
+        if let old, old.isEnded { return }
+        checkCommit(row, after: old)
+        senders[sender].rows[id] = row.stored
+        if let signed = senders[sender].signed[id], signed.descriptor == row.command {
+            senders[sender].commands[id] = signed
+            senders[sender].signed[id] = nil
+        }
+    }
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+@testable import RelayServer
+
+/// The target: an `InboxMachine`, and the journal that its owner writes to.
+extension AccountSimulation {
+    struct Target {
+        let device: TestDevice
+        let skew: Int64
+        var offset: Int64 = 0
+        var machine = InboxMachine(CommandTarget())
+        // The journal.
+        var rows: [CommandKey: CommandTarget.Row] = [:]
+        var highest: [CommandLane: UInt64] = [:]
+        /// Given to the journal.
+        var write: InboxMachine.Commit?
+        /// It is on disk, and not reported.
+        var isCommitted = false
+        var handlers: [CommandDescriptor] = []
+
+        init(device: TestDevice, skew: Int64) { (self.device, self.skew) = (device, skew) }
+
+        var progress: Progress {
+            let acts = machine.hasWork
+            let flushes = machine.hasUnwritten && !acts && write == nil
+            return Progress(acts: acts, commits: write != nil && !isCommitted, reports: isCommitted, flushes: flushes)
+        }
+
+        /// Whether the target still sends the stored result until it is settled.
+        func keepsResult(of key: CommandKey) -> Bool {
+            guard let row = rows[key], case .answered = row.state else { return false }
+            return machine.knows(row.command)
+        }
+    }
+
+    private var targetNode: Int { senders.count }
+
+    private var clock: TargetClock {
+        let own = now + target.skew
+        return TargetClock(own: own, relay: own + target.offset)
+    }
+
+    mutating func readAtTarget(_ message: RelayMessage) throws {
+        switch message {
+        case .command(let offer):
+            let command = try SealedCommand(decoding: offer.command.bytes)
+            target.machine.offered(command.descriptor, check: try check(command), clock)
+        case .commandCancel(let message): target.machine.cancelled(CommandKey(sender: message.sender, id: message.id))
+        case .commandSettled(let message): target.machine.settled(CommandKey(sender: message.sender, id: message.id))
+        case .commandStatus: history.violations.append("a target got a message for senders")
+        default: break
+        }
+    }
+
+    private mutating func check(_ command: SealedCommand) throws -> CommandCheck {
+        guard let sender = senders.first(where: { $0.device.id == command.header.sender }) else { return .unverifiable }
+        let recipient = SealedCommand.Recipient(account: world.account.rawValue, relay: world.relayID, endpoint: target.device.id)
+        do throws(CommandError) {
+            let record: EndpointRecord
+            do { record = try sender.device.record(world.account.rawValue).payload } catch { return .unverifiable }
+            try command.verify(for: recipient, from: record, now: .min)
+            return .valid
+        } catch {
+            history.violations.append("the relay changed a command: \(error)")
+            return .forged(reason: "forged")
+        }
+    }
+
+    mutating func answer(_ key: CommandKey, _ outcome: CommandOutcome) {
+        target.handlers.removeAll { $0.key == key }
+        history.answers[key] = outcome
+        target.machine.handlerEnded(key, outcome, reply: nil, clock)
+    }
+
+    mutating func timeOut(_ key: CommandKey) {
+        history.timedOut.insert(key)
+        target.machine.handlerTimedOut(key, clock)
+    }
+
+    // MARK: Actions
+
+    mutating func actAtTarget() throws {
+        guard target.write == nil, let action = target.machine.next(now: now, clock) else { return }
+        switch action {
+        case .commit(let commit): target.write = commit
+        case .sendReceived(let key):
+            if target.rows[key] == nil { history.violations.append("received, not stored") }
+            send(.commandReceived(.init(sender: key.sender, id: key.id)), from: targetNode)
+        case .sendResult(let key, let unwritten):
+            guard let row = unwritten?.row ?? target.rows[key], case .answered(let outcome) = row.state else {
+                return history.violations.append("sent a result that is not there")
+            }
+            if target.rows[key] == nil || target.rows[key]?.state == .received {
+                history.violations.append("sent a result that a crash turns into another handling")
+            }
+            try sendResult(row.command, outcome)
+        case .sendUnstoredResult(let command, let outcome): try sendResult(command, outcome)
+        case .handle(let command): handle(command)
+        case .stopHandler(let key): target.handlers.removeAll { $0.key == key }
+        case .disconnect: disconnect(targetNode)
+        case .extendTime, .tellCancelled: break
+        }
+    }
+
+    private mutating func sendResult(_ command: CommandDescriptor, _ outcome: CommandOutcome) throws {
+        history.answered.insert(command.digest)
+        send(try world.result(of: command, outcome, by: target.device, ref: nextRef()), from: targetNode)
+    }
+
+    // MARK: The journal
+
+    mutating func commitAtTarget() {
+        guard let commit = target.write, !target.isCommitted else { return }
+        for key in commit.removals { target.rows[key] = nil }
+        for lane in commit.lanes { target.highest[lane] = nil }
+        for write in commit.writes {
+            let row = write.row
+            if let highest = write.highest { target.highest[row.command.lane] = max(target.highest[row.command.lane] ?? 0, highest) }
+            target.rows[row.command.key] = row
+            if row.state != .received { history.begun.insert(row.command.key) }
+            if case .answered(let outcome) = row.state { history.results[row.command.key] = outcome }
+        }
+        target.isCommitted = true
+    }
+
+    mutating func reportToTarget() {
+        guard target.isCommitted else { return }
+        (target.write, target.isCommitted) = (nil, false)
+        target.machine.committed()
+    }
+
+    /// The disk is full: the write waits until it is not.
+    mutating func failAtTarget() {
+        guard let commit = target.write, !target.isCommitted else { return }
+        target.write = nil
+        target.machine.failed(.commit(commit))
+        disconnect(targetNode)
+    }
+
+    mutating func crashTarget() {
+        (target.write, target.isCommitted) = (nil, false)
+        target.handlers = []
+        target.machine = InboxMachine(CommandTarget(highestNumbers: target.highest, rows: Array(target.rows.values)))
+        target.machine.start(clock)
+    }
+}

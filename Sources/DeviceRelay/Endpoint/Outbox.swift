@@ -179,7 +179,7 @@ final class Outbox {
         case .commit(let rows): machine.committed(superseded: try await contents.store(rows))
         case .load(let rows): try await load(rows)
         case .send(let id, let again): try await send(id, again: again)
-        case .cancel(let id): link.request({ .commandCancel(.init(ref: $0, id: id)) }, answer: { _ in })
+        case .cancel(let id): cancelAtRelay(id)
         case .acknowledge(let id): link.say(.commandAcknowledge(.init(id: id)))
         case .signAnew(let id): try await signAnew(id)
         case .retryLater(let id):
@@ -225,6 +225,18 @@ final class Outbox {
             case .settled, .connectionLost: return
             }
             work()
+        }
+    }
+
+    /// The next connection repeats a cancellation, too.
+    private func cancelAtRelay(_ id: CommandID) {
+        link.request {
+            .commandCancel(.init(ref: $0, id: id))
+        } answer: { [self] answer in
+            guard case .failure(let failure) = answer, failure.code == .unavailable || failure.code == .tooManyRequests else { return }
+            link.afterOnConnection(failure.pause) { [weak self] in
+                if let self, machine[id]?.isEnded == false { cancelAtRelay(id) }
+            }
         }
     }
 

@@ -120,10 +120,36 @@ import Testing
         #expect(world.sentMessages.value.compactMap(\.sending).isEmpty)
         await world.end()
     }
+
+    /// The relay could not store the cancellation, and the connection stays.
+    @Test func cancellationIsRepeatedUntilItIsStored() async throws {
+        let world = try await world()
+        await world.connect()
+        let (row, state) = try await world.launch("https://example.org/", on: target.id, appID: "player")
+        await world.answer(try await sent(by: world).ref, .ok(nil))
+        try await world.cancel(row.command.id)
+        func cancellation(_ number: Int) async throws -> RequestRef {
+            let sentMessages = await world.sentMessages.first { $0.compactMap(\.cancelling).count >= number }
+            return try #require(sentMessages?.compactMap(\.cancelling).dropFirst(number - 1).first)
+        }
+        let first = try await cancellation(1)
+        await world.answer(first, .failure(.init(ref: first, code: .unavailable, message: "")))
+        #expect(await world.delays() == 1)
+        await world.passDelays()
+        let second = try await cancellation(2)
+        await world.answer(second, .failure(.init(ref: second, code: .tooManyRequests, message: "")))
+        await world.receiveStatus(.init(id: row.command.id, status: .attestedByRelay(.cancelled)))
+        #expect(await state.first(where: \.isEnded) != nil)
+        // The command has ended.
+        await world.passDelays()
+        #expect(world.sentMessages.value.compactMap(\.cancelling).count == 2)
+        await world.end()
+    }
 }
 
 extension EndpointMessage {
     var sending: CommandSend? { if case .commandSend(let message) = self { message } else { nil } }
+    var cancelling: RequestRef? { if case .commandCancel(let message) = self { message.ref } else { nil } }
     var acknowledged: CommandID? { if case .commandAcknowledge(let message) = self { message.id } else { nil } }
     var result: CommandResult? { if case .commandResult(let message) = self { message } else { nil } }
     var received: CommandID? { if case .commandReceived(let message) = self { message.id } else { nil } }

@@ -86,7 +86,7 @@ extension AccountRelay {
         // The sender may have been removed since its hello.
         let sender = try store.member(lane.sender, of: account)
         let target = try store.endpoint(lane.target, of: account)
-        let isRevoked = try target == nil && store.revocation(of: lane.target) != nil
+        let isRevoked = try target == nil && store.revocation(of: lane.target)?.account == account
         let highestNumber = try store.highestNumber(in: lane, account: account)
         let mailbox = try store.mailboxUse(of: lane.target, account: account)
         let share = try mailboxShare(of: sender, with: target, store)

@@ -8,6 +8,9 @@ package protocol RelayStore: Sendable {
     /// only. The work may run more than once, after a rollback of all its writes. Its `report` is called once, after the commit is on
     /// disk or has failed, from any thread but never within `submit`. Reports of one account come in the order of submission; between
     /// accounts there is no order.
+    ///
+    /// After a failure, later work does not see the writes. Only a restart of the relay may reveal them, because a disk can have written what
+    /// it could not flush. A store behind a network has to find out what became of a commit before it reports.
     func submit(_ work: StoreWork)
 
     /// Whether a channel may submit more work. If not, the waiter is resumed once: too much work of the channel or of its account is
@@ -26,7 +29,7 @@ package final class StoreWork: Sendable {
     let cost: Int
     /// Returns the error, if any.
     let run: @Sendable (any StoreTransaction) -> (any Error)?
-    /// Receives an error if the commit is not known to be on disk: the writes may be there or not.
+    /// Receives an error if the commit has failed.
     let report: @Sendable (StoreError?) -> Void
 
     init(

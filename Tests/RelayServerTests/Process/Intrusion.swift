@@ -106,10 +106,13 @@ struct Intrusion {
         case .commandSend:
             let own = try eve.launch("film:1", on: pc, number: 1)
             let foreign = try eve.launch("film:1", on: pc, number: 1, account: pc.account)
-            return [(waiting, .signatureInvalid), (own, .targetUnknown), (foreign, .signatureInvalid)].flatMap {
-                (command: SealedCommand, code: ControlErrorCode) in
-                [false, true].map { again in
-                    (.commandSend(.init(ref: ref, command: Blob(command.encoded), again: again)), .refused(code))
+            // The relay's database is young, so a repeated command to any unknown endpoint waits until that endpoint connects.
+            return [
+                (waiting, .signatureInvalid, .signatureInvalid), (own, .targetUnknown, .unavailable),
+                (foreign, .signatureInvalid, .signatureInvalid),
+            ].flatMap { (command: SealedCommand, first: ControlErrorCode, again: ControlErrorCode) in
+                [(false, first), (true, again)].map { isAgain, code in
+                    (.commandSend(.init(ref: ref, command: Blob(command.encoded), again: isAgain)), .refused(code))
                 }
             }
         case .commandCancel: return [(.commandCancel(.init(ref: ref, id: waiting.header.id)), .refused(.notFound))]

@@ -95,7 +95,7 @@ package struct CommandAdmission: Sendable {
     /// - Parameters:
     ///   - again: The sender may have sent these bytes before. Then the creation time may be older than a first send allows.
     ///   - targetIsKnown: Whether the target is an endpoint of the account.
-    ///   - targetIsRevoked: Whether it is known that it was one, and never will be again.
+    ///   - targetIsRevoked: Whether the account has revoked it.
     ///   - highestNumber: The highest number of the commands stored in the lane; `nil` if there are none.
     ///   - mailbox: What the target's mailbox holds.
     ///   - share: What this sender has in the mailbox. All senders that are not established have one share together.
@@ -115,12 +115,12 @@ package struct CommandAdmission: Sendable {
         let doubt = again && mayHaveBeenAccepted(command, now: now)
         func refuse(_ reason: CommandRejection.Reason) -> CommandRejection { CommandRejection(reason, mayHaveRun: doubt) }
 
+        guard command.expires <= command.created.saturatingAdding(CommandPeriod.maximumLife) else { throw refuse(.livesTooLong) }
         guard targetIsKnown else {
             // After the loss of a database the target may connect later than the sender.
             let mayConnect = again && mayHaveBeenLost(command) && !targetIsRevoked && now < command.expires
             throw refuse(mayConnect ? .other(code: ControlErrorCode.unavailable.rawValue) : .targetUnknown)
         }
-        guard command.expires <= command.created.saturatingAdding(CommandPeriod.maximumLife) else { throw refuse(.livesTooLong) }
         guard command.created <= now.saturatingAdding(CommandPeriod.creationTolerance),
             again || command.created >= now.saturatingAdding(-CommandPeriod.creationTolerance)
         else { throw refuse(.clockSkew) }

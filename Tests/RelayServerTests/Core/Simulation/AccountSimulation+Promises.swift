@@ -38,7 +38,7 @@ extension AccountSimulation {
     }
 
     /// Checks the commit of a sender's row, which the app learns of now or after a crash.
-    mutating func checkCommit(_ row: SentCommand, after old: SentCommand?) {
+    mutating func checkCommit(_ row: SentCommand) {
         let key = row.command.key
         switch row.state {
         case .prepared, .queued, .sent: break

@@ -30,6 +30,8 @@ extension AccountSimulation {
         var signed: [CommandID: SealedCommand] = [:]
         /// The commands that wait for an answer on this connection.
         var requests: [RequestRef: CommandID] = [:]
+        /// The commands to send again on this connection, after the time that the relay named.
+        var retries: [CommandID] = []
         /// The relay's messages, by the marks that were set for them.
         var marked: [Int: RelayMessage.CommandStatus] = [:]
         var lastMark = 0
@@ -77,6 +79,13 @@ extension AccountSimulation {
             created: now + senders[sender].skew + senders[sender].offset,
             id: id
         )
+    }
+
+    mutating func retry(_ sender: Int) {
+        world.now += 60_000
+        let retries = senders[sender].retries
+        senders[sender].retries = []
+        for id in retries { senders[sender].machine.retry(id) }
     }
 
     mutating func cancel(_ sender: Int, _ id: CommandID) {
@@ -151,8 +160,7 @@ extension AccountSimulation {
         case .report(let row): checkReport(row, sender)
         case .reached(let mark):
             if let status = senders[sender].marked.removeValue(forKey: mark) { try take(status, sender) }
-        // The next connection retries.
-        case .retryLater: break
+        case .retryLater(let id): senders[sender].retries.append(id)
         case .reject: history.violations.append("an honest relay was not believed")
         }
     }
@@ -199,10 +207,9 @@ extension AccountSimulation {
 
     private mutating func store(_ row: SentCommand, _ sender: Int) {
         let id = row.command.id
-        let old = senders[sender].rows[id]
         // An end stands.
-        if let old, old.isEnded { return }
-        checkCommit(row, after: old)
+        if senders[sender].rows[id]?.isEnded == true { return }
+        checkCommit(row)
         senders[sender].rows[id] = row.stored
         if let signed = senders[sender].signed[id], signed.descriptor == row.command {
             senders[sender].commands[id] = signed

@@ -41,8 +41,11 @@ struct AccountSimulation {
         case failToStore(Int)
         /// The delay of a delayed write has passed.
         case flush(Int)
-        /// The relay runs a transaction.
-        case work(TestStore.Fault?)
+        /// The delay before a command is sent again has passed.
+        case retry(sender: Int)
+        /// The relay runs a transaction, or cannot store one.
+        case work
+        case failTransaction
         /// An endpoint reads a message.
         case read(Int)
         case connect(Int)
@@ -87,13 +90,15 @@ struct AccountSimulation {
         case .report(let node): if let sender = sender(node) { report(sender: sender) } else { reportToTarget() }
         case .failToStore(let node): if let sender = sender(node) { fail(sender: sender) } else { failAtTarget() }
         case .flush(let node): flush(node)
-        case .work(let fault):
-            world.work(fault)
+        case .retry(let sender): retry(sender)
+        case .failTransaction: world.work(.before)
+        case .work:
+            world.work()
             for (key, command) in world.rows.tables.commands where command.row.isFinal { history.begun.insert(key.command) }
         case .read(let node): try read(node)
         case .connect(let node): try connect(node)
         case .disconnect(let node, let isSilent): disconnect(node, isSilent: isSilent)
-        case .cut(let node): links[node].isCut = true
+        case .cut(let node): if links[node].outgoing != nil { links[node].isCut = true }
         case .crash(let node): crash(node)
         case .crashRelay(let commits, let losesDatabase): crashRelay(commits: commits, losesDatabase: losesDatabase)
         case .pass(let time): world.now += time
@@ -108,7 +113,7 @@ struct AccountSimulation {
 
     /// What can go on without a decision from outside.
     var due: [Step] {
-        var steps: [Step] = world.waiting.isEmpty ? [] : [.work(nil)]
+        var steps: [Step] = world.waiting.isEmpty ? [] : [.work]
         for node in nodes {
             let progress = sender(node).map { senders[$0].progress } ?? target.progress
             if progress.acts { steps.append(.act(node)) }
@@ -147,7 +152,12 @@ struct AccountSimulation {
         guard case .open(let channel) = links[node].state else { return }
         links[node] = Link()
         if !isSilent { world.disconnect(channel) }
-        if let sender = sender(node) { senders[sender].machine.disconnected() } else { target.machine.disconnected() }
+        if let sender = sender(node) {
+            senders[sender].retries = []
+            senders[sender].machine.disconnected()
+        } else {
+            target.machine.disconnected()
+        }
     }
 
     /// Notices channels that the relay has opened, rejected or closed, and collects its messages.

@@ -8,7 +8,7 @@ import Testing
 @testable import RelayServer
 
 /// The guarantees of launches and messages: the SDK's and the relay's own state machines together, under random faults.
-@Suite struct AccountSimulationTests {
+@Suite(.timeLimit(.minutes(10))) struct AccountSimulationTests {
     enum Faults: String, CaseIterable, CustomTestStringConvertible {
         /// No faults: every command that is not cancelled or expired must get the handler's answer.
         case none
@@ -63,7 +63,7 @@ import Testing
         mutating func run(steps: Int) throws {
             // Senders know only targets that have connected.
             try simulation.apply(.connect(2))
-            while !simulation.world.waiting.isEmpty { try simulation.apply(.work(nil)) }
+            while !simulation.world.waiting.isEmpty { try simulation.apply(.work) }
             for _ in 0..<steps where simulation.violations.isEmpty { try simulation.apply(step()) }
         }
 
@@ -106,7 +106,7 @@ import Testing
             case 0..<25: return .disconnect(node, isSilent: chance(50))
             case 25..<40: return .cut(node)
             case 40..<60: return faults.crashes ? .crash(node) : nil
-            case 60..<75: return faults.crashes ? .work(chance(50) ? .before : .after) : nil
+            case 60..<75: return faults.crashes ? .failTransaction : nil
             case 75..<88: return faults.crashes ? .failToStore(node) : nil
             default:
                 guard faults.crashes else { return nil }
@@ -116,17 +116,22 @@ import Testing
 
         // MARK: Draining
 
-        /// Lets all nodes recover and finish: first at once, then after all periods have passed.
+        /// Lets all nodes finish: first on the connections that are there, then on new ones, and after all periods have passed.
         mutating func drain() throws {
+            for node in simulation.nodes where simulation.links[node].isCut {
+                try simulation.apply(.disconnect(node, isSilent: true))
+            }
             try settle()
             noteUnfinished("at once")
+            try reconnect()
+            noteUnfinished("on new connections")
+            if !simulation.world.rows.tables.commands.isEmpty { unfinished.append("the relay keeps commands") }
             for _ in 0..<3 {
                 try simulation.apply(.pass(20 * 86_400_000))
                 try simulation.apply(.tick)
-                try settle()
+                try reconnect()
             }
             noteUnfinished("in the end")
-            if !simulation.world.rows.tables.commands.isEmpty { unfinished.append("the relay keeps commands") }
             if !simulation.target.rows.isEmpty { unfinished.append("the target keeps commands") }
         }
 
@@ -136,20 +141,25 @@ import Testing
             }
         }
 
-        private mutating func settle() throws {
+        private mutating func reconnect() throws {
             for _ in 0..<3 {
-                for node in simulation.nodes {
-                    try simulation.apply(.disconnect(node, isSilent: false))
-                    try simulation.apply(.connect(node))
-                }
-                while simulation.violations.isEmpty {
-                    if let step = simulation.due.first {
-                        try simulation.apply(step)
-                    } else if let command = simulation.target.handlers.first {
-                        try simulation.apply(.answer(command.key, .succeeded))
-                    } else {
-                        break
-                    }
+                for node in simulation.nodes { try simulation.apply(.disconnect(node, isSilent: false)) }
+                try settle()
+            }
+        }
+
+        private mutating func settle() throws {
+            while simulation.violations.isEmpty {
+                if let down = simulation.nodes.first(where: { simulation.links[$0].state == .down }) {
+                    try simulation.apply(.connect(down))
+                } else if let step = simulation.due.first {
+                    try simulation.apply(step)
+                } else if let command = simulation.target.handlers.first {
+                    try simulation.apply(.answer(command.key, .succeeded))
+                } else if let sender = simulation.senders.firstIndex(where: { !$0.retries.isEmpty }) {
+                    try simulation.apply(.retry(sender: sender))
+                } else {
+                    break
                 }
             }
         }

@@ -484,11 +484,14 @@ if ProcessInfo.processInfo.environment["DEVICE_RELAY_BENCHMARKS"] != nil {
 }
 
 if ProcessInfo.processInfo.environment["DEVICE_RELAY_FUZZING"] != nil {
-    for name in ["FuzzCBOR", "FuzzControl", "FuzzJSON", "FuzzSealed", "FuzzSession", "FuzzWebSocket"] {
+    for name in ["FuzzCBOR", "FuzzControl", "FuzzDNS", "FuzzJSON", "FuzzSealed", "FuzzSession", "FuzzWebSocket"] {
         package.targets.append(
             .executableTarget(
                 name: name,
-                dependencies: [name == "FuzzWebSocket" ? "RelayServer" : "RelayProtocol", .product(name: "NIOCore", package: "swift-nio")],
+                dependencies: [
+                    ["FuzzDNS", "FuzzWebSocket"].contains(name) ? "RelayServer" : "RelayProtocol",
+                    .product(name: "NIOCore", package: "swift-nio"),
+                ],
                 path: "FuzzTesting/\(name)",
                 swiftSettings: settings
             )

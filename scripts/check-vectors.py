@@ -647,16 +647,20 @@ def proquint(number):
 
 
 def check_fingerprints(file):
-    by_name = {}
+    by_name, ids = {}, {}
     for vector in file["fingerprints"]:
         hashed = statement("fingerprint", id_bytes(vector["endpoint"]) + id_bytes(vector["system"]))
         expect(hashed.hex() == vector["statement"], "fingerprint", "statement", vector["name"])
         words = "-".join(proquint(number) for number in struct.unpack(">5H", hashlib.sha256(hashed).digest()[:10]))
         expect(words == vector["words"], "fingerprint", vector["name"])
         by_name[vector["name"]] = (id_bytes(vector["endpoint"]), words)
+        ids[vector["name"]] = vector["endpoint"]
     for vector in file["codes"]:
         pair = sorted([by_name[vector["own"]], by_name[vector["other"]]])
         expect(" ".join(words for _, words in pair) == vector["code"], "code", vector["own"], vector["other"])
+    by_text = [sorted([vector["own"], vector["other"]], key=lambda name: ids[name]) for vector in file["codes"]]
+    by_bytes = [sorted([vector["own"], vector["other"]], key=lambda name: by_name[name]) for vector in file["codes"]]
+    expect(by_text != by_bytes, "codes", "no pair of ids sorts otherwise as text")
 
 
 def check_invitations(file):

@@ -35,16 +35,30 @@ final class PushWakes: WakeSender {
     private enum Input: Sendable {
         case order(WakeOrder)
         case connected(EndpointID, [Waiting])
+        /// A request that is not passed on.
+        case refused(@Sendable (WakeOutcome) -> Void, reason: String)
     }
 
     private struct State {
         /// Operator commands create no channels, because only `run` shuts channels down.
         var isPrepared = false
         var entries: [Entry] = []
+        /// The credentials that a provider has rejected, and accepted no wake with since.
+        var rejected: Set<PushCredentialID> = []
+        var wakeable = WakeableApps()
         var waiting: [EndpointID: [Waiting]] = [:]
         var lastNumber = 0
+
+        mutating func update() {
+            rejected.formIntersection(entries.map(\.id))
+            wakeable = WakeableApps(entries.compactMap { $0.wakeable(isRejected: rejected.contains($0.id)) })
+        }
     }
 
+    /// Requests that the dispatcher has not taken. One beyond that is not sent; the schedule of the relay asks again.
+    private static let maximumInputs = 16_384
+    /// Requests of one endpoint without an outcome. The oldest one beyond that gets none: the outcome of the newest counts for it.
+    private static let maximumWaiting = 8
     /// How long the dispatcher sends nothing to a registration that belongs to another credential, in milliseconds.
     private static let mismatchTime: Int64 = 3_600_000
 
@@ -82,7 +96,7 @@ final class PushWakes: WakeSender {
         self.makeChannel = makeChannel
         self.now = now
         self.logger = logger
-        (inputs, input) = AsyncStream.makeStream()
+        (inputs, input) = AsyncStream.makeStream(bufferingPolicy: .bufferingOldest(Self.maximumInputs))
         let reports = Reports()
         self.dispatcher = PushDispatcher([:], clock: clock, logger: logger, metrics: metrics) { reports.receive($0) }
         reports.begin { [weak self] in self?.take($0) }
@@ -104,6 +118,7 @@ final class PushWakes: WakeSender {
                 case .connected(let endpoint, let waiting):
                     for request in waiting { request.report(.failed(reason: WakeReport.NotSent.connected.name)) }
                     await dispatcher.connected(endpoint)
+                case .refused(let report, let reason): report(.failed(reason: reason))
                 }
             }
         }
@@ -120,8 +135,10 @@ final class PushWakes: WakeSender {
         }
         let entries = usable.map { Entry(id: PushCredentialID($0.id), identity: $0.identity, credential: $0.credential) }
         let before = state.withLock { state in
-            defer { state.entries = entries }
-            return state.entries
+            let before = state.entries
+            state.entries = entries
+            state.update()
+            return before
         }
         for entry in before where !entries.contains(where: { $0.id == entry.id }) { await dispatcher.replace(nil, for: entry.id) }
         for entry in entries where !before.contains(where: { $0.id == entry.id }) {
@@ -131,14 +148,11 @@ final class PushWakes: WakeSender {
 
     // MARK: The core
 
-    /// A credential that is stopped counts: its stop ends.
-    func canWake(_ kind: PushRegistration.Kind, appID: String) -> Bool {
-        state.withLock { $0.entries.contains { $0.serves(kind, appID) } }
-    }
+    var wakeable: WakeableApps { state.withLock(\.wakeable) }
 
     func wake(_ request: WakeRequest, report: @escaping @Sendable (WakeOutcome) -> Void) {
         guard let kind = request.channel.kind, let credential = credential(kind, request.appID) else {
-            Task { report(.failed(reason: "there are no credentials for the app")) }
+            input.yield(.refused(report, reason: "there are no credentials for the app"))
             return
         }
         state.withLock { state in
@@ -152,8 +166,11 @@ final class PushWakes: WakeSender {
                 number: state.lastNumber
             )
             let waiting = Waiting(number: order.number, urgency: request.payload.urgency, credential: credential, report: report)
-            state.waiting[request.payload.endpoint, default: []].append(waiting)
-            input.yield(.order(order))
+            // Within the lock: the inputs are in the order of their numbers.
+            guard case .enqueued = input.yield(.order(order)) else { return }
+            var others = state.waiting[request.payload.endpoint] ?? []
+            if others.count >= Self.maximumWaiting { others.removeFirst() }
+            state.waiting[request.payload.endpoint] = others + [waiting]
         }
     }
 
@@ -177,16 +194,27 @@ final class PushWakes: WakeSender {
 
     private func take(_ report: WakeReport) {
         switch report {
-        case .accepted(let order, _): end(order, .accepted)
+        case .accepted(let order, _):
+            setRejected(order.credential, false)
+            end(order, .accepted)
         case .registrationGone(let order, let since): end(order, .gone(since: since))
         case .notSent(let order, .tooOften(let wait)), .notSent(let order, .paused(let wait)),
             .notSent(let order, .credentialStopped(let wait)):
             end(order, .suppressed(until: Milliseconds(clamping: now().count + wait)))
         case .notSent(let order, .mismatched):
-            end(order, .suppressed(until: Milliseconds(clamping: now().count + Self.mismatchTime)))
+            end(order, .refused(until: Milliseconds(clamping: now().count + Self.mismatchTime)))
+        case .notSent(let order, .rejected), .notSent(let order, .dropped): end(order, .refused(until: nil))
         case .notSent(let order, let why): end(order, .failed(reason: why.name))
         // The dispatcher logs it, and sends nothing with the credential for a time.
-        case .credentialStopped: break
+        case .credentialStopped(let credential, _): setRejected(credential, true)
+        }
+    }
+
+    private func setRejected(_ credential: PushCredentialID, _ isRejected: Bool) {
+        state.withLock { state in
+            guard state.rejected.contains(credential) != isRejected else { return }
+            if isRejected { state.rejected.insert(credential) } else { state.rejected.remove(credential) }
+            state.update()
         }
     }
 
@@ -204,6 +232,14 @@ final class PushWakes: WakeSender {
 }
 
 extension PushWakes.Entry {
+    func wakeable(isRejected: Bool) -> WakeableApps.Credential? {
+        guard let kind = PushRegistration.Kind(rawValue: credential.type) else { return nil }
+        var apps = identity.id == AppIdentity.defaultID ? nil : identity.apps.map(\.id)
+        // A key of Apple's is for one app.
+        if case .apns(_, _, _, let topic) = credential { apps = apps.map { $0.filter { $0.utf8.elementsEqual(topic.utf8) } } ?? [topic] }
+        return WakeableApps.Credential(kind, apps: apps, isRejected: isRejected)
+    }
+
     func serves(_ kind: PushRegistration.Kind, _ appID: String) -> Bool {
         guard credential.type.utf8.elementsEqual(kind.rawValue.utf8) else { return false }
         // A key of Apple's is for one app.
@@ -253,7 +289,7 @@ extension PushChannels {
             case .apnsSandbox: addresses.apnsSandbox = address
             case .fcm: addresses.fcm = address
             case .fcmToken: addresses.fcmToken = address
-            case .wns: addresses.wnsOrigin = text
+            case .wns: addresses.wnsOrigin = address.origin
             case .wnsPackageToken: addresses.wnsUWPToken = address
             case .wnsAppSDKToken: addresses.wnsAppSDKToken = address
             }

@@ -102,12 +102,12 @@ struct AppCredentialCommand: AsyncParsableCommand {
         )
 
         @OptionGroup var options: AppOptions
-        @Option(help: "The contact for push services: a mailto: or https: URL.") var contact: String
+        @Option(help: "The contact for push services: a mailto: or https: URL at a public domain, such as mailto:me@example.org.") var contact: String
         @Option(help: "A P-256 key in PEM.") var signingKey: String?
 
         func run() async throws {
-            guard contact.hasPrefix("mailto:") || contact.hasPrefix("https://") else {
-                throw ValidationError("--contact is a mailto: or https: URL")
+            guard PushContact.isPublic(contact) else {
+                throw ValidationError("--contact must be a mailto: or https: URL at a public domain, such as mailto:me@example.org")
             }
             let key = try signingKey.map(readSecret) ?? StoredCredential.newSigningKey()
             guard StoredCredential.isSigningKey(key) else { throw ValidationError("\(signingKey ?? "the key") is no P-256 key in PEM") }

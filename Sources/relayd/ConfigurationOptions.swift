@@ -183,7 +183,8 @@ struct ConfigurationOptions: ParsableArguments {
         name: .customLong("push-address"),
         help: ArgumentHelp(
             "Another address of a push service, such as a proxy's; may be repeated. Names: "
-                + PushSettings.Address.allCases.map(\.rawValue).joined(separator: ", ") + ". (RELAYD_PUSH_ADDRESSES)",
+                + PushSettings.Address.allCases.map(\.rawValue).joined(separator: ", ")
+                + ". wns is the only origin that channel URIs may then have. (RELAYD_PUSH_ADDRESSES)",
             valueName: "name=url"
         )
     )

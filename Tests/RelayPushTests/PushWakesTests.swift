@@ -91,7 +91,7 @@ import Testing
             let new = try #require(await pushes.next())
             #expect(new.registration == .test(fcm: "new"))
             new.end(.dropped(reason: "off"))
-            #expect(await outcomes.next() == Outcome(request: 2, outcome: .failed(reason: "failed")))
+            #expect(await outcomes.next() == Outcome(request: 2, outcome: .refused(until: nil)))
         }
     }
 
@@ -119,12 +119,25 @@ import Testing
             #expect(await outcomes.next() == Outcome(request: 1, outcome: .suppressed(until: end)))
             world.wake(2, "token")
             #expect(await outcomes.next() == Outcome(request: 2, outcome: .suppressed(until: end)))
-            #expect(world.wakes.canWake(.fcm, appID: "org.example.app"))
-            #expect(!world.wakes.canWake(.wns, appID: "org.example.app"))
+            #expect(world.wakes.wakeable.hasCredential(.fcm, "org.example.app"))
+            #expect(!world.wakes.wakeable.canWake(.fcm, "org.example.app"))
+            #expect(!world.wakes.wakeable.hasCredential(.wns, "org.example.app"))
             clock.advance(to: 3_601_000)
             world.wake(3, "token")
             try #require(await pushes.next()).end(.accepted(id: nil))
             #expect(await outcomes.next() == Outcome(request: 3, outcome: .accepted))
+            #expect(world.wakes.wakeable.canWake(.fcm, "org.example.app"))
+        }
+    }
+
+    @Test(arguments: [PushOutcome.forbidden(reason: "address"), .invalid(reason: "status 400"), .dropped(reason: "off")])
+    func aLastingRefusalIsToldAsOne(_ outcome: PushOutcome) async throws {
+        try await withWakes { world in
+            var (pushes, outcomes) = (world.pushes.makeAsyncIterator(), world.outcomes.makeAsyncIterator())
+            world.wake(1, "token")
+            try #require(await pushes.next()).end(outcome)
+            #expect(await outcomes.next() == Outcome(request: 1, outcome: .refused(until: nil)))
+            #expect(world.wakes.wakeable.canWake(.fcm, "org.example.app"))
         }
     }
 

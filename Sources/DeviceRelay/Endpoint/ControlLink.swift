@@ -29,6 +29,8 @@ final class ControlLink: ControlSending {
     private let instance = (0..<16).map { _ in UInt8.random(in: 0 ... .max) }
     private var random = SystemRandomNumberGenerator()
     var onEvent: (Event) -> Void = { _ in }
+    /// Waits until the work is done that the messages so far have caused.
+    var finishWork: @Sendable () async -> Void = {}
 
     private var machine: EndpointChannelStateMachine
     private var actions: [EndpointChannelStateMachine.Action] = []
@@ -36,7 +38,10 @@ final class ControlLink: ControlSending {
     private var timer: (due: Int64, scheduled: Scheduled<Void>)?
     private var answers: [RequestRef: (ControlAnswer) -> Void] = [:]
     /// Messages that wait for room on the connection.
-    private var waitingForRoom: [() -> Void] = []
+    private(set) var waitingForRoom: [() -> Void] = []
+    private(set) var readAhead = ReadAhead()
+    /// Those who wait until the network has taken what is to be sent.
+    private(set) var waitingForNetwork: [CheckedContinuation<Void, Never>] = []
     /// Why there is no connection.
     private(set) var problem: ConnectionError?
     /// Why the endpoint leaves, until the connection has ended.
@@ -178,14 +183,43 @@ final class ControlLink: ControlSending {
         case .opened(let connection):
             guard attempt == machine.attempt, !hasEnded else { return connection.close(code: 1000, reason: "") }
             dialer.socket = connection
+            if readAhead.isFull { connection.setReading(false) }
             perform(machine.opened(attempt: attempt, now: now))
-        case .text(let frame): perform(machine.received(attempt: attempt, frame, now: now, random: &random))
+        case .text(let frame):
+            perform(machine.received(attempt: attempt, frame, now: now, random: &random))
+            if readAhead.received(bytes: frame.readableBytes) { pauseReading() }
         case .bytesReceived: machine.receivedBytes(attempt: attempt, now: now)
-        case .written(let bytes): perform(machine.written(attempt: attempt, bytes: bytes))
+        case .written(let bytes):
+            perform(machine.written(attempt: attempt, bytes: bytes))
+            if !machine.isNetworkBehind { networkTook() }
         case .closed(let code):
             if attempt == machine.attempt { dialer.socket = nil }
             perform(machine.closed(attempt: attempt, code: code, now: now, random: &random))
         }
+    }
+
+    /// Stops reading until the work of all messages is done, and what they made this endpoint send has left. Answers to its requests are not
+    /// waited for, because they are not read.
+    private func pauseReading() {
+        dialer.socket?.setReading(false)
+        loop.spawn(self) { link in
+            var isReading = false
+            while !isReading {
+                let bytes = link.readAhead.bytes
+                await link.finishWork()
+                if link.isConnected, link.machine.isNetworkBehind {
+                    await withCheckedContinuation { link.waitingForNetwork.append($0) }
+                }
+                isReading = link.readAhead.finished(bytes: bytes)
+            }
+            link.dialer.socket?.setReading(true)
+        }
+    }
+
+    private func networkTook() {
+        let waiting = waitingForNetwork
+        waitingForNetwork = []
+        for continuation in waiting { continuation.resume() }
     }
 
     private func connected() {
@@ -206,6 +240,7 @@ final class ControlLink: ControlSending {
         waitingForRoom = []
         // Each is answered, because nothing can be sent now.
         for send in waiting { send() }
+        networkTook()
         onEvent(.disconnected(reason))
     }
 

@@ -31,6 +31,8 @@ final class Inbox {
     /// These results.
     private var unsettled: Set<CommandKey> = []
     private var isRetryScheduled = false
+    /// Those who wait for the end of the work.
+    private var waitingForWork: [CheckedContinuation<Void, Never>] = []
     /// Called when work begins, and with `true` when all commands are handled and settled.
     var onIdle: (Bool) -> Void = { _ in }
 
@@ -189,6 +191,15 @@ final class Inbox {
         isWorking = false
         onIdle(machine.isIdle)
         scheduleFlush()
+        let waiting = waitingForWork
+        waitingForWork = []
+        for continuation in waiting { continuation.resume() }
+    }
+
+    /// Waits until there is no more work, or the storage has failed.
+    nonisolated(nonsending) func finishWork() async {
+        guard isWorking else { return }
+        await withCheckedContinuation { waitingForWork.append($0) }
     }
 
     /// Stores deferred writes after their delay.

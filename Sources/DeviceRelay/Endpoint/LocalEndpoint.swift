@@ -112,6 +112,7 @@ actor LocalEndpoint {
         guard !arePartsConnected else { return }
         arePartsConnected = true
         control.onEvent = { [weak self] event in self?.assumeIsolated { $0.take(event) } }
+        control.finishWork = { [weak self] in await self?.finishWork() }
         peers.onEvent = { [weak self] event in self?.assumeIsolated { $0.take(event) } }
         inbox.onIdle = { [fetching] isIdle in
             if fetching.value.isInboxIdle != isIdle { fetching.update { $0.isInboxIdle = isIdle } }
@@ -158,6 +159,14 @@ actor LocalEndpoint {
         case .shutOut(let peer): sessions.close(with: peer)
         case .gone(let sender): inbox.senderRemoved(sender)
         }
+    }
+
+    /// Waits until the work is done that the relay's messages so far have caused: it is stored, or the storage has failed.
+    private func finishWork() async {
+        await outbox.finishWork()
+        await inbox.finishWork()
+        // The journal works in order.
+        try? await endpoint.journal.write { _ in }
     }
 
     private func disconnected(_ reason: DisconnectReason) {

@@ -128,6 +128,9 @@ final class Outbox {
 
     func receive(_ status: RelayMessage.CommandStatus) { mark(.status(status)) }
 
+    /// Waits until all earlier changes are stored, or lost with a failed write.
+    nonisolated(nonsending) func finishWork() async { _ = await withCheckedContinuation { mark(.stored($0)) } }
+
     private func mark(_ work: OutboxMarks.Work) {
         machine.mark(marks.add(work))
         self.work()

@@ -38,6 +38,9 @@ package final class ControlConnection: Sendable {
     /// Sends a close frame with the reason, and closes within two seconds, even if the relay does not answer. `closed` follows.
     package func close(code: UInt16, reason: String) { run { $0.close(code: code, reason: reason) } }
 
+    /// Reads what the relay sends, or leaves it to the network. The bytes of one read may still follow.
+    package func setReading(_ isReading: Bool) { run { $0.setReading(isReading) } }
+
     /// Closes without a close frame.
     func drop() { channel.close(promise: nil) }
 
@@ -94,10 +97,14 @@ final class ControlFrameHandler: ChannelInboundHandler {
         write(.ping, ByteBuffer())
     }
 
+    func setReading(_ isReading: Bool) { try? context?.channel.syncOptions?.setOption(.autoRead, value: isReading) }
+
     func close(code: UInt16, reason: String) {
         guard case .open = state, let context else { return }
         var payload = ByteBuffer()
         payload.writeInteger(code)
+        // The end of the connection is read, also while messages are not.
+        setReading(true)
         // A control frame holds 125 bytes, and the shortened reason must be valid UTF-8.
         var reason = reason
         while reason.utf8.count > 123 { reason.removeLast() }

@@ -98,6 +98,9 @@ extension EndpointChannelStateMachine {
         return roomAgain()
     }
 
+    /// Whether more waits for the network than half of what may wait.
+    package var isNetworkBehind: Bool { outboundBytes > Self.maximumOutboundBytes / 2 }
+
     mutating func roomAgain() -> [Action] {
         guard wasBusy, case .open = state, requests.count <= Self.maximumRequests / 2, outboundBytes <= Self.maximumOutboundBytes / 2 else {
             return []

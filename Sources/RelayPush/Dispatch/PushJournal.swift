@@ -48,6 +48,7 @@ extension WakeReport.NotSent {
         case .credentialStopped: "credentialStopped"
         case .paused: "paused"
         case .failed: "failed"
+        case .dropped: "dropped"
         case .rejected: "rejected"
         case .mismatched: "mismatched"
         case .registeredSince: "registeredSince"
@@ -56,7 +57,7 @@ extension WakeReport.NotSent {
 
     fileprivate var detail: String {
         switch self {
-        case .failed(let reason), .rejected(let reason), .mismatched(let reason): reason
+        case .failed(let reason), .dropped(let reason), .rejected(let reason), .mismatched(let reason): reason
         default: ""
         }
     }

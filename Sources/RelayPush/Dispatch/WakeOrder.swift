@@ -85,8 +85,10 @@ package enum WakeReport: Hashable, Sendable {
         /// The provider asked for pauses too often, or a pause ends after the wake's expiry.
         /// - wait: Milliseconds until the end of the pause.
         case paused(wait: Int64)
-        /// The provider or the network failed too often, or dropped the wake.
+        /// The provider or the network failed too often.
         case failed(reason: String)
+        /// The provider took the wake and dropped it, such as while notifications are off for the app.
+        case dropped(reason: String)
         /// The request was wrong, or its address is not allowed.
         case rejected(reason: String)
         /// The registration belongs to another credential. Nothing is sent to it for an hour.

@@ -150,6 +150,7 @@ extension WakeQueue {
             return [.registrationGone(order, since: since)]
         case .reject(let reason): return end(.rejected(reason: reason))
         case .leave(let reason): return end(.failed(reason: reason))
+        case .drop(let reason): return end(.dropped(reason: reason))
         case .suspendRegistration(let reason, _): return end(.mismatched(reason: reason))
         case .renewCredential, .retry, .pause:
             if let why = obstacle(entry, now) { return end(why) }

@@ -14,6 +14,9 @@ package struct ProviderAddress: Hashable, Sendable, CustomStringConvertible {
         self.description = url
     }
 
+    /// Its scheme, host and port.
+    package var origin: String { DialTarget(description)?.origin ?? description }
+
     /// - Parameter trusted: An https URL in the source code.
     fileprivate init(trusted: String) { self.description = trusted }
 }

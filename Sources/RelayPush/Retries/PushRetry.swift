@@ -24,6 +24,8 @@ package struct PushRetry: Hashable, Sendable {
         case retry(after: Int64)
         /// Send nothing in the scope for a time, in milliseconds. This wake is sent then, or left to the schedule if it was the last attempt.
         case pause(PushScope, for: Int64, isLast: Bool)
+        /// The provider took the wake and dropped it. Leave it to the schedule.
+        case drop(reason: String)
         /// Leave the wake to the schedule.
         case leave(reason: String)
     }
@@ -55,7 +57,7 @@ package struct PushRetry: Hashable, Sendable {
         case .misconfigured(let reason): return .stopCredential(reason: reason)
         // The operator may repair it, or the device may register anew.
         case .mismatched(let reason): return .suspendRegistration(reason: reason, for: Self.maximumPause)
-        case .dropped(let reason): return .leave(reason: reason)
+        case .dropped(let reason): return .drop(reason: reason)
         case .invalid(let reason), .forbidden(let reason): return .reject(reason: reason)
         case .throttled(let scope, let wait):
             let pause = min(max(wait ?? Self.defaultPause, 0), Self.maximumPause)

@@ -5,7 +5,7 @@ import CResolver
 import Dispatch
 
 /// The TXT records of a name, from the system's resolver.
-enum DNSTexts {
+package enum DNSTexts {
     /// The maximum size of an answer.
     private static let answerBytes = 16 << 10
 
@@ -28,7 +28,7 @@ enum DNSTexts {
     }
 
     /// Reads the TXT records of an answer (RFC 1035 §4.1). An answer with a fault has the records before it.
-    static func read(_ answer: some Collection<UInt8>) -> [[UInt8]] {
+    package static func read(_ answer: some Collection<UInt8>) -> [[UInt8]] {
         var reader = Reader(bytes: Array(answer))
         // Id and flags.
         guard reader.skip(4), let questions = reader.number(), let answers = reader.number(), reader.skip(4) else { return [] }

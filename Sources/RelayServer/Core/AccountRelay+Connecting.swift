@@ -16,7 +16,7 @@ extension AccountRelay {
         ///   - joining: set if the endpoint is new.
         ///   - introduction: set if the endpoint is new or has changed.
         ///   - push: the push registration of a host.
-        case admitted(joining: Joining?, introduction: Introduction?, hasHosted: Bool, registrations: [Digest256], push: PushRow?)
+        case admitted(EndpointRow, joining: Joining?, introduction: Introduction?, registrations: [Digest256], push: PushRow?)
     }
 
     /// Handles the hello of an endpoint that has proved its identity: accepts, rejects, verifies or redirects it.
@@ -34,24 +34,9 @@ extension AccountRelay {
             case .success(.elsewhere(let account)): relay.perform(.redirect(hello, id, to: account))
             case .success(.rejected(let rejected)): relay.perform(.reject(id, rejected))
             case .success(.admitted) where relay.isStopping: relay.perform(.reject(id, .unavailable))
-            case .success(.admitted(let joining, let introduction, let hasHosted, let registrations, let push)):
+            case .success(.admitted(let row, let joining, let introduction, let registrations, let push)):
                 let channel = AccountChannel(id, hello, in: relay.id, registrations: registrations)
-                relay.open(channel, push) { presence in
-                    if let joining, let introduction {
-                        let presence = presence ?? Presence(.unavailable, hasHosted ? .lost : .neverSeen)
-                        return .endpointAdded(
-                            .init(
-                                endpoint: channel.endpoint,
-                                introduction: introduction,
-                                registrations: [],
-                                presence: presence,
-                                joining: joining
-                            )
-                        )
-                    }
-                    guard introduction != nil || presence != nil else { return nil }
-                    return .endpointUpdated(.init(endpoint: channel.endpoint, introduction: introduction, presence: presence))
-                }
+                relay.open(channel, row, push, joining, introduction)
             case .failure: relay.perform(.reject(id, .unavailable))
             }
         }
@@ -116,25 +101,24 @@ extension AccountRelay {
                 return .rejected(.init(code: .limitExceeded, message: error.description, retry: false, limit: ExceededLimit(error)))
             }
             let joining = Joining(time: Milliseconds(clamping: time), invitedBy: hello.inviter, address: hello.address)
-            try store.put(
-                EndpointRow(
-                    id: id,
-                    account: account,
-                    version: record.version,
-                    record: hello.record.encoded,
-                    hasHosted: hello.role == .host,
-                    system: record.systemID,
-                    keyThumbprint: record.identityKey.jwkThumbprint,
-                    isEstablished: others.isEmpty || others.contains { $0.isEstablished && $0.system == record.systemID },
-                    isRoot: others.isEmpty,
-                    joining: joining,
-                    login: hello.login
-                )
+            let row = EndpointRow(
+                id: id,
+                account: account,
+                version: record.version,
+                record: hello.record.encoded,
+                hasHosted: hello.role == .host,
+                system: record.systemID,
+                keyThumbprint: record.identityKey.jwkThumbprint,
+                isEstablished: others.isEmpty || others.contains { $0.isEstablished && $0.system == record.systemID },
+                isRoot: others.isEmpty,
+                joining: joining,
+                login: hello.login
             )
+            try store.put(row)
             return .admitted(
+                row,
                 joining: joining,
                 introduction: Introduction(record: Blob(hello.record.encoded)),
-                hasHosted: false,
                 registrations: [],
                 push: nil
             )
@@ -147,7 +131,6 @@ extension AccountRelay {
         row.record = hello.record.encoded
         row.system = record.systemID
         row.login = hello.login ?? row.login
-        let hasHosted = row.hasHosted
         if hello.role == .host {
             row.hasHosted = true
             row.departure = nil
@@ -158,23 +141,32 @@ extension AccountRelay {
         var push = hello.role == .host ? try store.push(of: id) : nil
         if push?.connected(at: time) == true, let push { try store.put(push) }
         return .admitted(
+            row,
             joining: nil,
             introduction: introduction,
-            hasHosted: hasHosted,
             registrations: try store.registrations(of: id).map { Digest256(hashing: $0.registration) },
             push: push
         )
     }
 
     /// Opens a channel of an endpoint whose row is stored.
-    /// - Parameter news: the message for watchers, given the presence if it changes.
-    private mutating func open(_ channel: AccountChannel, _ push: PushRow?, news: (Presence?) -> RelayMessage?) {
+    /// - Parameters:
+    ///   - push: the push registration of a host.
+    ///   - joining: set if the endpoint is new.
+    ///   - introduction: set if the endpoint is new or has changed.
+    private mutating func open(
+        _ channel: AccountChannel,
+        _ row: EndpointRow,
+        _ push: PushRow?,
+        _ joining: Joining?,
+        _ introduction: Introduction?
+    ) {
         let siblings = channels(of: channel.endpoint).filter { $0.role == channel.role }
         let (forerunners, others) = (
             siblings.filter { $0.instance == channel.instance }, siblings.filter { $0.instance != channel.instance }
         )
         if channel.role == .client, others.count >= Self.clientsPerEndpoint {
-            if let news = news(nil) { tellWatchers(news) }
+            tellOpened(channel, row, push, joining, introduction)
             let message = "this endpoint has \(Self.clientsPerEndpoint) client channels"
             return perform(.reject(channel.id, .init(code: .tooManyClients, message: message, retry: true)))
         }
@@ -184,22 +176,42 @@ extension AccountRelay {
         perform(.accept(channel))
         // The same process has abandoned its older channel; messages still in transit on it are outdated.
         for forerunner in forerunners { close(forerunner, saying: nil, code: 1000, reason: "the same process connected again") }
-        var presence: Presence?
         if channel.role == .host {
             for older in others { close(older, saying: .replaced(.init()), code: 1000, reason: "replaced by a newer channel") }
-            presence = Presence(.available, .connected, since: now)
-            presences[channel.endpoint] = presence
-            waking[channel.endpoint] = nil
+            presences.losses[channel.endpoint] = nil
             if let push {
-                let wakeability = push.wakeability(at: now.count, rules)
-                change(channel.id) { $0.wakeability = wakeability }
                 if push.channel.kind != .polling { perform(.endWakes(channel.endpoint)) }
-                send(.notificationsState(.init(appID: push.appID, state: push.state(at: now.count))), to: channel.id)
+                tellRegistration(push)
             }
         }
-        if let news = news(presence) { tellWatchers(news) }
+        tellOpened(channel, row, push, joining, introduction)
         readBoxes(of: channel)
         if channel.role == .host { offerTunnels(to: channel) }
+    }
+
+    /// Tells the watchers what a hello has changed.
+    private mutating func tellOpened(
+        _ channel: AccountChannel,
+        _ row: EndpointRow,
+        _ push: PushRow?,
+        _ joining: Joining?,
+        _ introduction: Introduction?
+    ) {
+        if let joining, let introduction {
+            let added = RelayMessage.EndpointAdded(
+                endpoint: row.id,
+                introduction: introduction,
+                registrations: [],
+                presence: takePresence(of: row, push).presence,
+                joining: joining
+            )
+            return tellWatchers(.endpointAdded(added))
+        }
+        // A client channel changes no presence.
+        let told = channel.role == .host ? takePresence(of: row, push) : nil
+        let presence = told.flatMap { $0.isNew ? $0.presence : nil }
+        guard introduction != nil || presence != nil else { return }
+        tellWatchers(.endpointUpdated(.init(endpoint: row.id, introduction: introduction, presence: presence)))
     }
 
     /// The channel was closed or timed out.
@@ -207,17 +219,19 @@ extension AccountRelay {
         guard let open = channels[id] else { return }
         let channel = open.channel
         if channel.role == .host, !open.hasLeft {
-            set(Presence(.unavailable, .lost, since: now, wakeability(of: id)), of: channel.endpoint)
             // Submitted before the account's presences are dropped, so that the next read of the store finds it.
-            if !isStopping { storeLoss(of: channel.endpoint) }
+            storeLoss(of: channel.endpoint)
         }
         remove(channel)
+        refreshPresences(of: [channel.endpoint])
     }
 
     /// If the write fails, the endpoint is still `lost` after the next start, without a time. The core looks for waiting commands when the
     /// store works again.
     mutating func storeLoss(of endpoint: EndpointID) {
         let (account, time) = (id, now.count)
+        presences.losses[endpoint] = .init(reason: .lost, time: time)
+        if isStopping { return }
         transact { store, _ in
             guard var row = try store.endpoint(endpoint, of: account) else { return }
             row.departure = .init(reason: .lost, time: time)

@@ -27,9 +27,14 @@ extension AccountRelay {
             try store.put(push)
             return push
         } then: { relay, push in
-            let wakeability = push.wakeability(at: relay.now.count, relay.rules)
-            relay.change(channel.id) { $0.wakeability = wakeability }
-            relay.send(.notificationsState(.init(appID: push.appID, state: push.state(at: relay.now.count))), to: channel.id)
+            let (now, rules) = (relay.now.count, relay.rules)
+            relay.change(channel.id) { open in
+                open.isWakeable = push.isWakeable(at: now, rules)
+                open.toldRegistration = push.state(at: now, rules)
+            }
+            relay.send(.notificationsState(.init(appID: push.appID, state: push.state(at: now, rules))), to: channel.id)
+            // While it is connected, its presence does not depend on the registration.
+            if relay.host(of: channel.endpoint) == nil { relay.refreshPresences(of: [channel.endpoint]) }
         }
     }
 
@@ -40,7 +45,7 @@ extension AccountRelay {
         guard let kind = request.channel.kind else {
             return Rejection(.unsupported, "this relay does not know this type of push channel; register as polling")
         }
-        if kind == .polling || rules.canWake(kind, request.appID) { return nil }
+        if kind == .polling || rules.wakeable.hasCredential(kind, request.appID) { return nil }
         return Rejection(.unsupported, "this relay has no credentials to wake this app through \(kind.rawValue); register as polling")
     }
 }

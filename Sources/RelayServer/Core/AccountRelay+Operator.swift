@@ -38,6 +38,5 @@ extension AccountRelay {
             close(channel, saying: .authInvalidated(invalidated), code: 1008, reason: invalidated.code.rawValue)
         }
         perform(tunnels.closeAll())
-        presences = [:]
     }
 }

@@ -113,7 +113,7 @@ extension AccountRelay {
             }
             // If a newer host channel has opened meanwhile, the endpoint has not left.
             guard left != nil else { return }
-            relay.set(Presence(.unavailable, reason, since: time, relay.wakeability(of: channel.id)), of: channel.endpoint)
+            relay.refreshPresences(of: [channel.endpoint])
             // Only now nothing more is offered on the channel, so this finds all that waits.
             if reason != .signedOut { relay.startWaking(channel.endpoint) }
         }

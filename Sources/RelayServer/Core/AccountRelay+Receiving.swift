@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Logging
 import RelayProtocol
 
 /// Commands, on the side of their targets.
@@ -37,7 +38,7 @@ extension AccountRelay {
                 // The command has ended meanwhile, and its end was already reported.
                 case .success(nil): break
                 case .failure(let error):
-                    relay.perform(.offerFailed(error))
+                    relay.perform(.log(.error, "an offer could not be stored", ["error": "\(error)"]))
                     relay.reopen(channel)
                 }
             }

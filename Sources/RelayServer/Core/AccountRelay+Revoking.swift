@@ -95,7 +95,7 @@ extension AccountRelay {
             close(revoked, saying: .authInvalidated(invalidated), code: 1008, reason: "revoked")
         }
         perform(tunnels.revoke(endpoint))
-        presences[endpoint] = nil
+        presences.forget(endpoint)
         tellWatchers(.endpointRemoved(.init(removal.revocation)))
         for change in removal.changes { perform(change) }
         // After the last message on its channels, because the end of a login closes them too.

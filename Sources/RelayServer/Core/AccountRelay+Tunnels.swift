@@ -57,6 +57,7 @@ extension AccountRelay {
         } catch {
             return fail(request.ref, Rejection(exceeding: error), on: channel.id)
         }
+        noteDeadline(ofTunnel: tunnel)
         perform(.tunnel(.opened(tunnel)))
         let host = host(of: request.target)
         var result = RelayMessage.OK.Result(tunnel: tunnel)
@@ -98,10 +99,13 @@ extension AccountRelay {
         let urls = rules.tunnelPorts.prefix(7).map { "tcp://:\($0)" } + ["wss:///v1/tunnels/\(id)"]
         func entrance(_ token: [UInt8]) -> TunnelEntrance { TunnelEntrance(tunnel: id, token: Secret(Blob(token)), urls: urls) }
         let isFirst = tunnels.offer(id, to: host.id, now: now)
+        noteDeadline(ofTunnel: id)
         send(.tunnelOffer(.init(entrance: entrance(tunnel.tokens.target), opener: introduction)), to: host.id)
         guard isFirst else { return }
         send(.tunnelReady(.init(entrance: entrance(tunnel.tokens.opener))), to: tunnel.opening.openerChannel)
     }
+
+    private mutating func noteDeadline(ofTunnel id: TunnelID) { if let tunnel = tunnels.tunnels[id] { noteDeadline(tunnel.deadline) } }
 
     mutating func decline(_ statement: EndpointMessage.TunnelDecline, on channel: AccountChannel) {
         perform(tunnels.decline(statement.tunnel, by: channel.endpoint, on: channel.id, isHost: channel.role == .host))

@@ -49,7 +49,7 @@ extension AccountRelay {
         } then: { relay, result in
             guard case .success((let push, let waking)?) = result else { return }
             if case .wake(let request) = waking { relay.wake(request, isSilent: isSilent) }
-            relay.tellState(of: push)
+            relay.refreshPresences(of: [push.endpoint])
         }
     }
 
@@ -68,33 +68,15 @@ extension AccountRelay {
         let endpoint = request.payload.endpoint
         guard isSilent || host(of: endpoint) == nil else { return handlePush(of: endpoint) }
         perform(.wake(request))
+        // A wake that was accepted before no longer counts.
+        refreshPresences(of: [endpoint])
     }
 
-    /// Tells an endpoint the state of its registration, and the watchers whether it can still be woken.
-    private mutating func tellState(of push: PushRow) {
-        let wakeability = push.wakeability(at: now.count, rules)
-        if let host = host(of: push.endpoint) {
-            change(host.id) { $0.wakeability = wakeability }
-            let state = push.state(at: now.count)
-            if state != .registered { send(.notificationsState(.init(appID: push.appID, state: state)), to: host.id) }
-            return
-        }
-        if let base = waking[push.endpoint]?.base, base.state == .unavailable {
-            waking[push.endpoint]?.base = Presence(.unavailable, base.reason, since: base.sinceTime, wakeability)
-        }
-        if let presence = presences[push.endpoint], presence.state == .unavailable, presence.isWakeable != wakeability.isWakeable {
-            set(Presence(.unavailable, presence.reason, since: presence.sinceTime, wakeability), of: push.endpoint)
-        }
-    }
-
-    /// Other endpoints can be woken than before.
-    mutating func credentialsChanged() {
-        let account = id
-        transact { store, _ in
-            try store.pushes(of: account)
-        } then: { relay, result in
-            for push in (try? result.get()) ?? [] { relay.tellState(of: push) }
-        }
+    /// A host that can be woken is offered a command.
+    mutating func noteOffer(to host: ChannelID) {
+        guard channels[host]?.isWakeable ?? false, offerTimes[host] == nil else { return }
+        offerTimes[host] = now
+        noteDeadline(now + Milliseconds(clamping: Self.silencePeriod))
     }
 
     /// Wakes hosts that were offered a command and gave no sign of life since.
@@ -109,20 +91,14 @@ extension AccountRelay {
 
     // MARK: Outcomes
 
-    private struct Waked: Sendable {
-        var push: PushRow
-        var row: EndpointRow
-        var commands: [CommandDescriptor] = []
-    }
-
     /// The sender of the wakes reports what became of one.
     mutating func waked(_ request: WakeRequest, _ outcome: WakeOutcome) {
         if case .failed = outcome { return }
         let (account, endpoint) = (id, request.payload.endpoint)
-        transact { store, now -> Waked? in
+        transact { store, now -> (PushRow, [CommandDescriptor])? in
             // An outcome says nothing about a registration that came later.
             guard var push = try store.push(of: endpoint), push.account == account, push.registered == request.registered.count,
-                !push.isGone, let row = try store.endpoint(endpoint, of: account)
+                !push.isGone
             else { return nil }
             var commands: [CommandDescriptor] = []
             switch outcome {
@@ -130,52 +106,32 @@ extension AccountRelay {
                 // The endpoint may have connected meanwhile.
                 guard push.schedule.last != nil else { return nil }
                 push.accepted = now
+                push.isRefused = false
                 commands = try store.mailbox(of: endpoint, account: account).filter { $0.expires > now }
             case .gone(let since):
                 guard since.map({ $0.count > push.registered }) ?? true else { return nil }
                 push.isGone = true
                 push.setDue(nil, now: now)
+            case .refused(let until):
+                push.isRefused = true
+                guard let until else { break }
+                push.suppressed = until.count
+                if let due = push.due { push.setDue(max(due, until.count), now: now) }
             case .suppressed(let until):
                 push.suppressed = until.count
                 if let due = push.due { push.setDue(max(due, until.count), now: now) }
             case .failed: return nil
             }
             try store.put(push)
-            return Waked(push: push, row: row, commands: commands)
+            return (push, commands)
         } then: { relay, result in
-            guard case .success(let waked?) = result else { return }
+            guard case .success((let push, let commands)?) = result else { return }
             switch outcome {
-            case .accepted: relay.wakeSent(waked, request.payload.urgency)
-            case .gone: relay.tellState(of: waked.push)
+            case .accepted: for command in commands { relay.tell(command.lane.sender, .waking(push.wake), of: command.id) }
             case .suppressed(let until): relay.failWaitingTunnels(to: endpoint, until: until)
-            case .failed: break
+            case .gone, .refused, .failed: break
             }
-        }
-    }
-
-    /// Tells the senders and the watchers that a wake was sent.
-    private mutating func wakeSent(_ waked: Waked, _ urgency: WakePayload.Urgency) {
-        let endpoint = waked.push.endpoint
-        for command in waked.commands { tell(command.lane.sender, .waking(waked.push.wake), of: command.id) }
-        guard urgency == .urgent, !channels.isEmpty, host(of: endpoint) == nil else { return }
-        let wakeability = waked.push.wakeability(at: now.count, rules)
-        let base = waking[endpoint]?.base ?? presences[endpoint] ?? Self.presence(after: waked.row.departure, wakeability)
-        waking[endpoint] = (until: now + Milliseconds(clamping: urgency.interval), base: base)
-        let presence = Presence(
-            .discoveringAvailability,
-            .waking,
-            since: now,
-            expectedWithin: wakeability.expectedWithin,
-            isWakeable: true
-        )
-        set(presence, of: endpoint)
-    }
-
-    /// Ends the presence `waking` of endpoints that did not connect in time.
-    mutating func endWaking() {
-        for (endpoint, wake) in waking.sorted(by: { $0.key < $1.key }) where wake.until <= now {
-            waking[endpoint] = nil
-            if presences[endpoint]?.reason == .waking { set(wake.base, of: endpoint) }
+            relay.refreshPresences(of: [endpoint])
         }
     }
 

@@ -11,14 +11,17 @@ extension AccountRelay {
             (try store.directory(of: account), try store.revocations(of: account), try store.pushes(of: account))
         } then: { relay, found in
             let (directory, revocations) = (found.0, found.1)
-            let pushes = relay.wakeabilities(found.2)
-            guard relay.change(channel.id, { $0.isWatching = true }) != nil else { return }
-            for entry in directory {
+            let pushes = Dictionary(found.2.map { ($0.endpoint, $0) }) { first, _ in first }
+            guard relay.channels[channel.id] != nil else { return }
+            // The others learn first what they do not know yet.
+            let presences = directory.map { relay.tellPresence(of: $0.endpoint, pushes[$0.endpoint.id]) }
+            relay.change(channel.id) { $0.isWatching = true }
+            for (entry, presence) in zip(directory, presences) {
                 let added = RelayMessage.EndpointAdded(
                     endpoint: entry.endpoint.id,
                     introduction: entry.introduction,
                     registrations: entry.registrations,
-                    presence: relay.presence(of: entry.endpoint, pushes[entry.endpoint.id] ?? Wakeability()),
+                    presence: presence,
                     joining: entry.endpoint.joining
                 )
                 relay.send(.endpointAdded(added), to: channel.id)
@@ -33,44 +36,6 @@ extension AccountRelay {
         // Uses a transaction, although nothing is stored: an earlier `watch` may still be waiting for its own.
         serve(request.ref, on: channel, { _, _ in }) { relay, _ in
             relay.change(channel.id) { $0.isWatching = false }
-        }
-    }
-
-    private func wakeabilities(_ pushes: [PushRow]) -> [EndpointID: Wakeability] {
-        Dictionary(uniqueKeysWithValues: pushes.map { ($0.endpoint, $0.wakeability(at: now.count, rules)) })
-    }
-
-    /// The presence of a stored endpoint.
-    private mutating func presence(of row: EndpointRow, _ wakeability: Wakeability) -> Presence {
-        if let presence = presences[row.id] { return presence }
-        guard row.hasHosted else { return Presence(.unavailable, .neverSeen) }
-        if let departure = row.departure, departure.time >= rules.startTime { return Self.presence(after: departure, wakeability) }
-        guard now.count >= rules.startTime + Self.startingPeriod else {
-            awaitsPresence = true
-            return Presence(.unknown, .relayStarting, since: Milliseconds(clamping: rules.startTime))
-        }
-        return Self.presence(after: row.departure, wakeability)
-    }
-
-    static func presence(after departure: EndpointRow.Departure?, _ wakeability: Wakeability) -> Presence {
-        guard let departure else { return Presence(.unavailable, .lost, wakeability) }
-        return Presence(.unavailable, departure.reason, since: Milliseconds(clamping: departure.time), wakeability)
-    }
-
-    /// Ends the starting period: endpoints that have not connected since then get their stored presence.
-    mutating func endStarting() {
-        guard awaitsPresence, now.count >= rules.startTime + Self.startingPeriod else { return }
-        awaitsPresence = false
-        let account = id
-        transact { store, _ in
-            (try store.endpoints(of: account), try store.pushes(of: account))
-        } then: { (relay, result: Result<([EndpointRow], [PushRow]), any Error>) in
-            guard case .success((let rows, let pushes)) = result else { return relay.awaitsPresence = !relay.channels.isEmpty }
-            let wakeabilities = relay.wakeabilities(pushes)
-            for row in rows where row.hasHosted && relay.presences[row.id] == nil {
-                let presence = Self.presence(after: row.departure, wakeabilities[row.id] ?? Wakeability())
-                relay.tellWatchers(.endpointUpdated(.init(endpoint: row.id, presence: presence)))
-            }
         }
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Logging
 import RelayProtocol
 
 /// The state machine of one account at the relay: its open channels, their presences, and its tunnels. It is pure: inputs are calls that
@@ -39,8 +40,8 @@ struct AccountRelay: Sendable {
         case endLogins
         /// Call a completion outside the lock.
         case call(@Sendable () -> Void)
-        /// An offer could not be stored. Logged.
-        case offerFailed(any Error)
+        /// Write to the log, outside the lock.
+        case log(Logger.Level, Logger.Message, Logger.Metadata)
     }
 
     enum TunnelAction: Hashable, Sendable {
@@ -71,10 +72,15 @@ struct AccountRelay: Sendable {
         var outcomes: ArraySlice<CommandKey> = []
         /// The requests to be answered once the mailbox is drained.
         var drains: [RequestRef] = []
-        /// Of a host.
-        var wakeability = Wakeability()
+        let opened: Milliseconds
+        /// Of a host: whether it can be woken, and the state of its registration that it was told.
+        var isWakeable = false
+        var toldRegistration: RelayMessage.NotificationsState.State?
 
-        init(_ channel: AccountChannel) { self.channel = channel }
+        init(_ channel: AccountChannel, opened: Milliseconds) {
+            self.channel = channel
+            self.opened = opened
+        }
     }
 
     /// How long after the start an endpoint that has not connected is `unknown`. It equals the longest silence of a live endpoint.
@@ -82,18 +88,13 @@ struct AccountRelay: Sendable {
     static let clientsPerEndpoint = 8
 
     let id: AccountID
-    let rules: RelayRules
+    private(set) var rules: RelayRules
     /// The time of the current input.
     private(set) var now: Milliseconds = 0
     private(set) var channels: [ChannelID: OpenChannel] = [:]
     /// Oldest first; no value is empty.
     private var channelsOfEndpoint: [EndpointID: [AccountChannel]] = [:]
-    /// For endpoints that had a channel while any channel was open. The store has the presence of the others.
-    var presences: [EndpointID: Presence] = [:]
-    /// Watchers received a provisional presence because the relay is starting. They need an update.
-    var awaitsPresence = false
-    /// The endpoints whose presence is `waking`, and the presence that follows if they do not connect in time.
-    var waking: [EndpointID: (until: Milliseconds, base: Presence)] = [:]
+    var presences = Presences()
     /// The hosts that can be woken and have given no sign of life since the offer of a command, with the time of the offer.
     var offerTimes: [ChannelID: Milliseconds] = [:]
     /// The hosts that were woken although they are connected, and have given no sign of life since.
@@ -103,6 +104,8 @@ struct AccountRelay: Sendable {
     var tunnels: TunnelTable
     private(set) var isStopping: Bool
     private var actions: [Action] = []
+    /// When `handleDeadlines` may have something to do, and the earliest such time that the owner knows.
+    private var deadline: (next: Milliseconds?, known: Milliseconds?)
 
     /// - Parameter isStopping: Whether the relay stops, and admits no endpoints.
     init(_ id: AccountID, rules: RelayRules, isStopping: Bool = false) {
@@ -134,14 +137,30 @@ struct AccountRelay: Sendable {
         perform(tunnels.stop())
     }
 
-    /// Whether `handleDeadlines` may have something to do.
-    var isDue: Bool { !tunnels.pending.isEmpty || awaitsPresence || !waking.isEmpty || !offerTimes.isEmpty }
+    /// The time for `handleDeadlines`, if it is earlier than what this function has returned since the last `handleDeadlines`.
+    mutating func takeDeadline() -> Milliseconds? {
+        guard let next = deadline.next, deadline.known.map({ next < $0 }) ?? true else { return nil }
+        deadline.known = next
+        return next
+    }
+
+    /// Something is due at a time. What ends before that leaves the time; then `handleDeadlines` finds nothing.
+    mutating func noteDeadline(_ time: Milliseconds) { deadline.next = deadline.next.map { min($0, time) } ?? time }
 
     mutating func handleDeadlines() {
+        deadline = (nil, nil)
         perform(tunnels.expire(now: now))
-        endStarting()
-        endWaking()
+        refreshDuePresences()
         wakeSilentHosts()
+        let times = [tunnels.nextDeadline, presences.nextChange, offerTimes.values.min().map { $0 + Milliseconds(clamping: Self.silencePeriod) }]
+        if let next = times.compactMap({ $0 }).min() { noteDeadline(next) }
+    }
+
+    /// The credentials of the push services have changed.
+    mutating func update(_ rules: RelayRules) {
+        guard rules.version > self.rules.version else { return }
+        self.rules = rules
+        refreshPresences(of: Set(presences.told.keys).union(channelsOfEndpoint.keys))
     }
 
     // MARK: Actions
@@ -202,9 +221,6 @@ extension AccountRelay {
         channels(of: endpoint).first { $0.role == .host && channels[$0.id]?.hasLeft == false }
     }
 
-    /// How the endpoint of a host channel would answer if the channel ended.
-    func wakeability(of channel: ChannelID) -> Wakeability { channels[channel]?.wakeability ?? Wakeability() }
-
     /// Changes the state of a channel if it is still open.
     @discardableResult
     mutating func change<Result>(_ channel: ChannelID, _ body: (inout OpenChannel) -> Result) -> Result? {
@@ -213,7 +229,7 @@ extension AccountRelay {
     }
 
     mutating func add(_ channel: AccountChannel) {
-        channels[channel.id] = OpenChannel(channel)
+        channels[channel.id] = OpenChannel(channel, opened: now)
         channelsOfEndpoint[channel.endpoint, default: []].append(channel)
     }
 
@@ -227,10 +243,8 @@ extension AccountRelay {
         perform(tunnels.closed(channel.id, of: channel.endpoint))
         actions.append(.forget(channel.id))
         guard channels.isEmpty else { return }
-        // Without channels, the store holds the current presence.
-        presences = [:]
-        waking = [:]
-        awaitsPresence = false
+        // Without channels, the store holds all that the presences depend on.
+        presences = Presences()
     }
 
     /// Sends a last message on a channel and closes it.
@@ -240,19 +254,11 @@ extension AccountRelay {
         remove(channel)
     }
 
-    /// Sets the presence of an endpoint and informs the watchers.
-    mutating func set(_ presence: Presence, of endpoint: EndpointID) {
-        presences[endpoint] = presence
-        tellWatchers(.endpointUpdated(.init(endpoint: endpoint, presence: presence)))
-    }
-
     /// Closes a channel because something for it could not be stored or read. Its successor starts with all of it again.
     mutating func reopen(_ id: ChannelID) {
         guard let channel = channels[id]?.channel else { return }
-        if channel.role == .host {
-            set(Presence(.unavailable, .lost, since: now, wakeability(of: id)), of: channel.endpoint)
-            storeLoss(of: channel.endpoint)
-        }
+        if channel.role == .host { storeLoss(of: channel.endpoint) }
         close(channel, saying: nil, code: 1013, reason: "the relay cannot store anything now")
+        refreshPresences(of: [channel.endpoint])
     }
 }

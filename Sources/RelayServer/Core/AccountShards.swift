@@ -14,6 +14,8 @@ final class AccountShards: Sendable {
         let state = Mutex(State())
         /// Continues a delivery that has become too long for the calling thread.
         let delivery = DispatchQueue(label: "relay.delivery")
+        /// Verifies the records of hellos. Each connection has one hello, so the connections bound what waits.
+        let verification = DispatchQueue(label: "relay.verification")
 
         init(_ number: UInt64) { self.number = number }
     }
@@ -53,6 +55,8 @@ final class AccountShards: Sendable {
         /// Messages and calls to deliver, in order.
         var outgoing: [Outgoing] = []
         var isDelivering = false
+        /// When accounts have something to do. An account may have ended since.
+        var deadlines = TimerHeap<AccountID>()
     }
 
     let all = (0..<AccountShards.count).map { Shard($0) }

@@ -3,7 +3,7 @@
 
 import RelayProtocol
 
-/// Values that are the same for all accounts and constant from the start of the relay.
+/// Values that are the same for all accounts. They are constant from the start of the relay, except what the relay can wake.
 final class RelayRules: Sendable {
     let relay: RelayID
     let limits: Limits
@@ -14,8 +14,9 @@ final class RelayRules: Sendable {
     let tunnelPorts: [Int]
     /// Whether an issuer has logins to end when an endpoint is revoked.
     let hasLogins: Bool
-    /// Whether the relay can wake an app through a type of push channel.
-    let canWake: @Sendable (PushRegistration.Kind, _ appID: String) -> Bool
+    let wakeable: WakeableApps
+    /// Grows with every change of `wakeable`.
+    let version: Int
 
     init(
         relay: RelayID,
@@ -24,7 +25,8 @@ final class RelayRules: Sendable {
         startTime: Int64,
         tunnelPorts: [Int] = [],
         hasLogins: Bool = false,
-        canWake: @escaping @Sendable (PushRegistration.Kind, _ appID: String) -> Bool = { _, _ in false }
+        wakeable: WakeableApps = WakeableApps(),
+        version: Int = 0
     ) {
         self.relay = relay
         self.limits = limits
@@ -32,7 +34,21 @@ final class RelayRules: Sendable {
         self.startTime = startTime
         self.tunnelPorts = tunnelPorts
         self.hasLogins = hasLogins
-        self.canWake = canWake
+        self.wakeable = wakeable
+        self.version = version
+    }
+
+    func changed(_ wakeable: WakeableApps, version: Int) -> RelayRules {
+        RelayRules(
+            relay: relay,
+            limits: limits,
+            databaseBegan: admission.databaseBegan,
+            startTime: startTime,
+            tunnelPorts: tunnelPorts,
+            hasLogins: hasLogins,
+            wakeable: wakeable,
+            version: version
+        )
     }
 }
 

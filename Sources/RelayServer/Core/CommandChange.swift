@@ -114,7 +114,7 @@ extension AccountRelay {
             case .offer(let blob, let introduction):
                 guard let target, target == host else { continue }
                 send(.command(.init(command: Blob(blob), sender: introduction)), to: target)
-                if wakeability(of: target).isWakeable, offerTimes[target] == nil { offerTimes[target] = now }
+                noteOffer(to: target)
             case .requestCancel:
                 guard let host else { continue }
                 send(.commandCancel(.init(sender: sender, id: id)), to: host)

@@ -56,15 +56,14 @@ extension RelayCore {
         case .wake(let request): state.outgoing.append(.call { self.send(request) })
         case .endWakes(let endpoint): state.outgoing.append(.call { self.wakes?.connected(endpoint) })
         case .linked(let link):
-            logger.notice(
-                "an endpoint linked an identity",
-                metadata: ["endpoint": "\(link.endpoint.label)", "issuer": "\(link.identity.issuer)"]
-            )
+            let metadata: Logger.Metadata = ["endpoint": "\(link.endpoint.label)", "issuer": "\(link.identity.issuer)"]
+            perform(.log(.notice, "an endpoint linked an identity", metadata), of: account, &state)
             state.outgoing.append(.call { self.linked(link) })
         case .endLogins: state.outgoing.append(.call { self.endLogins() })
         case .call(let call): state.outgoing.append(.call(call))
-        case .offerFailed(let error):
-            logger.error("an offer could not be stored", metadata: ["error": "\(error)"])
+        case .log(let level, let message, let metadata):
+            // Writing a line may block.
+            state.outgoing.append(.call { self.logger.log(level: level, message, metadata: metadata) })
         }
     }
 
@@ -111,9 +110,17 @@ extension AccountShards.State {
     ) -> (Result, [AccountRelay.Action], isIdle: Bool) {
         func give(_ relay: inout AccountRelay) -> (Result, [AccountRelay.Action], isIdle: Bool) {
             let (result, actions) = relay.run(at: now, input)
+            if let deadline = relay.takeDeadline() { deadlines.insert(account, at: deadline) }
             return (result, actions, relay.isIdle)
         }
         return give(&accounts[account, default: AccountRelay(account, rules: rules, isStopping: isStopping)])
+    }
+
+    /// The accounts in memory that have something to do now.
+    mutating func takeDueAccounts(at now: Milliseconds) -> [AccountID] {
+        var due: Set<AccountID> = []
+        while let account = deadlines.removeFirst(at: now) { if accounts[account] != nil { due.insert(account) } }
+        return Array(due)
     }
 
     fileprivate mutating func beginDelivery() -> [AccountShards.Outgoing] {

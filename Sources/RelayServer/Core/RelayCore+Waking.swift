@@ -63,17 +63,36 @@ extension RelayCore {
         }
     }
 
-    /// The credentials of the push services have changed: endpoints that wait are woken by the new ones at once, and
-    /// watchers learn which endpoints can be woken.
+    /// The operator has changed the credentials of the push services: endpoints that wait are woken by the new ones at once.
     package func credentialsChanged() {
         guard node.withLock({ $0.isStarted }) else { return }
+        refreshWakeable()
         let now = now().count
         transact { store in
             try store.restartWakes(at: now)
         } then: { _ in
         }
+    }
+
+    /// Tells the accounts what the relay can wake, if that has changed.
+    func refreshWakeable() {
+        guard let wakeable = wakes?.wakeable else { return }
+        let version = node.withLock { node -> Int? in
+            guard node.isStarted, node.wakeable != wakeable else { return nil }
+            node.wakeable = wakeable
+            node.wakeableVersion += 1
+            return node.wakeableVersion
+        }
+        guard let version else { return }
         for shard in shards.all {
-            for account in shard.state.withLock({ Array($0.accounts.keys) }) { change(account) { $0.credentialsChanged() } }
+            let changed = shard.state.withLock { state -> (RelayRules, [AccountID])? in
+                guard let rules = state.rules, rules.version < version else { return nil }
+                let new = rules.changed(wakeable, version: version)
+                state.rules = new
+                return (new, Array(state.accounts.keys))
+            }
+            guard let (rules, accounts) = changed else { continue }
+            for account in accounts { change(account) { $0.update(rules) } }
         }
     }
 
@@ -82,6 +101,7 @@ extension RelayCore {
             if case .failed(let reason) = outcome {
                 logger.info("a wake was not sent", metadata: ["endpoint": "\(request.payload.endpoint.label)", "reason": "\(reason)"])
             }
+            refreshWakeable()
             change(request.account) { $0.waked(request, outcome) }
         }
     }

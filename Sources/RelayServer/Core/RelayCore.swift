@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import CoreMetrics
+import Dispatch
 package import Logging
 package import RelayProtocol
 import Synchronization
@@ -26,6 +27,9 @@ package final class RelayCore: RelayCoreProtocol {
         var wakeSearch = WakeSearch.done
         /// Whether a step of that search is running.
         var isSearching = false
+        var wakeable = WakeableApps()
+        /// How often that has changed.
+        var wakeableVersion = 0
     }
 
     let store: any RelayStore
@@ -81,11 +85,12 @@ package final class RelayCore: RelayCoreProtocol {
             startTime: time,
             tunnelPorts: tunnelPorts,
             hasLogins: logins != nil,
-            canWake: { [wakes] kind, appID in wakes?.canWake(kind, appID: appID) ?? false }
+            wakeable: wakes?.wakeable ?? WakeableApps()
         )
         for shard in shards.all { shard.state.withLock { $0.rules = rules } }
         node.withLock { node in
             node.isStarted = true
+            node.wakeable = rules.wakeable
             if wakes != nil { node.wakeSearch = .waiting(until: time + AccountRelay.startingPeriod) }
         }
         endLogins()
@@ -100,6 +105,8 @@ package final class RelayCore: RelayCoreProtocol {
                 return Array(state.accounts.keys)
             }
             for account in accounts { change(account) { $0.stop() } }
+            // Nothing that was verified before reaches the store after the stop.
+            shard.verification.sync {}
         }
     }
 
@@ -109,9 +116,11 @@ package final class RelayCore: RelayCoreProtocol {
         endCommands()
         endLoginsIfDue()
         handleDuePushes()
+        refreshWakeable()
         probeStore()
+        let now = now()
         for shard in shards.all {
-            let due = shard.state.withLock { state in state.accounts.values.filter(\.isDue).map(\.id) }
+            let due = shard.state.withLock { $0.takeDueAccounts(at: now) }
             for account in due { change(account) { $0.handleDeadlines() } }
         }
     }
@@ -148,14 +157,18 @@ package final class RelayCore: RelayCoreProtocol {
 
     /// Verifies off the store's thread, which all accounts share.
     func verify(_ hello: ProvedHello, as id: ChannelID, in account: AccountID) {
-        Task {
+        shards[account].verification.async { [self] in
             do throws(RecordError) {
                 _ = try Signed<EndpointRecord>(verifying: hello.record.encoded, limits: limits)
             } catch {
                 let rejected = RelayMessage.Rejected(error)
-                return change(account) { $0.perform(.reject(id, rejected)) }
+                change(account) { $0.perform(.reject(id, rejected)) }
+                return
             }
-            change(account) { $0.connect(hello, as: id, isVerified: true) }
+            change(account) { relay in
+                if relay.isStopping { return relay.perform(.reject(id, .unavailable)) }
+                relay.connect(hello, as: id, isVerified: true)
+            }
         }
     }
 

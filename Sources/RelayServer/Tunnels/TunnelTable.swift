@@ -66,6 +66,8 @@ struct TunnelTable: Sendable {
     private(set) var tunnels: [TunnelID: Tunnel] = [:]
     /// The tunnels that are not paired.
     private(set) var pending: Set<TunnelID> = []
+    /// The earliest end of a phase.
+    var nextDeadline: Milliseconds? { pending.lazy.compactMap { self.tunnels[$0]?.deadline }.min() }
     private var ofEndpoint: [EndpointID: Set<TunnelID>] = [:]
     /// The tunnels that have ended since the last `takeEnded`.
     private var ended: [TunnelID] = []

@@ -13,6 +13,9 @@ package struct PushRow: Hashable, Sendable {
     package var registered: Int64
     /// Whether the provider no longer accepts it.
     package var isGone = false
+    /// Whether the last wake was refused for a reason that lasts. The relay goes on trying, and says to no one that it can wake the endpoint
+    /// until a provider accepts a wake.
+    package var isRefused = false
     package var schedule = WakeSchedule()
     /// When the provider accepted a wake; `nil` if it has accepted none since the endpoint was last connected.
     package var accepted: Int64?
@@ -61,7 +64,12 @@ extension PushRow {
         }
     }
 
-    func state(at now: Int64) -> RelayMessage.NotificationsState.State {
+    /// The state that the endpoint is told: a registration through which the relay cannot wake it is no registration.
+    func state(at now: Int64, _ rules: RelayRules) -> RelayMessage.NotificationsState.State {
+        takesWakes(at: now) && !isWakeable(at: now, rules) ? .unregistered : state(at: now)
+    }
+
+    private func state(at now: Int64) -> RelayMessage.NotificationsState.State {
         if isGone { return .unregistered }
         guard let expiry else { return .registered }
         return now >= expiry.expired ? .expired : now >= expiry.expiring ? .expiring : .registered
@@ -73,9 +81,11 @@ extension PushRow {
     }
 
     /// Whether a wake would reach the endpoint.
-    func isWakeable(at now: Int64, _ rules: RelayRules) -> Bool { takesWakes(at: now) && hasCredential(rules) }
+    func isWakeable(at now: Int64, _ rules: RelayRules) -> Bool {
+        takesWakes(at: now) && !isRefused && channel.kind.map { rules.wakeable.canWake($0, appID) } ?? false
+    }
 
-    /// Whether a push service would accept a wake for the endpoint.
+    /// Whether the relay tries to wake the endpoint.
     func takesWakes(at now: Int64) -> Bool {
         guard let kind = channel.kind, kind != .polling else { return false }
         let state = state(at: now)
@@ -83,7 +93,7 @@ extension PushRow {
     }
 
     /// Whether the relay has a credential for the app at the push service.
-    func hasCredential(_ rules: RelayRules) -> Bool { channel.kind.map { rules.canWake($0, appID) } ?? false }
+    func hasCredential(_ rules: RelayRules) -> Bool { channel.kind.map { rules.wakeable.hasCredential($0, appID) } ?? false }
 
     /// How soon the endpoint is expected to connect, as far as that is known.
     var expectedWithin: Milliseconds? {
@@ -99,6 +109,13 @@ extension PushRow {
     func isOutstanding(at now: Int64) -> Bool {
         guard let last = schedule.last, accepted != nil else { return false }
         return now < last.time + last.urgency.interval
+    }
+
+    /// Until when an urgent wake that a provider has accepted may still be answered; `nil` if there is none.
+    func wakingEnd(at now: Int64) -> Int64? {
+        guard !isGone, isWoken, let accepted, schedule.last?.urgency == .urgent else { return nil }
+        let end = accepted + WakePayload.Urgency.urgent.interval
+        return now < end ? end : nil
     }
 
     /// When the next wake may be sent: `now` or earlier means at once.

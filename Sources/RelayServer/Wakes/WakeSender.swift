@@ -5,13 +5,12 @@ package import RelayProtocol
 
 /// Sends wakes through the push services. The core decides when; the sender knows the providers, their credentials and their limits.
 package protocol WakeSender: Sendable {
-    /// Whether there is a channel of this type for an app, with credentials. Credentials that are stopped for a time count. Called often,
-    /// also under a lock: it must be quick.
-    func canWake(_ kind: PushRegistration.Kind, appID: String) -> Bool
+    /// The apps that it can wake now. The core asks after each outcome, and every second.
+    var wakeable: WakeableApps { get }
 
     /// Sends a wake. Never blocks.
-    /// - Parameter report: called once, from any thread but never within this call. The sender retries by itself until
-    ///   `request.expires`; the core sends its next wake by the schedule in any case.
+    /// - Parameter report: called at most once, from any thread but never within this call. The sender retries by itself until
+    ///   `request.expires`; the core sends its next wake by the schedule in any case, also without a report.
     func wake(_ request: WakeRequest, report: @escaping @Sendable (WakeOutcome) -> Void)
 
     /// The endpoint has connected. Wakes for it that were not sent yet are not needed.
@@ -57,6 +56,9 @@ package enum WakeOutcome: Hashable, Sendable {
     case gone(since: Milliseconds?)
     /// It was not sent. The reason contains no token and no content.
     case failed(reason: String)
+    /// The wake was refused for a reason that lasts until the endpoint registers another channel, or the operator repairs something.
+    /// - until: when to try again, if not by the schedule.
+    case refused(until: Milliseconds?)
     /// The provider or a limit allows no wake before a time.
     case suppressed(until: Milliseconds)
 }

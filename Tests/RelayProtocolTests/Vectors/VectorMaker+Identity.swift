@@ -237,6 +237,8 @@ extension VectorMaker {
         let all = [
             ("of the phone", try ids("phone.identity", "phone.system")), ("of the PC", try ids("pc.identity", "pc.system")),
             ("of the phone's key on the PC's device", try ids("phone.identity", "pc.system")),
+            // Base32 writes the largest values as digits, which come before letters in text.
+            ("whose id sorts otherwise as text", try ids("pc.agreement", "phone.system")),
         ]
         func code(_ own: Int, _ other: Int) -> FingerprintVectors.Code {
             .init(own: all[own].0, other: all[other].0, code: VerificationCode(all[own].1, all[other].1).description)
@@ -251,7 +253,7 @@ extension VectorMaker {
                     words: FingerprintWords(endpoint: ids.endpoint, system: ids.system).description
                 )
             },
-            codes: [code(0, 1), code(1, 0), code(2, 1)]
+            codes: [code(0, 1), code(1, 0), code(2, 1), code(1, 3), code(3, 1)]
         )
     }
 

@@ -175,7 +175,7 @@ import Testing
 
     @Test func fingerprintsAndCodesHaveTheseWords() throws {
         let file = try VectorFolder.read(FingerprintVectors.self, "fingerprints")
-        #expect(file.fingerprints.count == 3 && file.codes.count == 3)
+        #expect(file.fingerprints.count == 4 && file.codes.count == 5)
         var ids: [String: (EndpointID, SystemID)] = [:]
         for vector in file.fingerprints {
             let (endpoint, system) = (try EndpointID(parsing: vector.endpoint), try SystemID(parsing: vector.system))
@@ -187,6 +187,12 @@ import Testing
             let (own, other) = (try #require(ids[vector.own]), try #require(ids[vector.other]))
             #expect(VerificationCode(own, other).description == vector.code, "\(vector.own), \(vector.other)")
         }
+        // One pair decides whether ids are compared as bytes or as text.
+        let orders = try file.codes.map { vector in
+            let (own, other) = (try #require(ids[vector.own]).0, try #require(ids[vector.other]).0)
+            return (own < other) == (own.description < other.description)
+        }
+        #expect(orders.contains(true) && orders.contains(false))
     }
 
     @Test func invitationProofsAreVerified() throws {

@@ -38,7 +38,7 @@ struct AccountWorld {
             limits: Limits(),
             databaseBegan: now - age,
             startTime: now,
-            canWake: { _, _ in true }
+            wakeable: WakeableApps([.apns, .fcm, .wns, .webPush].map { .init($0) })
         )
     }
 
@@ -129,7 +129,7 @@ struct AccountWorld {
         case .verify(let hello, let channel): verify(hello, as: channel)
         case .redirect(_, let channel, let other): redirected[channel] = other
         case .call(let call): calls.append(call)
-        case .tunnel, .linked, .wake, .endWakes, .endLogins, .offerFailed: break
+        case .tunnel, .linked, .wake, .endWakes, .endLogins, .log: break
         }
     }
 

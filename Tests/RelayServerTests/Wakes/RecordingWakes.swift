@@ -10,6 +10,7 @@ import Synchronization
 final class RecordingWakes: WakeSender {
     private struct State {
         var kinds: Set<PushRegistration.Kind>
+        var rejected: Set<PushRegistration.Kind> = []
         var requests: [WakeRequest] = []
         var reports: [@Sendable (WakeOutcome) -> Void] = []
         var connected: [EndpointID] = []
@@ -19,10 +20,18 @@ final class RecordingWakes: WakeSender {
 
     init(_ kinds: Set<PushRegistration.Kind> = [.apns, .fcm, .wns, .webPush]) { state = Mutex(State(kinds: kinds)) }
 
-    func canWake(_ kind: PushRegistration.Kind, appID: String) -> Bool { state.withLock { $0.kinds.contains(kind) } }
+    var wakeable: WakeableApps {
+        state.withLock { state in
+            let kinds = state.kinds.sorted { $0.rawValue < $1.rawValue }
+            return WakeableApps(kinds.map { .init($0, isRejected: state.rejected.contains($0)) })
+        }
+    }
 
     /// Replaces the credentials of all apps.
     func setKinds(_ kinds: Set<PushRegistration.Kind>) { state.withLock { $0.kinds = kinds } }
+
+    /// The push services reject these credentials.
+    func setRejected(_ kinds: Set<PushRegistration.Kind>) { state.withLock { $0.rejected = kinds } }
 
     func wake(_ request: WakeRequest, report: @escaping @Sendable (WakeOutcome) -> Void) {
         state.withLock { state in

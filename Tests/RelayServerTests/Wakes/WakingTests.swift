@@ -392,6 +392,7 @@ import Testing
             try await report(.accepted, world)
         }
         wakes.setKinds([])
+        world.core.credentialsChanged()
         if !isWokenBefore { try await near.send(try await launch(world, life: 86_400_000)) }
         try await world.pass(3_600_000)
         #expect(wakes.take().isEmpty)
@@ -433,6 +434,7 @@ import Testing
         let near = try await world.open(sender)
         try await asleep(world)
         wakes.setKinds([])
+        world.core.credentialsChanged()
         try await near.send(try await launch(world, life: 86_400_000))
         try await world.pass(3_600_000)
         wakes.setKinds([.apns])
@@ -513,6 +515,91 @@ import Testing
         try await report(.gone(since: nil), world)
         #expect(states(try await far.receive()).isEmpty)
         #expect(states(try await world.open(target).receive()) == [.registered])
+    }
+
+    /// The relay has forgotten the account in between.
+    @Test func watcherThatCameLaterLearnsThatAChannelIsGone() async throws {
+        let world = try await world()
+        try await asleep(world)
+        let near = try await world.open(sender)
+        let first = try await near.send(.watch(.init(ref: testRef())))
+        #expect(first.compactMap(\.presence).contains { $0.state == .unavailable && $0.isWakeable })
+        try await near.send(try await launch(world))
+        try await report(.gone(since: nil), world)
+        let after = try #require(presence(try await near.receive()))
+        #expect(after.state == .unavailable && !after.isWakeable)
+    }
+
+    @Test func wakeThatWasAcceptedWithoutAnOpenChannelIsShown() async throws {
+        let world = try await world()
+        try await asleep(world)
+        let near = try await world.open(sender)
+        try await near.send(try await launch(world))
+        try await near.disconnect()
+        try await report(.accepted, world)
+        let back = try await world.open(sender)
+        let told = try await back.send(.watch(.init(ref: testRef())))
+        #expect(told.compactMap(\.presence).contains { $0.reason == .waking })
+        try await world.pass(60_000)
+        #expect(presence(try await back.receive())?.reason == .suspended)
+    }
+
+    /// The device is told too, so that it can register another channel.
+    @Test(arguments: [nil, 1_900_000_000_000] as [Milliseconds?]) func refusedRegistrationIsNotShownAsWakeable(until: Milliseconds?) async throws {
+        let world = try await world()
+        let near = try await world.open(sender)
+        try await asleep(world)
+        try await near.send(.watch(.init(ref: testRef())))
+        try await near.send(try await launch(world))
+        try await report(.refused(until: until), world)
+        let after = try #require(presence(try await near.receive()))
+        #expect(after.state == .unavailable && !after.isWakeable)
+        try await world.restart()
+        let far = try await world.open(target)
+        #expect(states(try await far.receive()) == [.unregistered])
+        // The same channel again is no other one.
+        #expect(states(try await register(far)) == [.unregistered])
+        #expect(states(try await register(far, .fcm(token: Secret("new")))) == [.registered])
+    }
+
+    @Test func acceptedWakeEndsARefusal() async throws {
+        let world = try await world()
+        let near = try await world.open(sender)
+        try await asleep(world)
+        try await near.send(.watch(.init(ref: testRef())))
+        try await near.send(try await launch(world, life: 3_600_000))
+        try await report(.refused(until: nil), world)
+        _ = try await near.receive()
+        try await world.pass(60_000)
+        #expect(wakes.take().count == 2)
+        try await report(.accepted, world)
+        #expect(presence(try await near.receive())?.reason == .waking)
+        try await world.pass(60_000)
+        #expect(presence(try await near.receive())?.isWakeable == true)
+    }
+
+    @Test func rejectedCredentialWakesNothingAndBothSidesLearnIt() async throws {
+        let world = try await world()
+        let near = try await world.open(sender)
+        let awake = TestDevice(subject: "me")
+        let far = try await world.open(awake)
+        _ = try await register(far)
+        try await asleep(world)
+        try await near.send(.watch(.init(ref: testRef())))
+        try await near.send(try await launch(world, life: 3_600_000))
+        for isRejected in [true, false] {
+            wakes.setRejected(isRejected ? [.apns] : [])
+            // The outcome of a wake is enough.
+            try await report(.suppressed(until: Milliseconds(clamping: world.clock.now + 1_000)), world)
+            if !isRejected { try await world.pass(1_000) }
+            #expect(presence(try await near.receive())?.isWakeable == !isRejected)
+            #expect(states(try await far.receive()) == [isRejected ? .unregistered : .registered])
+        }
+        // It is still tried, and an endpoint may register.
+        wakes.setRejected([.apns])
+        try await world.pass(60_000)
+        #expect(wakes.take().count == 2)
+        #expect(states(try await register(far)) == [.unregistered])
     }
 
     // MARK: Tunnels

@@ -26,8 +26,11 @@ extension EndpointMessage {
                 try json.limits.checkIdentifier(appID, field: "appID")
                 try json.limits.checkDisplayName(displayName, field: "displayName", mayBeEmpty: true)
             } catch {
-                if case .limitExceeded(let exceeded) = error { throw .tooLarge(exceeded) }
-                throw json.invalid("displayName")
+                switch error {
+                case .limitExceeded(let exceeded): throw .tooLarge(exceeded)
+                case .invalidField(let field): throw json.invalid(field)
+                default: throw json.invalid
+                }
             }
         }
 

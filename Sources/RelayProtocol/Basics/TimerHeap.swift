@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import RelayProtocol
-
 /// What is due at a time; the earliest is first.
-struct TimerHeap<Event> {
+package struct TimerHeap<Event> {
     private var timers: [(time: Milliseconds, event: Event)] = []
 
-    var first: Milliseconds? { timers.first?.time }
-    var count: Int { timers.count }
-    var isEmpty: Bool { timers.isEmpty }
+    package init() {}
 
-    mutating func insert(_ event: Event, at time: Milliseconds) {
+    package var first: Milliseconds? { timers.first?.time }
+    package var count: Int { timers.count }
+    package var isEmpty: Bool { timers.isEmpty }
+
+    package mutating func insert(_ event: Event, at time: Milliseconds) {
         timers.append((time, event))
         var child = timers.count - 1
         while child > 0 {
@@ -23,7 +23,7 @@ struct TimerHeap<Event> {
     }
 
     /// - Returns: The first event that is due.
-    mutating func removeFirst(at now: Milliseconds) -> Event? {
+    package mutating func removeFirst(at now: Milliseconds) -> Event? {
         guard let first = timers.first, first.time <= now else { return nil }
         let last = timers.removeLast()
         if !timers.isEmpty {
@@ -33,7 +33,7 @@ struct TimerHeap<Event> {
         return first.event
     }
 
-    mutating func removeAll(where isVoid: (Event) -> Bool) {
+    package mutating func removeAll(where isVoid: (Event) -> Bool) {
         let kept = timers.filter { !isVoid($0.event) }
         timers = []
         for timer in kept { insert(timer.event, at: timer.time) }
@@ -52,3 +52,5 @@ struct TimerHeap<Event> {
         }
     }
 }
+
+extension TimerHeap: Sendable where Event: Sendable {}

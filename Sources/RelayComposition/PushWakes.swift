@@ -158,7 +158,7 @@ final class PushWakes: WakeSender {
         state.withLock { state in
             state.lastNumber += 1
             let order = WakeOrder(
-                Wake(request.payload, expiry: request.expires),
+                Wake(request.payload, alert: request.alert, expiry: request.expires),
                 account: WakeAccount(request.account.rawValue),
                 registration: request.channel,
                 registered: request.registered,

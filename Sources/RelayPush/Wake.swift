@@ -6,11 +6,14 @@ package import RelayProtocol
 /// A wake to be sent to one endpoint.
 package struct Wake: Hashable, Sendable {
     package let payload: WakePayload
+    /// Shown if the wake is urgent.
+    package let alert: WakeAlert
     /// When the newest command for the endpoint expires. The provider keeps the push no longer than that.
     package let expiry: Milliseconds
 
-    package init(_ payload: WakePayload, expiry: Milliseconds) {
+    package init(_ payload: WakePayload, alert: WakeAlert = .general, expiry: Milliseconds) {
         self.payload = payload
+        self.alert = alert
         self.expiry = expiry
     }
 

@@ -102,7 +102,8 @@ struct AppCredentialCommand: AsyncParsableCommand {
         )
 
         @OptionGroup var options: AppOptions
-        @Option(help: "The contact for push services: a mailto: or https: URL at a public domain, such as mailto:me@example.org.") var contact: String
+        @Option(help: "The contact for push services: a mailto: or https: URL at a public domain, such as mailto:me@example.org.")
+        var contact: String
         @Option(help: "A P-256 key in PEM.") var signingKey: String?
 
         func run() async throws {

@@ -48,6 +48,24 @@ import Testing
         }
     }
 
+    /// Names come from devices.
+    @Test(
+        arguments: [
+            (WakeAlert.general, "ROME_CONNECT_TEXT_MANY", []),
+            (.launch(device: "Ann's \"PC\" \\ 日本"), "ROME_REMOTE_LAUNCH", ["Ann's \"PC\" \\ 日本"]),
+            (.launchFromApp(app: "Films", device: "Phone"), "ROME_REMOTE_LAUNCH_FROM_APP", ["Films", "Phone"]),
+        ] as [(WakeAlert, String, [String])]
+    )
+    func anAlertHasItsKeyAndArguments(_ alert: WakeAlert, _ key: String, _ arguments: [String]) throws {
+        let body = APNsChannel.body(Wake(wake().payload, alert: alert, expiry: 1))
+        let payload = try #require(try JSONSerialization.jsonObject(with: Data(body)) as? [String: Any])
+        let shown = try #require((payload["aps"] as? [String: Any])?["alert"] as? [String: Any])
+        #expect(shown["loc-key"] as? String == key && shown["loc-args"] as? [String] ?? [] == arguments)
+        // A background wake shows nothing.
+        let silent = APNsChannel.body(Wake(wake(1, .background).payload, alert: alert, expiry: 1))
+        #expect(!String(decoding: silent, as: UTF8.self).contains("loc-"))
+    }
+
     @Test func aConnectionHasOneStreamUntilAPushWasAccepted() async throws {
         try await withChannel { apns, channel in
             for round in 0..<3 {

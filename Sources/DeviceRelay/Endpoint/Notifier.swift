@@ -25,6 +25,8 @@ final class Notifier {
     /// Whether a request is on its way.
     private var isSending = false
     private var isAsking = false
+    /// The registration that was repeated on this connection because of its state. If that does not help, another one is needed.
+    private var repeated: StoredNotification?
 
     init(_ endpoint: EndpointContext, stored: StoredNotification?, link: any ControlSending, status: CurrentValue<Status>) {
         self.endpoint = endpoint
@@ -52,9 +54,10 @@ final class Notifier {
     /// - Parameter isHost: only a host receives what it is woken for.
     func connected(isHost: Bool) {
         isSending = false
+        repeated = nil
         guard isHost else { return }
         send()
-        askProvider()
+        askProvider(repeats: false)
     }
 
     private func send() {
@@ -62,7 +65,13 @@ final class Notifier {
         isSending = true
         link.request {
             .notificationsRegister(
-                .init(ref: $0, appID: registration.appID, displayName: registration.displayName, channel: registration.channel)
+                .init(
+                    ref: $0,
+                    appID: registration.appID,
+                    displayName: registration.displayName,
+                    channel: registration.channel,
+                    pushNames: registration.showsNames
+                )
             )
         } answer: { [self] answer in
             isSending = false
@@ -98,13 +107,14 @@ final class Notifier {
         status.update { $0.state = state }
         guard state != .registered else { return }
         endpoint.logger.info("the registration for notifications has changed", metadata: ["state": "\(state.rawValue)"])
-        askProvider()
+        askProvider(repeats: true)
         // A token that has not changed still works, except a channel URI of WNS, which expires.
         if case .wns = status.value.registration?.channel { return }
         if state != .unregistered { send() }
     }
 
-    private func askProvider() {
+    /// - Parameter repeats: Whether a registration that has not changed is sent again, because the relay says that it ends or has ended.
+    private func askProvider(repeats: Bool) {
         guard let provider = endpoint.settings.notificationProvider, !isAsking else { return }
         isAsking = true
         let account = endpoint.account
@@ -114,7 +124,9 @@ final class Notifier {
             guard let registration else { return }
             do {
                 let stored = try StoredNotification(registration)
-                if stored != notifier.status.value.registration || notifier.status.value.state != .registered {
+                let isKnown = stored == notifier.status.value.registration
+                if !isKnown || repeats && notifier.status.value.state != .registered && notifier.repeated != stored {
+                    if isKnown { notifier.repeated = stored }
                     try await notifier.register(stored)
                 }
             } catch {
@@ -127,8 +139,15 @@ final class Notifier {
 
 extension StoredNotification {
     init(_ registration: NotificationRegistration) throws(NotificationRegistrationError) {
-        self.init(appID: registration.appID, displayName: registration.displayName, channel: try registration.channel())
+        self.init(
+            appID: registration.appID,
+            displayName: registration.displayName,
+            channel: try registration.channel(),
+            showsNames: registration.showsNames
+        )
     }
 
-    var registration: NotificationRegistration? { NotificationRegistration(channel, appID: appID, displayName: displayName) }
+    var registration: NotificationRegistration? {
+        NotificationRegistration(channel, appID: appID, displayName: displayName, showsNames: showsNames)
+    }
 }

@@ -109,22 +109,26 @@ package struct StoredNotification: JSONObjectCodable, Hashable, Sendable {
     package var appID: String
     package var displayName: String
     package var channel: PushRegistration
+    package var showsNames: Bool
 
-    package init(appID: String, displayName: String, channel: PushRegistration) {
+    package init(appID: String, displayName: String, channel: PushRegistration, showsNames: Bool = false) {
         self.appID = appID
         self.displayName = displayName
         self.channel = channel
+        self.showsNames = showsNames
     }
 
     package init(json: JSONValue) throws(JSONError) {
         self.appID = try json.member("appID")
         self.displayName = try json.member("displayName")
         self.channel = try json.member("channel")
+        self.showsNames = try json.member("showsNames") ?? false
     }
 
     package func writeMembers(to json: inout JSONWriter) {
         json.member("appID", appID)
         json.member("displayName", displayName)
         json.member("channel", channel)
+        json.member("showsNames", showsNames ? true : nil)
     }
 }

@@ -14,13 +14,17 @@ public struct NotificationRegistration: Hashable, Sendable, CustomStringConverti
     public var appID: String
     /// The app's name, for the relay's operator: at most 64 characters; may be empty.
     public var displayName: String
+    /// Whether the alert of a push notification may contain the names of the device and the app that launch, which the push service can then
+    /// read. Default: false; the alert then has the text `ROME_CONNECT_TEXT_MANY` of the app, which has no arguments.
+    public var showsNames: Bool
 
     /// Creates a registration.
-    public init(type: NotificationType, token: String = "", appID: String, displayName: String = "") {
+    public init(type: NotificationType, token: String = "", appID: String, displayName: String = "", showsNames: Bool = false) {
         self.type = type
         self.token = token
         self.appID = appID
         self.displayName = displayName
+        self.showsNames = showsNames
     }
 
     /// The type and the app, without the token.
@@ -123,7 +127,7 @@ extension NotificationRegistration {
     }
 
     /// `nil` for a channel of a type that this version does not know.
-    init?(_ channel: PushRegistration, appID: String, displayName: String) {
+    init?(_ channel: PushRegistration, appID: String, displayName: String, showsNames: Bool) {
         let (type, token): (NotificationType, String)
         switch channel {
         case .apns(let device, let environment): (type, token) = (environment == .sandbox ? .apnsSandbox : .apns, device.exposed)
@@ -134,6 +138,6 @@ extension NotificationRegistration {
         case .polling(let interval): (type, token) = (.polling(every: .milliseconds(interval?.count ?? 900_000)), "")
         case .unknown: return nil
         }
-        self.init(type: type, token: token, appID: appID, displayName: displayName)
+        self.init(type: type, token: token, appID: appID, displayName: displayName, showsNames: showsNames)
     }
 }

@@ -38,6 +38,33 @@ package struct WakePayload: Hashable, Sendable, Codable {
     }
 }
 
+/// The text of an alert that an urgent wake shows: a key of the app's own localised strings, and its arguments. The keys are those of the
+/// original.
+package enum WakeAlert: Hashable, Sendable {
+    /// `%1$@` is the device that launches.
+    case launch(device: String)
+    /// `%1$@` is the app that launches, `%2$@` its device.
+    case launchFromApp(app: String, device: String)
+    /// Without arguments: several things wait, or no name may be shown.
+    case general
+
+    package var key: String {
+        switch self {
+        case .launch: "ROME_REMOTE_LAUNCH"
+        case .launchFromApp: "ROME_REMOTE_LAUNCH_FROM_APP"
+        case .general: "ROME_CONNECT_TEXT_MANY"
+        }
+    }
+
+    package var arguments: [String] {
+        switch self {
+        case .launch(let device): [device]
+        case .launchFromApp(let app, let device): [app, device]
+        case .general: []
+        }
+    }
+}
+
 extension WakePayload {
     /// The payload as a JSON object. The identifiers are Base32 and need no escapes.
     package var json: String {

@@ -119,10 +119,18 @@ package struct APNsChannel: PushChannel {
     static func body(_ wake: Wake) -> [UInt8] {
         let aps =
             switch wake.payload.urgency {
-            case .urgent: #"{"alert":{"loc-key":"ROME_REMOTE_LAUNCH"},"mutable-content":1}"#
+            case .urgent: #"{"alert":\#(alert(wake.alert)),"mutable-content":1}"#
             case .background: #"{"content-available":1}"#
             }
         return Array(#"{"aps":\#(aps),"\#(WakePayload.key)":\#(wake.payload.json)}"#.utf8)
+    }
+
+    /// Names come from devices: they are escaped.
+    private static func alert(_ alert: WakeAlert) -> String {
+        guard !alert.arguments.isEmpty else { return #"{"loc-key":"\#(alert.key)"}"# }
+        var arguments = JSONWriter()
+        arguments.array(alert.arguments)
+        return #"{"loc-key":"\#(alert.key)","loc-args":\#(String(decoding: arguments.bytes, as: UTF8.self))}"#
     }
 
     private struct Problem: Decodable {

@@ -106,7 +106,8 @@ package struct WNSChannel: PushChannel {
         let json = #"{"\#(WakePayload.key)":\#(wake.payload.json)}"#
         guard wake.payload.urgency == .urgent else { return Array(json.utf8) }
         let launch = json.replacing("\"", with: "&quot;")
-        let text = "<binding template=\"ToastGeneric\"><text>ms-resource:ROME_REMOTE_LAUNCH</text></binding>"
+        // A text from the app's resources has no arguments.
+        let text = "<binding template=\"ToastGeneric\"><text>ms-resource:\(WakeAlert.general.key)</text></binding>"
         return Array("<toast launch=\"\(launch)\"><visual>\(text)</visual></toast>".utf8)
     }
 

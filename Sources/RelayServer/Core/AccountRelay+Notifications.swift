@@ -17,6 +17,7 @@ extension AccountRelay {
                 channel: request.channel,
                 registered: now
             )
+            push.showsNames = request.pushNames
             guard let before = try store.push(of: channel.endpoint) else {
                 try store.put(push)
                 return push
@@ -53,5 +54,6 @@ extension AccountRelay {
 extension PushRow {
     fileprivate func isSame(as other: PushRow) -> Bool {
         !isGone && appID == other.appID && displayName == other.displayName && channel == other.channel
+            && showsNames == other.showsNames
     }
 }

@@ -190,12 +190,28 @@ extension StoreTransaction {
         let next = push.nextWake(waiting.urgency, at: now)
         guard next > now else {
             push.sent(waiting.urgency, at: now)
-            return .wake(push.request(waiting, relay: rules.relay))
+            return .wake(push.request(waiting, relay: rules.relay, alert: try alert(for: push, waiting, at: now)))
         }
         push.setDue(isNew ? min(next, before.map { $0 > now ? $0 : next } ?? next) : next, now: now)
         if push.isOutstanding(at: now) { return .outstanding(push.wake) }
         if let suppressed = push.suppressed, suppressed > now { return .suppressed(until: suppressed) }
         return .none
+    }
+
+    /// The text of a wake: it names who launches if the endpoint allows it and nothing else waits.
+    private func alert(for push: PushRow, _ waiting: WaitingCommands, at now: Int64) throws -> WakeAlert {
+        guard push.showsNames, waiting.urgency == .urgent else { return .general }
+        let commands = try mailbox(of: push.endpoint, account: push.account).filter { $0.expires > now }
+        guard commands.count == 1, let command = commands.first,
+            let blob = try blob(of: StoredCommandKey(account: push.account, command: command.key)),
+            let header = try? SealedCommand(decoding: blob).header, header.kind == .launch,
+            let sender = try endpoint(header.sender, of: push.account),
+            let device = try? Unverified<EndpointRecord>(decoding: sender.record).payload.name
+        else { return .general }
+        guard let app = header.senderApp, let row = try registrations(of: sender.id).first(where: { $0.appID == app }),
+            let name = try? Unverified<AppRegistration>(decoding: row.registration).payload.displayName, !name.isEmpty
+        else { return .launch(device: device) }
+        return .launchFromApp(app: name, device: device)
     }
 
     /// - Parameter tunnels: the class of the tunnels that wait for the endpoint.
@@ -225,12 +241,13 @@ extension PushRow {
     /// What a sender is told about a wake.
     var wake: CommandWake { .init(channel: channel.kind?.rawValue, expectedWithin: expectedWithin) }
 
-    fileprivate func request(_ waiting: WaitingCommands, relay: RelayID) -> WakeRequest {
+    fileprivate func request(_ waiting: WaitingCommands, relay: RelayID, alert: WakeAlert) -> WakeRequest {
         WakeRequest(
             account: account,
             payload: WakePayload(relay: relay, endpoint: endpoint, urgency: waiting.urgency),
             appID: appID,
             displayName: displayName,
+            alert: alert,
             channel: channel,
             registered: Milliseconds(clamping: registered),
             expires: Milliseconds(clamping: waiting.expires)

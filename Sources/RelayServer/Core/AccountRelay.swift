@@ -152,7 +152,9 @@ struct AccountRelay: Sendable {
         perform(tunnels.expire(now: now))
         refreshDuePresences()
         wakeSilentHosts()
-        let times = [tunnels.nextDeadline, presences.nextChange, offerTimes.values.min().map { $0 + Milliseconds(clamping: Self.silencePeriod) }]
+        let times = [
+            tunnels.nextDeadline, presences.nextChange, offerTimes.values.min().map { $0 + Milliseconds(clamping: Self.silencePeriod) },
+        ]
         if let next = times.compactMap({ $0 }).min() { noteDeadline(next) }
     }
 

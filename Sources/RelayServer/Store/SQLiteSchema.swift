@@ -10,9 +10,11 @@ enum SQLiteSchema {
         migrator.registerMigration("1 accounts, endpoints, commands") { database in
             try database.execute(sql: first)
         }
-        migrator.registerMigration("2 refused push registrations") { database in
+        migrator.registerMigration("2 push registrations: refusals and names") { database in
             // Whether the last wake was refused for a reason that lasts.
             try database.execute(sql: "ALTER TABLE pushes ADD COLUMN refused INTEGER NOT NULL DEFAULT 0 CHECK (refused IN (0, 1))")
+            // Whether the alert of a wake may name the device and the app that launch.
+            try database.execute(sql: "ALTER TABLE pushes ADD COLUMN names INTEGER NOT NULL DEFAULT 0 CHECK (names IN (0, 1))")
         }
         return migrator
     }

@@ -15,7 +15,7 @@ import Foundation
 extension SQLiteTransaction {
     private static let pushColumns = """
         endpoint, account, app, name, channel, registered, gone, first_wake, last_wake, last_class, accepted, suppressed, response, due,
-        refused
+        refused, names
         """
 
     private func push(_ row: Row) throws -> PushRow {
@@ -42,6 +42,7 @@ extension SQLiteTransaction {
         push.response = row[12]
         push.due = row[13]
         push.isRefused = row[14]
+        push.showsNames = row[15]
         return push
     }
 
@@ -64,18 +65,19 @@ extension SQLiteTransaction {
     func put(_ push: PushRow) throws {
         try run(
             """
-            INSERT INTO pushes (\(Self.pushColumns), polls) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            INSERT INTO pushes (\(Self.pushColumns), polls) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (endpoint) DO UPDATE SET app = excluded.app, name = excluded.name, channel = excluded.channel,
                 registered = excluded.registered, gone = excluded.gone, first_wake = excluded.first_wake,
                 last_wake = excluded.last_wake, last_class = excluded.last_class, accepted = excluded.accepted,
                 suppressed = excluded.suppressed, response = excluded.response, due = excluded.due, refused = excluded.refused,
-                polls = excluded.polls
+                names = excluded.names, polls = excluded.polls
                 WHERE account = excluded.account
             """,
             [
                 push.endpoint.column, push.account.rawValue, push.appID, push.displayName, push.channel.column, push.registered,
                 push.isGone, push.schedule.first, push.schedule.last?.time, push.schedule.last?.urgency.rawValue, push.accepted,
-                push.suppressed, push.response, push.due, push.isRefused, push.channel.kind == .polling,
+                push.suppressed, push.response, push.due, push.isRefused,
+                push.showsNames, push.channel.kind == .polling,
             ]
         )
         guard database.changesCount == 1 else { throw RowError.ofOtherAccount }

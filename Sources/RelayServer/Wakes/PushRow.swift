@@ -11,6 +11,8 @@ package struct PushRow: Hashable, Sendable {
     package var displayName: String
     package var channel: PushRegistration
     package var registered: Int64
+    /// Whether the alert of a wake may name the device and the app that launch.
+    package var showsNames = false
     /// Whether the provider no longer accepts it.
     package var isGone = false
     /// Whether the last wake was refused for a reason that lasts. The relay goes on trying, and says to no one that it can wake the endpoint

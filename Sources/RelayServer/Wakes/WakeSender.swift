@@ -23,6 +23,7 @@ package struct WakeRequest: Hashable, Sendable {
     package var payload: WakePayload
     package var appID: String
     package var displayName: String
+    package var alert: WakeAlert
     package var channel: PushRegistration
     /// When the channel was registered.
     package var registered: Milliseconds
@@ -34,6 +35,7 @@ package struct WakeRequest: Hashable, Sendable {
         payload: WakePayload,
         appID: String,
         displayName: String,
+        alert: WakeAlert = .general,
         channel: PushRegistration,
         registered: Milliseconds,
         expires: Milliseconds
@@ -42,6 +44,7 @@ package struct WakeRequest: Hashable, Sendable {
         self.payload = payload
         self.appID = appID
         self.displayName = displayName
+        self.alert = alert
         self.channel = channel
         self.registered = registered
         self.expires = expires

@@ -116,6 +116,24 @@ import Testing
         await world.end()
     }
 
+    /// The provider has no other channel. Otherwise registration and state would follow each other for ever.
+    @Test func refusedRegistrationIsRepeatedOnce() async throws {
+        let world = try World(directory, provider: Provider(token: "one"))
+        try await world.register(registration("one"))
+        await world.connect()
+        let first = try #require(await world.registrations(1).first)
+        await world.answer(first.ref, .ok(nil))
+        await world.receive(.unregistered)
+        let second = try #require(await world.registrations(2).last)
+        #expect(second.channel == first.channel)
+        await world.answer(second.ref, .ok(nil))
+        await world.receive(.unregistered)
+        // The provider was asked again, and its answer changed nothing.
+        await world.end()
+        #expect(world.sentMessages.value.compactMap(\.registration).count == 2)
+        #expect(world.status.value.state == .unregistered)
+    }
+
     @Test(arguments: [ControlErrorCode.tooManyRequests, .unavailable]) func temporaryErrorIsRetried(_ code: ControlErrorCode) async throws {
         let world = try World(directory)
         await world.connect()

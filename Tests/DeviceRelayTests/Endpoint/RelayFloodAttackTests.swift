@@ -14,7 +14,9 @@ import Testing
         private let end = DispatchSemaphore(value: 0)
 
         init(_ journal: Journal) {
-            journal.write { [end] _ in end.wait() } completion: { _ in
+            journal.write { [end] _ in
+                end.wait()
+            } completion: { _ in
             }
         }
 
@@ -49,7 +51,9 @@ import Testing
         let ids = ids(96)
         let reply = Blob<BlobKinds.Reply>([UInt8](repeating: 7, count: 256 << 10))
         for id in ids {
-            device.relay.send(.commandStatus(.init(id: id, status: .attestedByTarget(Blob([UInt8](repeating: 1, count: 64)), reply: reply))))
+            device.relay.send(
+                .commandStatus(.init(id: id, status: .attestedByTarget(Blob([UInt8](repeating: 1, count: 64)), reply: reply)))
+            )
         }
         // 33 MB are on their way.
         #expect(try await paused(endpoint).bytes < 2 * ReadAhead.limit)
@@ -57,7 +61,9 @@ import Testing
         // No command has these ids, so each outcome is acknowledged and forgotten.
         var acknowledged: Set<CommandID> = []
         while acknowledged.count < ids.count {
-            acknowledged.insert(try await device.relay.next { if case .commandAcknowledge(let statement) = $0 { statement.id } else { nil } })
+            acknowledged.insert(
+                try await device.relay.next { if case .commandAcknowledge(let statement) = $0 { statement.id } else { nil } }
+            )
         }
         #expect(acknowledged == Set(ids))
         await device.end()

@@ -143,6 +143,20 @@ import Testing
         #expect(failure.code == .malformed)
     }
 
+    @Test func wrongFieldOfARegistrationIsNamed() throws {
+        func failure(_ appID: String, _ name: String) throws -> RelayMessage.Failure? {
+            let text =
+                #"{"type":"notifications.register","ref":5,"appID":"\#(appID)","displayName":"\#(name)","channel":{"type":"polling"}}"#
+            if case .refused(let failure) = try EndpointMessage.decode(from: controlFrame(text), limits: Limits()) { return failure }
+            return nil
+        }
+        #expect(try failure("", "Player")?.message == "appID has no valid value")
+        #expect(try failure("a\u{202E}b", "Player")?.message == "appID has no valid value")
+        #expect(try failure("player", "a\u{202E}b")?.message == "displayName has no valid value")
+        #expect(try failure("player", String(repeating: "a", count: 65))?.code == .limitExceeded)
+        #expect(try failure("player", "") == nil)
+    }
+
     @Test(arguments: [0, -1, 9_007_199_254_740_992, Int64.max])
     func refIsPositiveAndBelowTwoToThe53(number: Int64) {
         #expect(RequestRef(number) == nil)

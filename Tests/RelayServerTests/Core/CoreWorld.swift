@@ -131,7 +131,8 @@ final class CoreWorld: Sendable {
         app: String = "player",
         account: String? = nil,
         padding: Int = 0,
-        kind: CommandHeader.Kind = .message
+        kind: CommandHeader.Kind = .message,
+        senderApp: String? = nil
     ) async throws -> SealedCommand {
         let known: String
         if let account { known = account } else { known = try await self.account(of: sender) }
@@ -144,7 +145,7 @@ final class CoreWorld: Sendable {
             relay: relay,
             sender: sender.id,
             target: target.id,
-            senderApp: nil,
+            senderApp: senderApp,
             targetApp: app,
             keyID: target.agreementKey.publicKey.keyID,
             kind: kind,

@@ -76,7 +76,10 @@ import Testing
                         account: watcher.account,
                         kind: kind
                     )
-                    _ = world.core.receive(.commandSend(.init(ref: testRef(), command: Blob(command.encoded), again: false)), on: watcher.channel)
+                    _ = world.core.receive(
+                        .commandSend(.init(ref: testRef(), command: Blob(command.encoded), again: false)),
+                        on: watcher.channel
+                    )
                 case 8...9:
                     try await world.settle()
                     let later = Milliseconds(clamping: world.clock.now + Int64.random(in: 0...90_000, using: &random))
@@ -109,7 +112,9 @@ import Testing
             reasons.formUnion(fresh.values.map { "\($0.reason) \($0.isWakeable)" })
             for index in actors.indices {
                 try await actors[index].receive()
-                guard let told = actors[index].state, actors[index].host != nil, fresh[actors[index].device.id]?.state == .available else { continue }
+                guard let told = actors[index].state, actors[index].host != nil, fresh[actors[index].device.id]?.state == .available else {
+                    continue
+                }
                 actors[index].host = try await world.open(actors[index].device)
                 try await actors[index].receive()
                 #expect(actors[index].state == told, "seed \(seed), round \(round)")

@@ -15,12 +15,13 @@ import Testing
 
     private func world() async throws -> CoreWorld { try await CoreWorld(wakes: wakes) }
 
-    private func register(_ session: Session, _ channel: PushRegistration? = nil) async throws -> [RelayMessage] {
+    private func register(_ session: Session, _ channel: PushRegistration? = nil, names: Bool = false) async throws -> [RelayMessage] {
         let request = EndpointMessage.NotificationsRegister(
             ref: testRef(3),
             appID: "player",
             displayName: "Player",
-            channel: channel ?? self.channel
+            channel: channel ?? self.channel,
+            pushNames: names
         )
         return try await session.send(.notificationsRegister(request))
     }
@@ -30,9 +31,9 @@ import Testing
     }
 
     /// A target that has registered and sleeps.
-    private func asleep(_ world: CoreWorld, _ channel: PushRegistration? = nil) async throws {
+    private func asleep(_ world: CoreWorld, _ channel: PushRegistration? = nil, names: Bool = false) async throws {
         let session = try await world.open(target)
-        #expect(try await register(session, channel).first?.isOK == true)
+        #expect(try await register(session, channel, names: names).first?.isOK == true)
         try await session.send(.leaving(.init(ref: testRef(), reason: .suspended)))
         try await session.disconnect()
     }
@@ -138,6 +139,29 @@ import Testing
         try await world.pass(1)
         let after = try #require(presence(try await near.receive()))
         #expect(after.state == .unavailable && after.reason == .suspended && after.isWakeable)
+    }
+
+    @Test(arguments: [false, true]) func alertNamesTheSenderIfTheEndpointAllowsIt(names: Bool) async throws {
+        let world = try await world()
+        let near = try await world.open(sender)
+        try await asleep(world, names: names)
+        let name = sender.name
+        try await near.send(try await launch(world, 1))
+        #expect(wakes.take().map(\.alert) == [names ? .launch(device: name) : .general])
+        // Several things wait.
+        try await world.pass(60_000)
+        try await near.send(try await launch(world, 2))
+        #expect(wakes.take().map(\.alert) == [.general])
+    }
+
+    @Test func alertNamesTheAppThatLaunches() async throws {
+        let world = try await world()
+        let near = try await world.open(sender)
+        let registration = try sender.registration(near.account, appID: "remote", name: "Remote control")
+        try await near.send(.publish(.init(ref: testRef(), registration: Blob(registration.encoded))))
+        try await asleep(world, names: true)
+        try await near.send(try await world.command(from: sender, to: target, kind: .launch, senderApp: "remote"))
+        #expect(wakes.take().map(\.alert) == [.launchFromApp(app: "Remote control", device: sender.name)])
     }
 
     @Test(arguments: [WakeOutcome.failed(reason: "no"), .gone(since: 1), .suppressed(until: 1_900_000_000_000)])
@@ -545,7 +569,9 @@ import Testing
     }
 
     /// The device is told too, so that it can register another channel.
-    @Test(arguments: [nil, 1_900_000_000_000] as [Milliseconds?]) func refusedRegistrationIsNotShownAsWakeable(until: Milliseconds?) async throws {
+    @Test(arguments: [nil, 1_900_000_000_000] as [Milliseconds?]) func refusedRegistrationIsNotShownAsWakeable(until: Milliseconds?)
+        async throws
+    {
         let world = try await world()
         let near = try await world.open(sender)
         try await asleep(world)
@@ -667,5 +693,17 @@ import Testing
         #expect(try await far.send(.mailboxDrain(.init(ref: testRef(10)))) == [.ok(.init(ref: testRef(10)))])
         try await far.send(.leaving(.init(ref: testRef(), reason: .suspended)))
         #expect(try await far.send(.mailboxDrain(.init(ref: testRef(11)))).first?.failure?.code == .unavailable)
+    }
+
+    @Test func fifthDrainAtOnceIsRefused() async throws {
+        let world = try await world()
+        let near = try await world.open(sender)
+        let far = try await world.open(target)
+        try await near.send(try await launch(world))
+        var failures: [RelayMessage.Failure] = []
+        for ref in 1...5 as ClosedRange<Int64> {
+            failures += try await far.send(.mailboxDrain(.init(ref: testRef(ref)))).compactMap(\.failure)
+        }
+        #expect(failures.map(\.code) == [.unavailable] && failures.first?.retryAfter == 1_000 && failures.first?.ref == testRef(5))
     }
 }

@@ -9,12 +9,15 @@ extension EndpointMessage {
         package var appID: String
         package var displayName: String
         package var channel: PushRegistration
+        /// Whether the alert of a wake may name the device and the app that launch.
+        package var pushNames: Bool
 
-        package init(ref: RequestRef, appID: String, displayName: String, channel: PushRegistration) {
+        package init(ref: RequestRef, appID: String, displayName: String, channel: PushRegistration, pushNames: Bool = false) {
             self.ref = ref
             self.appID = appID
             self.displayName = displayName
             self.channel = channel
+            self.pushNames = pushNames
         }
 
         package init(json: JSONValue) throws(JSONError) {
@@ -22,6 +25,7 @@ extension EndpointMessage {
             self.appID = try json.member("appID")
             self.displayName = try json.member("displayName")
             self.channel = try json.member("channel")
+            self.pushNames = try json.member("pushNames") ?? false
             do throws(RecordError) {
                 try json.limits.checkIdentifier(appID, field: "appID")
                 try json.limits.checkDisplayName(displayName, field: "displayName", mayBeEmpty: true)
@@ -39,6 +43,7 @@ extension EndpointMessage {
             json.member("appID", appID)
             json.member("displayName", displayName)
             json.member("channel", channel)
+            json.member("pushNames", pushNames ? true : nil)
         }
     }
 }

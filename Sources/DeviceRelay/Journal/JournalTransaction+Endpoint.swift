@@ -122,13 +122,13 @@ package struct StoredNotification: JSONObjectCodable, Hashable, Sendable {
         self.appID = try json.member("appID")
         self.displayName = try json.member("displayName")
         self.channel = try json.member("channel")
-        self.showsNames = try json.member("showsNames") ?? false
+        self.showsNames = try json.optional("showsNames") ?? false
     }
 
     package func writeMembers(to json: inout JSONWriter) {
         json.member("appID", appID)
         json.member("displayName", displayName)
         json.member("channel", channel)
-        json.member("showsNames", showsNames ? true : nil)
+        if showsNames { json.member("showsNames", true) }
     }
 }

@@ -25,7 +25,7 @@ extension EndpointMessage {
             self.appID = try json.member("appID")
             self.displayName = try json.member("displayName")
             self.channel = try json.member("channel")
-            self.pushNames = try json.member("pushNames") ?? false
+            self.pushNames = try json.optional("pushNames") ?? false
             do throws(RecordError) {
                 try json.limits.checkIdentifier(appID, field: "appID")
                 try json.limits.checkDisplayName(displayName, field: "displayName", mayBeEmpty: true)
@@ -43,7 +43,7 @@ extension EndpointMessage {
             json.member("appID", appID)
             json.member("displayName", displayName)
             json.member("channel", channel)
-            json.member("pushNames", pushNames ? true : nil)
+            if pushNames { json.member("pushNames", true) }
         }
     }
 }

@@ -65,7 +65,7 @@ actor RelayNode {
             ready.settle(.success(()))
         }
         let group = ServiceGroup(configuration: ServiceGroupConfiguration(services: [service], logger: logger))
-        let task = Task {
+        let task = Task {  // Owner: `running`
             do {
                 try await group.run()
                 ready.settle(.failure(NotRunning()))

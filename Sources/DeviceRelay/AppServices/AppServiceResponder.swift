@@ -78,7 +78,7 @@ final class AppServiceResponder: Sendable {
         state.idleCount = 1
         state.lastID += 1
         let id = state.lastID
-        state.tasks[id] = Task { await answerRequests(id) }
+        state.tasks[id] = Task { await answerRequests(id) }  // Owner: the responder cancels it
     }
 
     private func answerRequests(_ id: Int) async {

@@ -45,7 +45,7 @@ actor EndpointLoop {
         guard !hasEnded else { return nil }
         lastTask &+= 1
         let number = lastTask
-        let task = Task {
+        let task = Task {  // Owner: `end` cancels it and waits for it
             await body(owner.value)
             tasks[number] = nil
         }

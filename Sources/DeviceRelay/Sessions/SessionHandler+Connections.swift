@@ -52,7 +52,7 @@ extension SessionHandler {
         let carrier = SessionCarrier(id, link: link, inbox: inbox, isOffered: true)
         let name = AppServiceInfo(name: opening.serviceName, appID: opening.appID)
         let limiter = handlerLimiters.limiter(for: name, isOffered: true)
-        serving[id] = Task { [admit = environment.admit] in
+        serving[id] = Task { [admit = environment.admit] in  // Owner: the session cancels it
             switch await admit(peer, opening) {
             case .refuse(let error): carrier.finish(error)
             case .serve(let service, let info, let caller):

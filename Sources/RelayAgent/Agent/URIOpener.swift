@@ -59,10 +59,13 @@ struct URIOpener: Sendable {
             return .failed(why: "there is no space for a temporary file")
         }
         let variables = environment.variables(forDesktop: true)
-        let (ends, continuation) = AsyncStream.makeStream(of: Result<TerminationStatus, any Error>.self)
+        let (ends, continuation) = AsyncStream.makeStream(
+            of: Result<TerminationStatus, any Error>.self,
+            bufferingPolicy: .bufferingOldest(1)
+        )
         // The program outlives the launch and the agent.
-        Task.detached {
-            let emptying = Task { await file.keepEmpty() }
+        Task.detached {  // Owner: the number of programs, which is bounded
+            let emptying = Task { await file.keepEmpty() }  // Owner: the task around it cancels it
             defer {
                 emptying.cancel()
                 ended()

@@ -13,8 +13,8 @@ final class CancellationSignal: Sendable {
     /// Runs a closure. SIGINT or SIGTERM cancels its task; a second signal ends the process at once.
     func cancelling<Result: Sendable>(_ body: @escaping @Sendable () async throws -> Result) async throws -> Result {
         let stop = await StopSignal()
-        let task = Task { try await body() }
-        let watching = Task {
+        let task = Task { try await body() }  // Owner: this function waits for it
+        let watching = Task {  // Owner: this function cancels it
             await stop.arrived()
             guard !Task.isCancelled else { return }
             hasArrived.withLock { $0 = true }

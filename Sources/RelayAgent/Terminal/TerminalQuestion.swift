@@ -46,7 +46,7 @@ actor TerminalQuestion {
         let previous = last
         let console = console
         let end = ContinuousClock.now + patience
-        let task = Task { () -> Bool? in
+        let task = Task { () -> Bool? in  // Owner: this function waits for it
             // The previous question started earlier, so its time limit ends earlier, or it yields.
             _ = await previous?.value
             let left = ContinuousClock.now.duration(to: end)

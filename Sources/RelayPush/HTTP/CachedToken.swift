@@ -54,7 +54,7 @@ actor CachedToken {
         if let pending {
             task = pending
         } else {
-            task = Task { [make] in
+            task = Task { [make] in  // Owner: those who need the token wait for it; its requests have a timeout
                 do throws(PushOutcomeError) {
                     return .success(try await make())
                 } catch {

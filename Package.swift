@@ -396,6 +396,7 @@ let package = Package(
                 "RelayProtocol",
                 "RelayServer",
                 "RelayStorage",
+                "RelayTesting",
                 server("Crypto", "swift-crypto"),
                 server("CryptoExtras", "swift-crypto"),
                 server("GRDB", "GRDB.swift"),

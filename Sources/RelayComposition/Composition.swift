@@ -119,7 +119,8 @@ package struct Composition {
                 guard file.isEmbeddedTrusted else { return }
                 issuer.addRoutes(to: router) { [proxies = configuration.trustedProxies] request, context in
                     let fields = request.headers.filter { $0.name.canonicalName == TrustedProxies.header }.map(\.value)
-                    return proxies.client(of: context.remoteAddress, forwardedFor: fields)?.network.description ?? ""
+                    let address = proxies.client(of: context.remoteAddress, forwardedFor: fields)
+                    return ClientNetworks(address?.networks.map(\.description) ?? [])
                 }
             },
             prepare: { await wakes.prepare() },

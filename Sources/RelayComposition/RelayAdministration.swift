@@ -66,7 +66,11 @@ struct RelayAdministration: Sendable {
     private func account(_ text: String?) async throws -> AccountRow {
         let rows = try await core.accounts()
         // An id takes precedence over the name of another account.
-        guard let text, let row = rows.first(where: { $0.id.rawValue == text }) ?? rows.first(where: { $0.name == text }) else {
+        let key = text.flatMap(AccountName.init)?.key
+        guard
+            let row = rows.first(where: { $0.id.rawValue == text })
+                ?? rows.first(where: { key != nil && $0.name.flatMap(AccountName.init)?.key == key })
+        else {
             throw AdminError("there is no such account: see `relayd account list`")
         }
         return row
@@ -76,8 +80,16 @@ struct RelayAdministration: Sendable {
         AdminAnswer(accounts: [AdminAccount(try await account(id.rawValue))])
     }
 
+    /// The name as it is stored. No other account of the relay has it.
+    private func free(_ name: String, except own: AccountID? = nil) async throws -> String {
+        let name = try Issuer.checked(name)
+        let others = try await core.accounts().filter { $0.id != own }
+        guard !others.contains(where: { $0.name.flatMap(AccountName.init)?.key == name.key }) else { throw IssuerError.nameTaken }
+        return name.text
+    }
+
     private func add(name: String) async throws -> AdminAnswer {
-        guard try await !core.accounts().contains(where: { $0.name == name }) else { throw IssuerError.nameTaken }
+        let name = try await free(name)
         let subject = try await issuer.createUser(name: name)
         let id = try await core.addAccount(of: Composition.identity(of: subject), name: name)
         logger.notice("the operator added an account", metadata: ["account": "\(id.rawValue.prefix(8))"])
@@ -85,8 +97,7 @@ struct RelayAdministration: Sendable {
     }
 
     private func rename(_ account: AccountRow, to name: String) async throws -> AdminAnswer {
-        try Issuer.checkName(name)
-        guard try await !core.accounts().contains(where: { $0.name == name && $0.id != account.id }) else { throw IssuerError.nameTaken }
+        let name = try await free(name, except: account.id)
         for subject in account.embeddedSubjects { try await issuer.rename(subject, to: name) }
         try await core.rename(account.id, to: name)
         return try await row(account.id)

@@ -7,8 +7,10 @@ import Synchronization
 /// The device authorization grant (RFC 8628).
 extension Issuer {
     /// Begins the sign-in of a device without a browser. `device_name` and `device_platform` are shown to its user.
-    func authorizeDevice(_ form: Form, from address: String, at issuer: String) async throws(OAuthError) -> DeviceAuthorizationResponse {
-        let client = try TokenRequest.client(form)
+    func authorizeDevice(_ form: Form, from client: ClientNetworks, at issuer: String) async throws(OAuthError)
+        -> DeviceAuthorizationResponse
+    {
+        let id = try TokenRequest.client(form)
         let scopes = try TokenRequest.scopes(form) ?? .all
         func shown(_ name: String) throws(OAuthError) -> String {
             let text = form[name] ?? ""
@@ -25,13 +27,13 @@ extension Issuer {
         let authorization = DeviceAuthorization(
             code: Digest256(hashing: Array(code.exposed.utf8)),
             userCode: userCode.digest(by: master.userCodeKey),
-            client: client,
+            client: id,
             scopes: scopes,
             device: try shown("device_name"),
             platform: try shown("device_platform"),
             expires: Milliseconds(clamping: now.count + DeviceAuthorization.life)
         )
-        if let wait = bounds.withLock({ $0.deviceRequests.add(address, now: now) }) {
+        if let wait = bounds.withLock({ $0.deviceRequests.add(client, now: now) }) {
             throw OAuthError(.temporarilyUnavailable, "too many sign-ins; wait as Retry-After says", status: 429, retryAfter: wait)
         }
         let hasRoom = try await answering { () async throws(IssuerError) in

@@ -6,23 +6,23 @@ import Synchronization
 
 /// Rate limits of failed requests.
 extension Issuer {
-    /// Runs a request. Only failures count against its address. Above the limit, a failed request gets 429 instead of its
+    /// Runs a request. Only failures count against its networks. Above the limit, a failed request gets 429 instead of its
     /// error; a valid request is always served.
-    func serve<Result>(_ address: String, _ body: () async throws(OAuthError) -> Result) async throws(OAuthError) -> Result {
+    func serve<Result>(_ client: ClientNetworks, _ body: () async throws(OAuthError) -> Result) async throws(OAuthError) -> Result {
         do throws(OAuthError) {
             return try await body()
         } catch {
             // A device that waits for its user fails as it should.
             guard (400..<500).contains(error.status), error.status != 429, error.code != .authorizationPending else { throw error }
-            guard let wait = countFailure(address) else { throw error }
+            guard let wait = countFailure(client) else { throw error }
             throw Issuer.tooManyFailures(wait)
         }
     }
 
     /// - Returns: The time to wait if there were too many failures.
-    func countFailure(_ address: String) -> Milliseconds? {
+    func countFailure(_ client: ClientNetworks) -> Milliseconds? {
         let now = now()
-        return bounds.withLock { $0.failures.add(address, now: now) }
+        return bounds.withLock { $0.failures.add(client, now: now) }
     }
 
     static func tooManyFailures(_ wait: Milliseconds) -> OAuthError {

@@ -16,18 +16,17 @@ extension Issuer {
     }
 
     /// Throws `nameInvalid` if a user cannot have the name.
-    package static func checkName(_ name: String) throws(IssuerError) {
-        guard (1...IssuerUser.maximumNameCharacters).contains(name.unicodeScalars.count), DisplayText.isPlain(name),
-            DisplayText.isVisible(name)
-        else { throw .nameInvalid }
+    package static func checked(_ name: String) throws(IssuerError) -> AccountName {
+        guard let name = AccountName(name) else { throw .nameInvalid }
+        return name
     }
 
     package func rename(_ subject: String, to name: String) async throws(IssuerError) {
-        try Issuer.checkName(name)
+        let name = try Issuer.checked(name)
         try await store.write { records in
             guard try records.hasUser(subject) else { throw IssuerError.unknownUser }
-            let holders = try records.users().filter { $0.name == name }
-            guard holders.allSatisfy({ $0.subject == subject }) else { throw IssuerError.nameTaken }
+            let holder = try records.user(named: name)
+            guard holder == nil || holder?.subject == subject else { throw IssuerError.nameTaken }
             try records.rename(subject, to: name)
         }
     }

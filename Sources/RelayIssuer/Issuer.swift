@@ -34,7 +34,8 @@ package final class Issuer: Sendable {
         package var grantsPerMinute = 640
         /// Tokens and invitations a minute for each login, within the user's limit. An endpoint refreshes every 15 minutes.
         package var grantsPerLoginAndMinute = 32
-        /// Sign-ins with a password an hour for each account name. The owner can then still use a passkey or a recovery code.
+        /// Sign-ins with a password an hour for each account, of all clients in which its user has not signed in before. The
+        /// owner can still use such a browser, a passkey or a recovery code.
         package var passwordAttemptsPerHour = 100
         /// Sign-ins with a passkey a minute for each user.
         package var passkeySignInsPerMinute = 60
@@ -90,13 +91,10 @@ package final class Issuer: Sendable {
         var polls = RateLimiter(perWindow: 1, capacity: 2 * DeviceAuthorization.maximum, window: DeviceAuthorization.interval * 4 / 5)
         /// Codes that users typed.
         var userCodes = BackOff()
-        /// Logins with a password by client address and account name. Each costs a hash, so that attackers cannot make the table
-        /// forget others cheaply.
-        var pairs = BackOff()
-        /// Recovery codes by client address and account name.
-        var recoveries = BackOff()
-        /// Logins with a password by account name. Each costs a hash, so that attackers cannot fill the table within its window.
-        var accounts: RateLimiter
+        /// Passwords. Each attempt costs a hash, so that attackers cannot make the tables forget others cheaply.
+        var passwords: SignInLimits
+        /// Recovery codes.
+        var recoveries: SignInLimits
 
         init(_ settings: Settings) {
             failures = RateLimiter(perWindow: settings.failuresPerMinute, capacity: settings.failureAddresses)
@@ -105,13 +103,9 @@ package final class Issuer: Sendable {
             registrations = RateLimiter(perWindow: settings.registrationsPerHour, capacity: 10_000, window: 3_600_000)
             deviceRequests = RateLimiter(perWindow: settings.deviceRequestsPerTenMinutes, capacity: 10_000, window: 600_000)
             passkeys = RateLimiter(perWindow: settings.passkeySignInsPerMinute, capacity: 10_000)
-            accounts = RateLimiter(perWindow: settings.passwordAttemptsPerHour, capacity: 65_536, window: 3_600_000)
-        }
-
-        /// Counts a login with a password, by both names or by none.
-        /// - Returns: `nil` if it may be tried; otherwise the time to wait.
-        mutating func attempt(account: String, pair: String, now: Milliseconds) -> Milliseconds? {
-            accounts.wait(account, now: now) ?? pairs.attempt(pair, now: now) ?? accounts.add(account, now: now)
+            passwords = SignInLimits(attemptsPerHour: settings.passwordAttemptsPerHour)
+            // A code cannot be guessed, and attackers must not keep the owner from this way.
+            recoveries = SignInLimits(attemptsPerHour: .max)
         }
     }
 
@@ -164,12 +158,12 @@ package final class Issuer: Sendable {
     /// Creates a user.
     /// - Returns: The subject of the user's tokens.
     package func createUser(name: String) async throws(IssuerError) -> String {
-        try Issuer.checkName(name)
+        let name = try Issuer.checked(name)
         let user = IssuerUser(name: name)
         let now = now()
         try await store.write { records in
-            guard try !records.hasUser(named: name) else { throw IssuerError.nameTaken }
-            try records.insert(user, now: now)
+            guard try records.user(named: name) == nil else { throw IssuerError.nameTaken }
+            try records.insert(user, key: name.key, now: now)
         }
         return user.subject
     }

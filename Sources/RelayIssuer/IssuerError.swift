@@ -49,12 +49,12 @@ package enum IssuerError: Error, Hashable, Sendable, CustomStringConvertible {
         case .unknownLogin: "the login was revoked, or is not known here"
         case .tooManyInvitations: "there are already \(Invitation.maximumOpen) open invitations; let some be used or run out"
         case .nameInvalid:
-            "an account's name has 1 to \(IssuerUser.maximumNameCharacters) characters, some of them visible, and no control characters"
+            "an account's name has 1 to \(AccountName.maximumCharacters) characters, some of them visible, and no control characters"
         case .resourceServerNameInvalid: "a resource server's name has 1 to 64 letters, digits and characters of -._~"
         case .unknownResourceServer: "there is no such resource server: see `relayd resource-server list`"
         case .passwordInvalid(let reason): reason
         case .busy: "too many passwords are hashed at this moment; try again"
-        case .nameTaken: "there is an account of this name already; choose another name"
+        case .nameTaken: "there is an account of this name already, perhaps in other case; choose another name"
         }
     }
 }
@@ -72,8 +72,6 @@ extension IssuerError {
 
 /// A user with an account at the issuer.
 package struct IssuerUser: Hashable, Sendable {
-    package static let maximumNameCharacters = 64
-
     /// The subject in tokens: random and permanent.
     package let subject: String
     package let name: String
@@ -81,10 +79,10 @@ package struct IssuerUser: Hashable, Sendable {
 
 extension IssuerUser {
     /// A new user.
-    init(name: String) {
+    init(name: AccountName) {
         var subject = ""
         // The commands that take a subject would read a leading hyphen as a flag.
         repeat { subject = Base64.url.encode(randomBytes(16)) } while subject.hasPrefix("-")
-        self.init(subject: subject, name: name)
+        self.init(subject: subject, name: name.text)
     }
 }

@@ -40,7 +40,7 @@ struct ServeCommand: AsyncParsableCommand {
         guard try await issuer.users().isEmpty else { return nil }
         let user = ProcessInfo.processInfo.environment["USER"] ?? ""
         // The user name may not be a valid account name.
-        let name = (1...IssuerUser.maximumNameCharacters).contains(user.unicodeScalars.count) && DisplayText.isPlain(user) ? user : "me"
+        let name = AccountName(user)?.text ?? "me"
         let subject = try await issuer.createUser(name: name)
         let invite = try await issuer.invite(subject: subject)
         let origin = try configuration.origins().first?.description ?? ""

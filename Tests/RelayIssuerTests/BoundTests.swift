@@ -71,14 +71,14 @@ import Testing
 
     /// So that only an attempt that costs a hash fills the tables.
     @Test func passwordAttemptThatIsRefusedIsNotCounted() {
-        var settings = Issuer.Settings(directory: "", origins: [], audience: "")
-        settings.passwordAttemptsPerHour = BackOff.free + 1
-        var bounds = Issuer.Bounds(settings)
-        for _ in 0..<BackOff.free { #expect(bounds.attempt(account: "a", pair: "1 a", now: 1_000_000) == nil) }
-        #expect(bounds.attempt(account: "a", pair: "1 a", now: 1_000_000) == 1_000)
-        #expect(bounds.attempt(account: "a", pair: "2 a", now: 1_000_000) == nil)
-        for number in 3..<100 { #expect(bounds.attempt(account: "a", pair: "\(number) a", now: 1_000_000) == 3_600_000) }
-        #expect(bounds.pairs.count == 2 && bounds.accounts.count == 1)
+        var limits = SignInLimits(attemptsPerHour: BackOff.free + 1)
+        let account = SignInLimits.Account.user(subject: "a")
+        func client(_ number: Int) -> SignInLimits.Client { .new(ClientNetworks(["\(number)"])) }
+        for _ in 0..<BackOff.free { #expect(limits.attempt(account, by: client(1), now: 1_000_000) == nil) }
+        #expect(limits.attempt(account, by: client(1), now: 1_000_000) == 1_000)
+        #expect(limits.attempt(account, by: client(2), now: 1_000_000) == nil)
+        for number in 3..<100 { #expect(limits.attempt(account, by: client(number), now: 1_000_000) == 3_600_000) }
+        #expect(limits.count == 5)
     }
 
     @Test func clockSetBackResetsTheCount() {

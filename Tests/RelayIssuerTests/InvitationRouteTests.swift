@@ -53,7 +53,7 @@ import Testing
 
     func ask(_ authorization: [String], _ proofs: [String] = [], issuer: Issuer? = nil) async throws -> Answer {
         let router = Router()
-        try (issuer ?? test.issuer).addRoutes(to: router) { _, _ in "client" }
+        try (issuer ?? test.issuer).addRoutes(to: router) { _, _ in ClientNetworks(["client"]) }
         let application = Application(router: router, configuration: .init(address: .hostname("127.0.0.1", port: 0)), logger: test.logger)
         return try await application.test(.live) { client in
             var headers = HTTPFields()

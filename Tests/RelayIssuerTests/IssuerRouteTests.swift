@@ -23,7 +23,7 @@ import Testing
         _ body: @escaping @Sendable (any TestClientProtocol) async throws -> Result
     ) async throws -> Result {
         let router = Router()
-        try (issuer ?? test.issuer).addRoutes(to: router) { _, _ in "client" }
+        try (issuer ?? test.issuer).addRoutes(to: router) { _, _ in ClientNetworks(["client"]) }
         let application = Application(router: router, configuration: .init(address: .hostname("127.0.0.1", port: 0)), logger: test.logger)
         return try await application.test(.live, body)
     }
@@ -164,7 +164,7 @@ import Testing
         settings.origins = ["https://main.example", "https://other.example:8443"]
         let issuer = try Issuer(settings: settings, now: { 0 }, logger: test.logger)
         let router = Router()
-        issuer.addRoutes(to: router) { _, _ in "client" }
+        issuer.addRoutes(to: router) { _, _ in ClientNetworks(["client"]) }
         try await Application(router: router).test(.router) { client in
             for (host, expected) in [
                 ("other.example:8443", "https://other.example:8443/auth"), ("OTHER.example:8443", "https://other.example:8443/auth"),

@@ -58,19 +58,19 @@ import Testing
 
     @Test func runningAndWaitingHashesAreBounded() {
         var queue = PasswordHasher.Queue<Int>(running: 2, places: 4, placesPerClient: 3)
-        #expect(queue.enter("a") == .start)
-        #expect(queue.enter("a") == .start)
-        #expect(queue.enter("a") == .wait)
-        queue.wait(1)
-        #expect(queue.enter("a") == .refuse(.busy))
-        #expect(queue.enter("b") == .wait)
-        queue.wait(2)
-        #expect(queue.enter("c") == .refuse(.busy))
-        #expect(queue.leave("a") == 1)
-        #expect(queue.leave("a") == 2)
-        #expect(queue.leave("a") == nil)
-        #expect(queue.leave("b") == nil)
-        #expect(queue.enter("c") == .start)
+        #expect(queue.enter(.init(name: "a")) == .start)
+        #expect(queue.enter(.init(name: "a")) == .start)
+        #expect(queue.enter(.init(name: "a")) == .wait)
+        queue.wait(1, of: .init(name: "a"))
+        #expect(queue.enter(.init(name: "a")) == .refuse(.busy))
+        #expect(queue.enter(.init(name: "b")) == .wait)
+        queue.wait(2, of: .init(name: "a"))
+        #expect(queue.enter(.init(name: "c")) == .refuse(.busy))
+        #expect(queue.leave(.init(name: "a")) == 1)
+        #expect(queue.leave(.init(name: "a")) == 2)
+        #expect(queue.leave(.init(name: "a")) == nil)
+        #expect(queue.leave(.init(name: "b")) == nil)
+        #expect(queue.enter(.init(name: "c")) == .start)
     }
 
     /// Who has no place is not asked for, and who is not admitted takes none.
@@ -78,7 +78,7 @@ import Testing
         var queue = PasswordHasher.Queue<Int>(running: 1, places: 2, placesPerClient: 2)
         var asked = 0
         func enter(_ wait: Milliseconds?) -> PasswordHasher.Queue<Int>.Entry {
-            queue.enter("a") {
+            queue.enter(.init(name: "a")) {
                 asked += 1
                 return wait
             }
@@ -87,12 +87,12 @@ import Testing
         #expect(enter(nil) == .start)
         #expect(enter(7) == .refuse(.tooSoon(7)))
         #expect(enter(nil) == .wait)
-        queue.wait(1)
+        queue.wait(1, of: .init(name: "a"))
         #expect(asked == 4)
         #expect(enter(nil) == .refuse(.busy))
         #expect(asked == 4)
-        #expect(queue.leave("a") == 1)
-        #expect(queue.leave("a") == nil)
+        #expect(queue.leave(.init(name: "a")) == 1)
+        #expect(queue.leave(.init(name: "a")) == nil)
     }
 
     @Test func twoPasswordsAreHashedAtATime() async throws {
@@ -101,7 +101,7 @@ import Testing
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<50 {
                 group.addTask {
-                    try await hasher.run("a") {
+                    try await hasher.run(.init(name: "a")) {
                         counts.enter()
                         _ = PasswordHash(Secret("correct horse battery"), cost: .init(logRounds: 6))
                         counts.leave()
@@ -122,7 +122,7 @@ import Testing
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<count {
                 group.addTask {
-                    try await hasher.run("a") {
+                    try await hasher.run(.init(name: "a")) {
                         signal.yield()
                         while !ended.isSet {}
                     }

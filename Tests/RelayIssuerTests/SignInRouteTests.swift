@@ -19,7 +19,7 @@ import Testing
             let browser = TestBrowser(client)
             try await browser.setUp(test)
             #expect(try await browser.isSignedIn)
-            #expect(browser.cookies.keys.sorted() == ["__Host-relay-browser"])
+            #expect(browser.cookies.keys.sorted() == ["__Host-relay-browser", "__Host-relay-known"])
             #expect(try await browser.post("/logout").location == "/auth/login")
             #expect(try await browser.get("/account").location == "/auth/login")
             let other = TestBrowser(client)

@@ -93,6 +93,12 @@ final class TestBrowser: Sendable {
         return try await post("/login", ["name": name, "password": password, "next": next])
     }
 
+    /// Makes recovery codes, in a browser that has just signed in.
+    func makeCodes() async throws -> [String] {
+        _ = try await get("/account")
+        return try await post("/account/codes").text.matches(of: /<li class="code">([A-Z-]+)<\/li>/).map { String($0.1) }
+    }
+
     /// Whether a user is signed in.
     var isSignedIn: Bool {
         get async throws { try await get("/account").status == 200 }
@@ -107,7 +113,8 @@ extension TestIssuer {
     ) async throws -> Result {
         let router = Router()
         try (issuer ?? self.issuer).addRoutes(to: router) { request, _ in
-            request.headers.first { $0.name.canonicalName == "test-address" }?.value ?? "client"
+            let text = request.headers.first { $0.name.canonicalName == "test-address" }?.value ?? "client"
+            return ClientNetworks(text.split(separator: " ").map(String.init))
         }
         return try await Application(router: router, logger: logger).test(.router, body)
     }

@@ -47,7 +47,7 @@ package final class Journal: Sendable {
         do {
             database = try DatabaseFile.open(path, migrator: JournalSchema.migrator, patience: patience)
             try database.write { database in
-                try database.execute(sql: "INSERT OR IGNORE INTO meta (id, endpoint) VALUES (1, ?)", arguments: [endpoint.column])
+                try database.execute(sql: "INSERT OR IGNORE INTO meta (id, endpoint) VALUES (1, ?)", arguments: .bound(endpoint.column))
                 let owner = try Row.fetchOne(database, sql: "SELECT endpoint FROM meta")?.endpoint("endpoint")
                 guard owner == endpoint else { throw JournalError.otherEndpoint(path) }
             }
@@ -195,7 +195,7 @@ private final class Work<Value: Sendable>: JournalWork {
             result.withLock { $0 = .success(value) }
             return nil
         } catch {
-            let failure = error is DatabaseError || error is ColumnError ? Journal.error(error, path: path) : error
+            let failure = error is DatabaseError || error is ColumnError || error is TextError ? Journal.error(error, path: path) : error
             result.withLock { $0 = .failure(failure) }
             return failure
         }

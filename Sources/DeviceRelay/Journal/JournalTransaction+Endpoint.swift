@@ -75,7 +75,7 @@ extension JournalTransaction {
 
     /// The last signed registration of an app.
     package func registration(of appID: String) throws -> [UInt8]? {
-        try Row.fetchOne(statement("SELECT registration FROM registrations WHERE app = ?"), arguments: [appID])?.bytes("registration")
+        try Row.fetchOne(statement("SELECT registration FROM registrations WHERE app = ?"), arguments: .bound(appID))?.bytes("registration")
     }
 
     package func setRegistration(_ registration: [UInt8], of appID: String) throws {

@@ -31,7 +31,7 @@ extension JournalTransaction {
 
     /// The valid secrets, the latest expiry first.
     package func invitations(now: Int64) throws -> [Secret<[UInt8]>] {
-        try Row.fetchAll(statement("SELECT secret FROM invitations WHERE ends > ? ORDER BY ends DESC"), arguments: [now])
+        try Row.fetchAll(statement("SELECT secret FROM invitations WHERE ends > ? ORDER BY ends DESC"), arguments: .bound(now))
             .map { Secret(try $0.bytes("secret")) }
     }
 

@@ -35,7 +35,7 @@ extension JournalTransaction {
     /// - Throws: `LimitExceeded` if the number of pins would exceed the size of a directory.
     package func store(_ pin: Pin) throws {
         guard try !isRevoked(pin.endpoint) else { return }
-        let others = try Int.fetchOne(statement("SELECT count(*) FROM pins WHERE endpoint <> ?"), arguments: [pin.endpoint.column])
+        let others = try Int.fetchOne(statement("SELECT count(*) FROM pins WHERE endpoint <> ?"), arguments: .bound(pin.endpoint.column))
         let requested = (others ?? 0) + 1
         guard requested <= DeviceDirectory.maximumEndpoints else {
             throw LimitExceeded(limit: .endpointsPerAccount, allowed: DeviceDirectory.maximumEndpoints, requested: requested)
@@ -87,7 +87,7 @@ extension JournalTransaction {
     }
 
     private func isRevoked(_ endpoint: EndpointID) throws -> Bool {
-        try Row.fetchOne(statement("SELECT 1 FROM revocations WHERE endpoint = ?"), arguments: [endpoint.column]) != nil
+        try Row.fetchOne(statement("SELECT 1 FROM revocations WHERE endpoint = ?"), arguments: .bound(endpoint.column)) != nil
     }
 
     /// Records that the relay has answered, so the revocation is not sent again.

@@ -71,7 +71,7 @@ extension JournalTransaction {
                 command.expires, command.digest.column, command.size, state, outcome?.column, outcome?.reasonColumn,
             ]
         )
-        let key: StatementArguments = [command.lane.sender.column, command.id.column]
+        let key: [(any DatabaseValueConvertible)?] = [command.lane.sender.column, command.id.column]
         if let content {
             try run(
                 "INSERT OR REPLACE INTO received_blobs (sender, id, blob, record) VALUES (?, ?, ?, ?)",
@@ -102,14 +102,14 @@ extension JournalTransaction {
     package func receivedContent(_ key: CommandKey) throws -> ReceivedContent? {
         try Row.fetchOne(
             statement("SELECT blob, record FROM received_blobs WHERE sender = ? AND id = ?"),
-            arguments: [key.sender.column, key.id.column]
+            arguments: .bound(key.sender.column, key.id.column)
         ).map { ReceivedContent(blob: try $0.bytes("blob"), record: try $0.bytes("record")) }
     }
 
     package func result(_ key: CommandKey) throws -> Result? {
         try Row.fetchOne(
             statement("SELECT receipt, reply FROM results WHERE sender = ? AND id = ?"),
-            arguments: [key.sender.column, key.id.column]
+            arguments: .bound(key.sender.column, key.id.column)
         ).map { Result(receipt: try $0.bytes("receipt"), reply: try $0.optionalBytes("reply")) }
     }
 

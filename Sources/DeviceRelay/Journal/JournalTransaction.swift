@@ -24,8 +24,8 @@ package struct JournalTransaction {
     /// Returns a cached statement, because compiling it takes longer than running it.
     func statement(_ sql: String) throws -> Statement { try database.cachedStatement(sql: sql) }
 
-    func run(_ sql: String, _ arguments: StatementArguments = StatementArguments()) throws {
-        try statement(sql).execute(arguments: arguments)
+    func run(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?] = []) throws {
+        try statement(sql).execute(arguments: .bound(arguments))
     }
 
     // MARK: Time
@@ -66,7 +66,7 @@ package struct JournalTransaction {
                 ON CONFLICT (target, app) DO UPDATE SET highest = highest + 1 WHERE highest < ? RETURNING highest
                 """
             ),
-            arguments: [target.column, appID, NumberColumn.encode(1), NumberColumn.encode(.max)]
+            arguments: .bound(target.column, appID, NumberColumn.encode(1), NumberColumn.encode(.max))
         )
         guard let next = try row?.number("highest") else { throw ColumnError() }
         return next
@@ -129,18 +129,18 @@ package struct JournalTransaction {
     }
 
     package func sentContent(_ id: CommandID) throws -> SentContent? {
-        try Row.fetchOne(statement("SELECT blob, body, target FROM sent_blobs WHERE id = ?"), arguments: [id.column])
+        try Row.fetchOne(statement("SELECT blob, body, target FROM sent_blobs WHERE id = ?"), arguments: .bound(id.column))
             .map { SentContent(blob: try $0.bytes("blob"), body: try $0.bytes("body"), target: try $0.bytes("target")) }
     }
 
     /// Reads a command from the database, because another process of the endpoint may have changed it.
     package func sent(_ id: CommandID) throws -> SentCommand? {
-        try Row.fetchOne(statement("SELECT * FROM sent_commands WHERE id = ?"), arguments: [id.column]).map(sentCommand)
+        try Row.fetchOne(statement("SELECT * FROM sent_commands WHERE id = ?"), arguments: .bound(id.column)).map(sentCommand)
     }
 
     /// The commands of a lane without a stored answer of the relay, sorted by number.
     package func unansweredCommands(to target: EndpointID, appID: String) throws -> [CommandID] {
-        try Row.fetchAll(statement(Self.selectUnanswered), arguments: [target.column, appID]).map { try $0.commandID("id") }
+        try Row.fetchAll(statement(Self.selectUnanswered), arguments: .bound(target.column, appID)).map { try $0.commandID("id") }
     }
 
     /// The open commands, sorted by id.
@@ -169,7 +169,7 @@ package struct JournalTransaction {
     // The columns that change only when the command is signed again.
     private static let signedColumns = "id, target, app, number, created, expires, digest, size, signings"
 
-    private static func signedValues(_ sent: SentCommand) -> StatementArguments {
+    private static func signedValues(_ sent: SentCommand) -> [(any DatabaseValueConvertible)?] {
         let command = sent.command
         return [
             command.id.column, command.lane.target.column, command.lane.appID, NumberColumn.encode(command.number), command.created,
@@ -182,7 +182,7 @@ package struct JournalTransaction {
         attested_by, receipt, reply
         """
 
-    private static func stateValues(_ sent: SentCommand) -> StatementArguments {
+    private static func stateValues(_ sent: SentCommand) -> [(any DatabaseValueConvertible)?] {
         var (progress, rejection, final): (CommandProgress?, CommandRejection?, CommandFinal?)
         let state: String
         switch sent.state {

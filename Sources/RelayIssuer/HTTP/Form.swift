@@ -22,7 +22,7 @@ struct Form {
             let halves = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
             guard let name = halves.first.flatMap(FormCoding.decode), let value = halves.count == 2 ? FormCoding.decode(halves[1]) : ""
             else {
-                throw OAuthError(.invalidRequest, "the form is not application/x-www-form-urlencoded in UTF-8")
+                throw OAuthError(.invalidRequest, "the form is not application/x-www-form-urlencoded in UTF-8, or has a control character")
             }
             guard fields.updateValue(value, forKey: name) == nil else {
                 throw OAuthError(.invalidRequest, "a field of the form appears twice")

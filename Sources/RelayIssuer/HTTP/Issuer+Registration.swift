@@ -7,11 +7,11 @@ import Synchronization
 
 /// Registration of native public clients (RFC 7591).
 extension Issuer {
-    func register(_ body: [UInt8], from address: String) async throws(OAuthError) -> RegistrationResponse {
+    func register(_ body: [UInt8], from networks: ClientNetworks) async throws(OAuthError) -> RegistrationResponse {
         guard let json = try? JSONValue(parsing: body) else { throw OAuthError(.invalidClientMetadata, "the request is not JSON") }
         let now = now()
         let client = try RegisteredClient(registering: json, now: now)
-        if let wait = bounds.withLock({ $0.registrations.add(address, now: now) }) {
+        if let wait = bounds.withLock({ $0.registrations.add(networks, now: now) }) {
             throw OAuthError(.temporarilyUnavailable, "too many registrations; wait as Retry-After says", status: 429, retryAfter: wait)
         }
         let hasRoom = try await answering { () async throws(IssuerError) in

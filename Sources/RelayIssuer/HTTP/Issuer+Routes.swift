@@ -14,13 +14,13 @@ import Foundation
 
 extension Issuer {
     /// Adds the issuer's routes, below `Issuer.path` and at the metadata address of RFC 8414 §3.1.
-    /// - Parameter clientAddress: The key that a client's failures are counted under.
+    /// - Parameter networks: What a client's failures are counted under.
     package func addRoutes<Context: RequestContext>(
         to router: some RouterMethods<Context>,
-        clientAddress: @escaping @Sendable (Request, Context) -> String
+        networks: @escaping @Sendable (Request, Context) -> ClientNetworks
     ) {
         let path = Issuer.path
-        addPages(to: router, clientAddress: clientAddress)
+        addPages(to: router, networks: networks)
         for address in [
             "\(path)/.well-known/openid-configuration",
             "\(path)/.well-known/oauth-authorization-server",
@@ -37,7 +37,7 @@ extension Issuer {
             }
         }
         router.post(RouterPath("\(path)/token")) { [self] request, context in
-            await answer(clientAddress(request, context)) { () async throws(OAuthError) -> Response in
+            await answer(networks(request, context)) { () async throws(OAuthError) -> Response in
                 let form = try await Issuer.clientForm(of: request)
                 let proofs = Issuer.values(of: "dpop", in: request)
                 guard proofs.count <= 1 else { throw OAuthError(.invalidDPoPProof, "there is more than one DPoP header") }
@@ -46,34 +46,34 @@ extension Issuer {
             }
         }
         router.post(RouterPath("\(path)/revoke")) { [self] request, context in
-            await answer(clientAddress(request, context)) { () async throws(OAuthError) -> Response in
+            await answer(networks(request, context)) { () async throws(OAuthError) -> Response in
                 let form = try await Issuer.clientForm(of: request)
                 try await revoke(form.required("token"), client: TokenRequest.client(form))
                 return Response(status: .ok, headers: [.cacheControl: "no-store"])
             }
         }
         router.post(RouterPath("\(path)/introspect")) { [self] request, context in
-            await answer(clientAddress(request, context)) { () async throws(OAuthError) -> Response in
+            await answer(networks(request, context)) { () async throws(OAuthError) -> Response in
                 let form = try await Issuer.form(of: request)
                 return Issuer.response(try await introspect(form, authorization: Issuer.values(of: "authorization", in: request)))
             }
         }
         router.post(RouterPath("\(path)/device_authorization")) { [self] request, context in
-            let address = clientAddress(request, context)
-            return await answer(address) { () async throws(OAuthError) -> Response in
+            let client = networks(request, context)
+            return await answer(client) { () async throws(OAuthError) -> Response in
                 let form = try await Issuer.clientForm(of: request)
-                return Issuer.response(try await authorizeDevice(form, from: address, at: url(for: request)))
+                return Issuer.response(try await authorizeDevice(form, from: client, at: url(for: request)))
             }
         }
         router.post(RouterPath("\(path)/register")) { [self] request, context in
-            let address = clientAddress(request, context)
-            return await answer(address) { () async throws(OAuthError) -> Response in
+            let client = networks(request, context)
+            return await answer(client) { () async throws(OAuthError) -> Response in
                 let body = try await Issuer.body(of: request, type: "application/json")
-                return Issuer.response(try await register(body, from: address), status: .created)
+                return Issuer.response(try await register(body, from: client), status: .created)
             }
         }
         router.post(RouterPath("\(path)/invitations")) { [self] request, context in
-            await answer(clientAddress(request, context)) { () async throws(OAuthError) -> Response in
+            await answer(networks(request, context)) { () async throws(OAuthError) -> Response in
                 let presented = try InviteCredentials(
                     authorization: Issuer.values(of: "authorization", in: request),
                     proofs: Issuer.values(of: "dpop", in: request)
@@ -124,8 +124,8 @@ extension Issuer {
         return Array(body.readableBytesView)
     }
 
-    private func answer(_ address: String, _ body: () async throws(OAuthError) -> Response) async -> Response {
-        await Issuer.answer { () async throws(OAuthError) -> Response in try await serve(address, body) }
+    private func answer(_ client: ClientNetworks, _ body: () async throws(OAuthError) -> Response) async -> Response {
+        await Issuer.answer { () async throws(OAuthError) -> Response in try await serve(client, body) }
     }
 
     private static func answer(_ body: () async throws(OAuthError) -> Response) async -> Response {

@@ -3,7 +3,7 @@
 
 import RelayProtocol
 
-/// Growing delays after failed attempts, by name. Five attempts are free; then each failure doubles the wait, from one second to
+/// Growing delays after failed attempts, by name. Some attempts are free, five by default; then each failure doubles the wait, from one second to
 /// fifteen minutes. A name is forgotten an hour after its last failure, and earlier if there are too many names.
 struct BackOff {
     static let free = 5
@@ -16,27 +16,42 @@ struct BackOff {
         var blockedUntil: Milliseconds
     }
 
+    private let free: Int
     private let capacity: Int
     /// A full generation replaces the older one.
     private var recent: [String: Failures] = [:]
     private var older: [String: Failures] = [:]
 
-    init(capacity: Int = 65_536) { self.capacity = capacity }
+    init(free: Int = BackOff.free, capacity: Int = 65_536) {
+        self.free = free
+        self.capacity = capacity
+    }
 
     var count: Int { recent.count + older.count }
 
-    /// Counts an attempt as failed before it is tried, so that attempts at the same time do not escape the limit.
-    /// - Returns: `nil` if it may be tried; otherwise the time to wait.
-    mutating func attempt(_ name: String, now: Milliseconds) -> Milliseconds? {
-        var failures = recent[name] ?? older[name] ?? Failures(count: 0, last: now, blockedUntil: now)
-        if now < failures.last || now.count - failures.last.count >= Self.memory {
-            failures = Failures(count: 0, last: now, blockedUntil: now)
+    private func failures(_ name: String, now: Milliseconds) -> Failures {
+        guard let failures = recent[name] ?? older[name], now >= failures.last, now.count - failures.last.count < Self.memory else {
+            return Failures(count: 0, last: now, blockedUntil: now)
         }
-        if now < failures.blockedUntil { return Milliseconds(clamping: failures.blockedUntil.count - now.count) }
+        return failures
+    }
+
+    /// - Returns: `nil` if an attempt may be tried; otherwise the time to wait.
+    func wait(_ name: String, now: Milliseconds) -> Milliseconds? {
+        let failures = failures(name, now: now)
+        return now < failures.blockedUntil ? Milliseconds(clamping: failures.blockedUntil.count - now.count) : nil
+    }
+
+    /// Counts an attempt as failed before it is tried, so that attempts at the same time do not escape the limit.
+    /// - Parameter times: How many times as many attempts are free for this name.
+    /// - Returns: `nil` if it may be tried; otherwise the time to wait.
+    mutating func attempt(_ name: String, times: Int = 1, now: Milliseconds) -> Milliseconds? {
+        if let wait = wait(name, now: now) { return wait }
+        var failures = failures(name, now: now)
         failures.count += 1
         failures.last = now
-        if failures.count >= Self.free {
-            let wait = min(Self.longest, 1_000 << Int64(min(failures.count - Self.free, 20)))
+        if failures.count >= free * times {
+            let wait = min(Self.longest, 1_000 << Int64(min(failures.count - free * times, 20)))
             failures.blockedUntil = Milliseconds(clamping: now.count + wait)
         }
         older[name] = nil
@@ -48,7 +63,15 @@ struct BackOff {
         return nil
     }
 
-    /// The attempt did not fail.
+    /// One attempt of many did not fail.
+    mutating func takeBack(_ name: String, now: Milliseconds) {
+        guard var failures = recent[name] ?? older[name] else { return }
+        failures.count = max(0, failures.count - 1)
+        failures.blockedUntil = now
+        if recent[name] != nil { recent[name] = failures } else { older[name] = failures }
+    }
+
+    /// The attempt did not fail, and all attempts before it are forgiven.
     mutating func succeed(_ name: String) {
         recent[name] = nil
         older[name] = nil

@@ -119,9 +119,19 @@ enum PasswordRule {
         let text = OpaqueString.prepare(password).exposed
         if text.utf8.count > maximumBytes { return "The password may have at most \(maximumBytes) bytes." }
         if text.unicodeScalars.count < minimumCharacters { return "The password needs at least \(minimumCharacters) characters." }
-        if Set(text.unicodeScalars).count < 5 || text.lowercased() == name.lowercased() {
+        if Set(text.unicodeScalars).count < 5 || resembles(text, name) {
             return "This password is too easy to guess. Choose another one, for example four random words."
         }
         return nil
+    }
+
+    /// Whether a password is the name, once or several times, whatever its case and with any digits and signs between and around.
+    private static func resembles(_ password: String, _ name: String) -> Bool {
+        func letters(_ text: String) -> [Unicode.Scalar] { AccountName.folded(text).unicodeScalars.filter(\.properties.isAlphabetic) }
+        let (password, name) = (AccountName.folded(password), AccountName.folded(name))
+        if password.utf8.elementsEqual(name.utf8) { return true }
+        let (typed, own) = (letters(password), letters(name))
+        guard !own.isEmpty, !typed.isEmpty, typed.count.isMultiple(of: own.count) else { return false }
+        return typed.indices.allSatisfy { typed[$0] == own[$0 % own.count] }
     }
 }

@@ -7,19 +7,33 @@ import Synchronization
 
 /// Hashes passwords on threads of its own: neither the event loops nor the threads of Swift's tasks wait for a hash. At most two hashes run
 /// at a time, few wait, and one client has few places among them, so that logins can neither fill the memory nor starve the rest of the
-/// process.
+/// process. New clients and known ones have places of their own, and the known ones are first.
 final class PasswordHasher: Sendable {
+    /// Who wants a hash.
+    struct Client: Hashable, Sendable {
+        let name: String
+        /// Whether it has proved who it is before.
+        var isKnown = false
+    }
+
     /// The places for hashes that run and wait.
     struct Queue<Waiter> {
         let running: Int
+        /// The places of new clients, and as many of known ones.
         let places: Int
         let placesPerClient: Int
 
         private var active = 0
-        private var clients: [String: Int] = [:]
-        private var waiting: [Waiter] = []
+        private var clients: [Client: Int] = [:]
+        private var new = Lane()
+        private var known = Lane()
 
-        init(running: Int = 2, places: Int = 16, placesPerClient: Int = 2) {
+        private struct Lane {
+            var taken = 0
+            var waiting: [Waiter] = []
+        }
+
+        init(running: Int = 2, places: Int = 8, placesPerClient: Int = 2) {
             self.running = running
             self.places = places
             self.placesPerClient = placesPerClient
@@ -32,22 +46,28 @@ final class PasswordHasher: Sendable {
         }
 
         /// - Parameter admit: Asked once there is a place: `nil` takes it, a time leaves it to others.
-        mutating func enter(_ client: String, admit: () -> Milliseconds? = { nil }) -> Entry {
-            guard active + waiting.count < places, clients[client, default: 0] < placesPerClient else { return .refuse(.busy) }
+        mutating func enter(_ client: Client, admit: () -> Milliseconds? = { nil }) -> Entry {
+            let taken = client.isKnown ? known.taken : new.taken
+            guard taken < places, clients[client, default: 0] < placesPerClient else { return .refuse(.busy) }
             if let wait = admit() { return .refuse(.tooSoon(wait)) }
             clients[client, default: 0] += 1
+            if client.isKnown { known.taken += 1 } else { new.taken += 1 }
             guard active < running else { return .wait }
             active += 1
             return .start
         }
 
         /// After `enter` said so.
-        mutating func wait(_ waiter: Waiter) { waiting.append(waiter) }
+        mutating func wait(_ waiter: Waiter, of client: Client) {
+            if client.isKnown { known.waiting.append(waiter) } else { new.waiting.append(waiter) }
+        }
 
         /// - Returns: The waiter that starts now.
-        mutating func leave(_ client: String) -> Waiter? {
+        mutating func leave(_ client: Client) -> Waiter? {
             clients[client] = clients[client].flatMap { $0 > 1 ? $0 - 1 : nil }
-            guard waiting.isEmpty else { return waiting.removeFirst() }
+            if client.isKnown { known.taken -= 1 } else { new.taken -= 1 }
+            guard known.waiting.isEmpty else { return known.waiting.removeFirst() }
+            guard new.waiting.isEmpty else { return new.waiting.removeFirst() }
             active -= 1
             return nil
         }
@@ -77,7 +97,7 @@ final class PasswordHasher: Sendable {
 
     deinit { threads.shutdownGracefully { _ in } }
 
-    func hash(_ password: Secret<String>, client: String) async throws(Rejection) -> PasswordHash {
+    func hash(_ password: Secret<String>, for client: Client) async throws(Rejection) -> PasswordHash {
         try await run(client) { [cost] in PasswordHash(password, cost: cost) }
     }
 
@@ -87,7 +107,7 @@ final class PasswordHasher: Sendable {
     func matches(
         _ password: Secret<String>,
         _ hash: PasswordHash?,
-        client: String,
+        for client: Client,
         admit: @Sendable () -> Milliseconds?
     ) async throws(Rejection) -> Bool {
         let (compared, isKnown) = (hash ?? decoy, hash != nil)
@@ -95,7 +115,7 @@ final class PasswordHasher: Sendable {
     }
 
     func run<Result: Sendable>(
-        _ client: String,
+        _ client: Client,
         admit: @Sendable () -> Milliseconds? = { nil },
         _ work: @escaping @Sendable () -> Result
     ) async throws(Rejection) -> Result {
@@ -105,7 +125,7 @@ final class PasswordHasher: Sendable {
                 switch queue.enter(client, admit: admit) {
                 case .start: return true
                 case .wait:
-                    queue.wait(continuation)
+                    queue.wait(continuation, of: client)
                     return false
                 case .refuse(let reason):
                     rejection = reason

@@ -15,17 +15,17 @@ protocol IssuerStore: Sendable {
 protocol IssuerTransaction {
     // MARK: Users
 
-    func insert(_ user: IssuerUser, now: Milliseconds) throws
+    /// - Parameter key: What the name is looked up by.
+    func insert(_ user: IssuerUser, key: String, now: Milliseconds) throws
     /// The oldest first.
     func users() throws -> [IssuerUser]
-    func hasUser(named name: String) throws -> Bool
     func hasUser(_ subject: String) throws -> Bool
-    func rename(_ subject: String, to name: String) throws
+    func rename(_ subject: String, to name: AccountName) throws
     /// Removes a user with all that is of it.
     func removeUser(_ subject: String) throws
 
     func user(_ subject: String) throws -> IssuerUser?
-    func user(named name: String) throws -> IssuerUser?
+    func user(named name: AccountName) throws -> IssuerUser?
 
     // MARK: How users sign in
 

@@ -25,6 +25,9 @@ struct MasterKey: Sendable {
     /// For the digests of recovery codes.
     var recoveryKey: SymmetricKey { derived("device-relay issuer recovery-code") }
 
+    /// For the codes of browsers in which users have signed in.
+    var knownBrowserKey: SymmetricKey { derived("device-relay issuer known-browser") }
+
     private var sealingKey: SymmetricKey { derived("device-relay issuer seal") }
 
     private func derived(_ purpose: String) -> SymmetricKey {

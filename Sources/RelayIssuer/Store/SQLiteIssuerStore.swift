@@ -58,7 +58,7 @@ struct SQLiteIssuerStore: IssuerStore {
 
 extension SQLiteIssuerStore {
     /// Append only, once there is a release: what was released is never changed.
-    private static var migrator: DatabaseMigrator {
+    static var migrator: DatabaseMigrator {
         var migrator = DatabaseMigrator()
         migrator.registerMigration("1 users, passwords, browsers, invitations, logins, keys") { db in
             try db.execute(
@@ -197,6 +197,21 @@ extension SQLiteIssuerStore {
                     ) STRICT;
                     """
             )
+        }
+        migrator.registerMigration("2 names without case") { db in
+            try db.execute(sql: "ALTER TABLE user ADD COLUMN key TEXT NOT NULL DEFAULT ''")
+            var taken: Set<[UInt8]> = []
+            for row in try Row.fetchAll(db, sql: "SELECT subject, name FROM user ORDER BY created, subject") {
+                let (subject, old): (String, String) = (row["subject"], row["name"])
+                let start = String(String.UnicodeScalarView(old.unicodeScalars.prefix(AccountName.maximumCharacters - 8)))
+                // Of two accounts whose names are now one, the older keeps it.
+                let names = [old] + (2...10_000).map { "\(start) (\($0))" }
+                guard let name = names.lazy.compactMap(AccountName.init).first(where: { taken.insert(Array($0.key.utf8)).inserted }) else {
+                    throw IssuerError.nameTaken
+                }
+                try db.execute(sql: "UPDATE user SET name = ?, key = ? WHERE subject = ?", arguments: .bound(name.text, name.key, subject))
+            }
+            try db.execute(sql: "CREATE UNIQUE INDEX user_key ON user (key)")
         }
         return migrator
     }

@@ -16,12 +16,12 @@ extension SQLiteIssuerTransaction {
     func insert(_ client: RegisteredClient) throws {
         try db.execute(
             sql: "INSERT INTO client (id, name, redirects, created) VALUES (?, ?, ?, ?)",
-            arguments: [client.id, client.name, client.redirects.map(\.text).joined(separator: " "), client.created.count]
+            arguments: .bound(client.id, client.name, client.redirects.map(\.text).joined(separator: " "), client.created.count)
         )
     }
 
     func client(_ id: String) throws -> RegisteredClient? {
-        try Row.fetchOne(db, sql: "SELECT * FROM client WHERE id = ?", arguments: [id]).map { row in
+        try Row.fetchOne(db, sql: "SELECT * FROM client WHERE id = ?", arguments: .bound(id)).map { row in
             RegisteredClient(
                 id: row["id"],
                 name: row["name"],
@@ -39,13 +39,13 @@ extension SQLiteIssuerTransaction {
                 (SELECT id FROM client WHERE coalesce(used, created) <= ?
                 ORDER BY used IS NOT NULL, coalesce(used, created), id LIMIT 1)
                 """,
-            arguments: [now.count - RegisteredClient.settling]
+            arguments: .bound(now.count - RegisteredClient.settling)
         )
         return db.changesCount > 0
     }
 
     func setClientUsed(_ id: String, at now: Milliseconds) throws {
-        try db.execute(sql: "UPDATE client SET used = ? WHERE id = ?", arguments: [now.count, id])
+        try db.execute(sql: "UPDATE client SET used = ? WHERE id = ?", arguments: .bound(now.count, id))
     }
 
     func insert(_ code: AuthorizationCode) throws {
@@ -54,22 +54,27 @@ extension SQLiteIssuerTransaction {
                 INSERT INTO authorization_code (code, subject, client, redirect, challenge, scopes, expires)
                 VALUES (?, ?, ?, ?, ?, ?, ?)
                 """,
-            arguments: [
-                Data(code.code.bytes), code.subject, code.client, code.redirect, Data(code.challenge.bytes), code.scopes.description,
-                code.expires.count,
-            ]
+            arguments: .bound(
+                Data(code.code.bytes),
+                code.subject,
+                code.client,
+                code.redirect,
+                Data(code.challenge.bytes),
+                code.scopes.description,
+                code.expires.count
+            )
         )
         try db.execute(
             sql: """
                 DELETE FROM authorization_code WHERE subject = ?1 AND code NOT IN
                 (SELECT code FROM authorization_code WHERE subject = ?1 ORDER BY expires DESC, code LIMIT ?2)
                 """,
-            arguments: [code.subject, AuthorizationCode.maximum]
+            arguments: .bound(code.subject, AuthorizationCode.maximum)
         )
     }
 
     func authorizationCode(_ code: Digest256) throws -> AuthorizationCode? {
-        guard let row = try Row.fetchOne(db, sql: "SELECT * FROM authorization_code WHERE code = ?", arguments: [Data(code.bytes)]),
+        guard let row = try Row.fetchOne(db, sql: "SELECT * FROM authorization_code WHERE code = ?", arguments: .bound(Data(code.bytes))),
             let challenge = Digest256(bytes: [UInt8](row["challenge"] as Data)), let scopes = Scopes(parsing: row["scopes"])
         else { return nil }
         var stored = AuthorizationCode(
@@ -90,7 +95,7 @@ extension SQLiteIssuerTransaction {
     func redeem(authorizationCode code: Digest256, _ redemption: Invitation.Redemption) throws {
         try db.execute(
             sql: "UPDATE authorization_code SET redeemed = 1, key = ?, login = ? WHERE code = ?",
-            arguments: [redemption.key, redemption.family.map { Data($0.bytes) }, Data(code.bytes)]
+            arguments: .bound(redemption.key, redemption.family.map { Data($0.bytes) }, Data(code.bytes))
         )
     }
 
@@ -102,10 +107,15 @@ extension SQLiteIssuerTransaction {
                 INSERT INTO device_authorization (code, user_code, client, scopes, device, platform, expires)
                 VALUES (?, ?, ?, ?, ?, ?, ?)
                 """,
-            arguments: [
-                Data(authorization.code.bytes), Data(authorization.userCode.bytes), authorization.client, authorization.scopes.description,
-                authorization.device, authorization.platform, authorization.expires.count,
-            ]
+            arguments: .bound(
+                Data(authorization.code.bytes),
+                Data(authorization.userCode.bytes),
+                authorization.client,
+                authorization.scopes.description,
+                authorization.device,
+                authorization.platform,
+                authorization.expires.count
+            )
         )
     }
 
@@ -118,7 +128,7 @@ extension SQLiteIssuerTransaction {
             let row = try Row.fetchOne(
                 db,
                 sql: "SELECT * FROM device_authorization WHERE \(column) = ?",
-                arguments: [digest.column]
+                arguments: .bound(digest.column)
             ), let code = Digest256(bytes: [UInt8](row["code"] as Data)),
             let userCode = Digest256(bytes: [UInt8](row["user_code"] as Data)),
             let scopes = Scopes(parsing: row["scopes"])
@@ -137,44 +147,47 @@ extension SQLiteIssuerTransaction {
     }
 
     func deviceAuthorizations(at now: Milliseconds) throws -> Int {
-        try Int.fetchOne(db, sql: "SELECT count(*) FROM device_authorization WHERE expires > ?", arguments: [now.count]) ?? 0
+        try Int.fetchOne(db, sql: "SELECT count(*) FROM device_authorization WHERE expires > ?", arguments: .bound(now.count)) ?? 0
     }
 
     func decide(_ code: Digest256, _ decision: DeviceAuthorization.Decision) throws {
         let subject: String? = if case .allowed(let subject) = decision { subject } else { nil }
         try db.execute(
             sql: "UPDATE device_authorization SET decided = ?, subject = ? WHERE code = ?",
-            arguments: [decision != .pending, subject, Data(code.bytes)]
+            arguments: .bound(decision != .pending, subject, Data(code.bytes))
         )
     }
 
     func removeDeviceAuthorization(_ code: Digest256) throws {
-        try db.execute(sql: "DELETE FROM device_authorization WHERE code = ?", arguments: [Data(code.bytes)])
+        try db.execute(sql: "DELETE FROM device_authorization WHERE code = ?", arguments: .bound(Data(code.bytes)))
     }
 
     // MARK: Resource servers
 
     func setResourceServer(_ name: String, secret: Digest256) throws {
-        try db.execute(sql: "INSERT OR REPLACE INTO resource_server (name, secret) VALUES (?, ?)", arguments: [name, Data(secret.bytes)])
+        try db.execute(
+            sql: "INSERT OR REPLACE INTO resource_server (name, secret) VALUES (?, ?)",
+            arguments: .bound(name, Data(secret.bytes))
+        )
     }
 
     func removeResourceServer(_ name: String) throws -> Bool {
-        try db.execute(sql: "DELETE FROM resource_server WHERE name = ?", arguments: [name])
+        try db.execute(sql: "DELETE FROM resource_server WHERE name = ?", arguments: .bound(name))
         return db.changesCount > 0
     }
 
     func resourceServers() throws -> [String] { try String.fetchAll(db, sql: "SELECT name FROM resource_server ORDER BY name") }
 
     func secret(ofResourceServer name: String) throws -> Digest256? {
-        try Data.fetchOne(db, sql: "SELECT secret FROM resource_server WHERE name = ?", arguments: [name])
+        try Data.fetchOne(db, sql: "SELECT secret FROM resource_server WHERE name = ?", arguments: .bound(name))
             .flatMap { Digest256(bytes: [UInt8]($0)) }
     }
 
     func forgetClients(before now: Milliseconds) throws {
-        try db.execute(sql: "DELETE FROM authorization_code WHERE expires <= ?", arguments: [now.count - AuthorizationCode.memory])
+        try db.execute(sql: "DELETE FROM authorization_code WHERE expires <= ?", arguments: .bound(now.count - AuthorizationCode.memory))
         try db.execute(
             sql: "DELETE FROM client WHERE used IS NULL AND created <= ? OR used <= ?",
-            arguments: [now.count - RegisteredClient.unusedLife, now.count - RegisteredClient.life]
+            arguments: .bound(now.count - RegisteredClient.unusedLife, now.count - RegisteredClient.life)
         )
     }
 }

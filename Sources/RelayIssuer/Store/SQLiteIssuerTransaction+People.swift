@@ -3,6 +3,7 @@
 
 import GRDB
 import RelayProtocol
+import RelayStorage
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -13,31 +14,31 @@ import Foundation
 // How people sign in at the issuer's pages.
 extension SQLiteIssuerTransaction {
     func user(_ subject: String) throws -> IssuerUser? {
-        try Row.fetchOne(db, sql: "SELECT subject, name FROM user WHERE subject = ?", arguments: [subject])
+        try Row.fetchOne(db, sql: "SELECT subject, name FROM user WHERE subject = ?", arguments: .bound(subject))
             .map { IssuerUser(subject: $0["subject"], name: $0["name"]) }
     }
 
-    func user(named name: String) throws -> IssuerUser? {
-        try Row.fetchOne(db, sql: "SELECT subject, name FROM user WHERE name = ?", arguments: [name])
+    func user(named name: AccountName) throws -> IssuerUser? {
+        try Row.fetchOne(db, sql: "SELECT subject, name FROM user WHERE key = ?", arguments: .bound(name.key))
             .map { IssuerUser(subject: $0["subject"], name: $0["name"]) }
     }
 
     func password(of subject: String) throws -> PasswordHash? {
-        try String.fetchOne(db, sql: "SELECT hash FROM password WHERE subject = ?", arguments: [subject])
+        try String.fetchOne(db, sql: "SELECT hash FROM password WHERE subject = ?", arguments: .bound(subject))
             .flatMap(PasswordHash.init(parsing:))
     }
 
     func setPassword(_ hash: PasswordHash, of subject: String) throws {
         try db.execute(
             sql: "INSERT INTO password (subject, hash) VALUES (?, ?) ON CONFLICT (subject) DO UPDATE SET hash = excluded.hash",
-            arguments: [subject, hash.text]
+            arguments: .bound(subject, hash.text)
         )
     }
 
     func setSetUpToken(_ token: Digest256, of subject: String, expires: Milliseconds) throws {
         try db.execute(
             sql: "INSERT OR REPLACE INTO set_up (token, subject, expires) VALUES (?, ?, ?)",
-            arguments: [Data(token.bytes), subject, expires.count]
+            arguments: .bound(Data(token.bytes), subject, expires.count)
         )
     }
 
@@ -45,32 +46,32 @@ extension SQLiteIssuerTransaction {
         try String.fetchOne(
             db,
             sql: "SELECT subject FROM set_up WHERE token = ? AND expires > ?",
-            arguments: [Data(token.bytes), now.count]
+            arguments: .bound(Data(token.bytes), now.count)
         )
     }
 
     func removeSetUpToken(of subject: String) throws {
-        try db.execute(sql: "DELETE FROM set_up WHERE subject = ?", arguments: [subject])
+        try db.execute(sql: "DELETE FROM set_up WHERE subject = ?", arguments: .bound(subject))
     }
 
     func setRecoveryCodes(_ codes: [Digest256], of subject: String) throws {
-        try db.execute(sql: "DELETE FROM recovery_code WHERE subject = ?", arguments: [subject])
+        try db.execute(sql: "DELETE FROM recovery_code WHERE subject = ?", arguments: .bound(subject))
         for code in codes {
-            try db.execute(sql: "INSERT INTO recovery_code (code, subject) VALUES (?, ?)", arguments: [Data(code.bytes), subject])
+            try db.execute(sql: "INSERT INTO recovery_code (code, subject) VALUES (?, ?)", arguments: .bound(Data(code.bytes), subject))
         }
     }
 
     func useRecoveryCode(_ code: Digest256, of subject: String) throws -> Bool {
-        try db.execute(sql: "DELETE FROM recovery_code WHERE code = ? AND subject = ?", arguments: [Data(code.bytes), subject])
+        try db.execute(sql: "DELETE FROM recovery_code WHERE code = ? AND subject = ?", arguments: .bound(Data(code.bytes), subject))
         return db.changesCount > 0
     }
 
     func recoveryCodes(of subject: String) throws -> Int {
-        try Int.fetchOne(db, sql: "SELECT count(*) FROM recovery_code WHERE subject = ?", arguments: [subject]) ?? 0
+        try Int.fetchOne(db, sql: "SELECT count(*) FROM recovery_code WHERE subject = ?", arguments: .bound(subject)) ?? 0
     }
 
     func removePassword(of subject: String) throws {
-        try db.execute(sql: "DELETE FROM password WHERE subject = ?", arguments: [subject])
+        try db.execute(sql: "DELETE FROM password WHERE subject = ?", arguments: .bound(subject))
     }
 
     // MARK: Passkeys
@@ -78,10 +79,15 @@ extension SQLiteIssuerTransaction {
     func insert(_ passkey: Passkey) throws {
         try db.execute(
             sql: "INSERT INTO passkey (id, subject, algorithm, key, name, created, counter) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            arguments: [
-                Data(passkey.id), passkey.subject, passkey.key.algorithm.rawValue, Data(passkey.key.spki), passkey.name,
-                passkey.created.count, Int64(passkey.counter),
-            ]
+            arguments: .bound(
+                Data(passkey.id),
+                passkey.subject,
+                passkey.key.algorithm.rawValue,
+                Data(passkey.key.spki),
+                passkey.name,
+                passkey.created.count,
+                Int64(passkey.counter)
+            )
         )
     }
 
@@ -89,8 +95,9 @@ extension SQLiteIssuerTransaction {
 
     func passkeys(of subject: String) throws -> [Passkey] { try passkeys("subject = ?", [subject]) }
 
-    private func passkeys(_ condition: String, _ arguments: StatementArguments) throws -> [Passkey] {
-        try Row.fetchAll(db, sql: "SELECT * FROM passkey WHERE \(condition) ORDER BY created, id", arguments: arguments).compactMap { row in
+    private func passkeys(_ condition: String, _ arguments: [(any DatabaseValueConvertible)?]) throws -> [Passkey] {
+        try Row.fetchAll(db, sql: "SELECT * FROM passkey WHERE \(condition) ORDER BY created, id", arguments: .bound(arguments)).compactMap
+        { row in
             guard let key = PasskeyKey(algorithm: row["algorithm"], spki: [UInt8](row["key"] as Data)) else { return nil }
             return Passkey(
                 id: [UInt8](row["id"] as Data),
@@ -104,24 +111,24 @@ extension SQLiteIssuerTransaction {
     }
 
     func update(_ passkey: Passkey) throws {
-        try db.execute(sql: "UPDATE passkey SET counter = ? WHERE id = ?", arguments: [Int64(passkey.counter), Data(passkey.id)])
+        try db.execute(sql: "UPDATE passkey SET counter = ? WHERE id = ?", arguments: .bound(Int64(passkey.counter), Data(passkey.id)))
     }
 
-    func removePasskey(_ id: [UInt8]) throws { try db.execute(sql: "DELETE FROM passkey WHERE id = ?", arguments: [Data(id)]) }
+    func removePasskey(_ id: [UInt8]) throws { try db.execute(sql: "DELETE FROM passkey WHERE id = ?", arguments: .bound(Data(id))) }
 
     // MARK: Sessions
 
     func insert(_ session: WebSession) throws {
         try db.execute(
             sql: "INSERT INTO web_session (id, subject, agent, created, used) VALUES (?, ?, ?, ?, ?)",
-            arguments: [Data(session.id.bytes), session.subject, session.agent, session.created.count, session.used.count]
+            arguments: .bound(Data(session.id.bytes), session.subject, session.agent, session.created.count, session.used.count)
         )
         try db.execute(
             sql: """
                 DELETE FROM web_session WHERE subject = ?1 AND id NOT IN
                 (SELECT id FROM web_session WHERE subject = ?1 ORDER BY used DESC, id LIMIT ?2)
                 """,
-            arguments: [session.subject, WebSession.maximum]
+            arguments: .bound(session.subject, WebSession.maximum)
         )
     }
 
@@ -129,8 +136,8 @@ extension SQLiteIssuerTransaction {
 
     func sessions(of subject: String) throws -> [WebSession] { try sessions("subject = ?", [subject]) }
 
-    private func sessions(_ condition: String, _ arguments: StatementArguments) throws -> [WebSession] {
-        try Row.fetchAll(db, sql: "SELECT * FROM web_session WHERE \(condition) ORDER BY used DESC, id", arguments: arguments)
+    private func sessions(_ condition: String, _ arguments: [(any DatabaseValueConvertible)?]) throws -> [WebSession] {
+        try Row.fetchAll(db, sql: "SELECT * FROM web_session WHERE \(condition) ORDER BY used DESC, id", arguments: .bound(arguments))
             .compactMap { row in
                 guard let id = Digest256(bytes: [UInt8](row["id"] as Data)) else { return nil }
                 return WebSession(
@@ -144,16 +151,16 @@ extension SQLiteIssuerTransaction {
     }
 
     func setUsed(_ id: Digest256, at now: Milliseconds) throws {
-        try db.execute(sql: "UPDATE web_session SET used = ? WHERE id = ?", arguments: [now.count, Data(id.bytes)])
+        try db.execute(sql: "UPDATE web_session SET used = ? WHERE id = ?", arguments: .bound(now.count, Data(id.bytes)))
     }
 
     func removeSession(_ id: Digest256, of subject: String) throws -> Bool {
-        try db.execute(sql: "DELETE FROM web_session WHERE id = ? AND subject = ?", arguments: [Data(id.bytes), subject])
+        try db.execute(sql: "DELETE FROM web_session WHERE id = ? AND subject = ?", arguments: .bound(Data(id.bytes), subject))
         return db.changesCount > 0
     }
 
     func removeSessions(of subject: String) throws {
-        try db.execute(sql: "DELETE FROM web_session WHERE subject = ?", arguments: [subject])
+        try db.execute(sql: "DELETE FROM web_session WHERE subject = ?", arguments: .bound(subject))
     }
 
     // MARK: Events
@@ -163,28 +170,30 @@ extension SQLiteIssuerTransaction {
         if isFailure {
             try db.execute(
                 sql: "UPDATE event SET count = count + 1 WHERE subject = ? AND kind = ? AND time > ?",
-                arguments: [subject, kind.rawValue, now.count - AccountEvent.failureSpan]
+                arguments: .bound(subject, kind.rawValue, now.count - AccountEvent.failureSpan)
             )
             if db.changesCount > 0 { return }
         }
         try db.execute(
             sql: "INSERT INTO event (subject, kind, detail, time) VALUES (?, ?, ?, ?)",
-            arguments: [subject, kind.rawValue, detail, now.count]
+            arguments: .bound(subject, kind.rawValue, detail, now.count)
         )
         try db.execute(
             sql: """
                 DELETE FROM event WHERE subject = ?1 AND (kind = ?2) = ?3 AND id NOT IN
                 (SELECT id FROM event WHERE subject = ?1 AND (kind = ?2) = ?3 ORDER BY id DESC LIMIT ?4)
                 """,
-            arguments: [
-                subject, AccountEvent.Kind.signInFailed.rawValue, isFailure,
-                isFailure ? AccountEvent.maximumFailuresKept : AccountEvent.maximumKept,
-            ]
+            arguments: .bound(
+                subject,
+                AccountEvent.Kind.signInFailed.rawValue,
+                isFailure,
+                isFailure ? AccountEvent.maximumFailuresKept : AccountEvent.maximumKept
+            )
         )
     }
 
     func events(of subject: String) throws -> [AccountEvent] {
-        try Row.fetchAll(db, sql: "SELECT * FROM event WHERE subject = ? ORDER BY time DESC, id DESC", arguments: [subject])
+        try Row.fetchAll(db, sql: "SELECT * FROM event WHERE subject = ? ORDER BY time DESC, id DESC", arguments: .bound(subject))
             .compactMap { row in
                 guard let kind = AccountEvent.Kind(rawValue: row["kind"]) else { return nil }
                 return AccountEvent(

@@ -3,6 +3,7 @@
 
 import GRDB
 import RelayProtocol
+import RelayStorage
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -16,8 +17,11 @@ struct SQLiteIssuerTransaction: IssuerTransaction {
 
     // MARK: Users
 
-    func insert(_ user: IssuerUser, now: Milliseconds) throws {
-        try db.execute(sql: "INSERT INTO user (subject, name, created) VALUES (?, ?, ?)", arguments: [user.subject, user.name, now.count])
+    func insert(_ user: IssuerUser, key: String, now: Milliseconds) throws {
+        try db.execute(
+            sql: "INSERT INTO user (subject, name, key, created) VALUES (?, ?, ?, ?)",
+            arguments: .bound(user.subject, user.name, key, now.count)
+        )
     }
 
     func users() throws -> [IssuerUser] {
@@ -25,20 +29,16 @@ struct SQLiteIssuerTransaction: IssuerTransaction {
             .map { IssuerUser(subject: $0["subject"], name: $0["name"]) }
     }
 
-    func hasUser(named name: String) throws -> Bool {
-        try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM user WHERE name = ?)", arguments: [name]) ?? false
-    }
-
     func hasUser(_ subject: String) throws -> Bool {
-        try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM user WHERE subject = ?)", arguments: [subject]) ?? false
+        try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM user WHERE subject = ?)", arguments: .bound(subject)) ?? false
     }
 
-    func rename(_ subject: String, to name: String) throws {
-        try db.execute(sql: "UPDATE user SET name = ? WHERE subject = ?", arguments: [name, subject])
+    func rename(_ subject: String, to name: AccountName) throws {
+        try db.execute(sql: "UPDATE user SET name = ?, key = ? WHERE subject = ?", arguments: .bound(name.text, name.key, subject))
     }
 
     func removeUser(_ subject: String) throws {
-        try db.execute(sql: "DELETE FROM user WHERE subject = ?", arguments: [subject])
+        try db.execute(sql: "DELETE FROM user WHERE subject = ?", arguments: .bound(subject))
     }
 
     // MARK: Invitations
@@ -46,10 +46,13 @@ struct SQLiteIssuerTransaction: IssuerTransaction {
     func insert(_ invitation: Invitation) throws {
         try db.execute(
             sql: "INSERT INTO invitation (code, subject, inviter, inviter_key, expires) VALUES (?, ?, ?, ?, ?)",
-            arguments: [
-                Data(invitation.code.bytes), invitation.subject, invitation.inviter.map { "\($0.endpoint)" }, invitation.inviter?.key,
-                invitation.expires.count,
-            ]
+            arguments: .bound(
+                Data(invitation.code.bytes),
+                invitation.subject,
+                invitation.inviter.map { "\($0.endpoint)" },
+                invitation.inviter?.key,
+                invitation.expires.count
+            )
         )
     }
 
@@ -57,12 +60,12 @@ struct SQLiteIssuerTransaction: IssuerTransaction {
         try Int.fetchOne(
             db,
             sql: "SELECT count(*) FROM invitation WHERE subject = ? AND redeemed = 0 AND expires > ?",
-            arguments: [subject, now.count]
+            arguments: .bound(subject, now.count)
         ) ?? 0
     }
 
     func invitation(_ code: Digest256) throws -> Invitation? {
-        guard let row = try Row.fetchOne(db, sql: "SELECT * FROM invitation WHERE code = ?", arguments: [Data(code.bytes)]) else {
+        guard let row = try Row.fetchOne(db, sql: "SELECT * FROM invitation WHERE code = ?", arguments: .bound(Data(code.bytes))) else {
             return nil
         }
         var inviter: Invitation.Inviter?
@@ -82,13 +85,13 @@ struct SQLiteIssuerTransaction: IssuerTransaction {
     }
 
     func removeOpenInvitations(madeBy key: String) throws {
-        try db.execute(sql: "DELETE FROM invitation WHERE inviter_key = ? AND redeemed = 0", arguments: [key])
+        try db.execute(sql: "DELETE FROM invitation WHERE inviter_key = ? AND redeemed = 0", arguments: .bound(key))
     }
 
     func redeem(_ code: Digest256, _ redemption: Invitation.Redemption) throws {
         try db.execute(
             sql: "UPDATE invitation SET redeemed = 1, key = ?, login = ? WHERE code = ?",
-            arguments: [redemption.key, redemption.family.map { Data($0.bytes) }, Data(code.bytes)]
+            arguments: .bound(redemption.key, redemption.family.map { Data($0.bytes) }, Data(code.bytes))
         )
     }
 
@@ -100,11 +103,20 @@ struct SQLiteIssuerTransaction: IssuerTransaction {
                 INSERT INTO login (id, session, subject, client, device, scopes, key, invited_by, created, rotated, current, revoked)
                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """,
-            arguments: [
-                Data(family.id.bytes), family.id.session, family.subject, family.client, family.device, family.scopes.description,
+            arguments: .bound(
+                Data(family.id.bytes),
+                family.id.session,
+                family.subject,
+                family.client,
+                family.device,
+                family.scopes.description,
                 family.key,
-                family.invitedBy.map { "\($0)" }, family.created.count, family.rotated.count, family.current, family.revoked?.count,
-            ]
+                family.invitedBy.map { "\($0)" },
+                family.created.count,
+                family.rotated.count,
+                family.current,
+                family.revoked?.count
+            )
         )
     }
 
@@ -136,16 +148,16 @@ struct SQLiteIssuerTransaction: IssuerTransaction {
                 DELETE FROM login WHERE subject = ?1 AND revoked <= ?2 AND id NOT IN
                 (SELECT id FROM login WHERE subject = ?1 AND revoked IS NOT NULL ORDER BY revoked DESC, id LIMIT ?3)
                 """,
-            arguments: [subject, time.count, RefreshFamily.maximumRevoked]
+            arguments: .bound(subject, time.count, RefreshFamily.maximumRevoked)
         )
     }
 
     func endpointRevoked(boundTo key: String, session: String?) throws {
-        try db.execute(sql: "UPDATE login SET endpoint_revoked = 1 WHERE key = ? OR session = ?", arguments: [key, session])
+        try db.execute(sql: "UPDATE login SET endpoint_revoked = 1 WHERE key = ? OR session = ?", arguments: .bound(key, session))
     }
 
-    private func families(_ condition: String, _ arguments: StatementArguments) throws -> [RefreshFamily] {
-        try Row.fetchAll(db, sql: "SELECT * FROM login WHERE \(condition)", arguments: arguments).compactMap { row in
+    private func families(_ condition: String, _ arguments: [(any DatabaseValueConvertible)?]) throws -> [RefreshFamily] {
+        try Row.fetchAll(db, sql: "SELECT * FROM login WHERE \(condition)", arguments: .bound(arguments)).compactMap { row in
             guard let scopes = Scopes(parsing: row["scopes"]) else { return nil }
             return RefreshFamily(
                 id: FamilyID([UInt8](row["id"] as Data)),
@@ -169,22 +181,25 @@ struct SQLiteIssuerTransaction: IssuerTransaction {
     func update(_ family: RefreshFamily) throws {
         try db.execute(
             sql: "UPDATE login SET rotated = ?, current = ?, revoked = ? WHERE id = ?",
-            arguments: [family.rotated.count, family.current, family.revoked?.count, Data(family.id.bytes)]
+            arguments: .bound(family.rotated.count, family.current, family.revoked?.count, Data(family.id.bytes))
         )
     }
 
     func forget(before now: Milliseconds) throws {
         try forgetClients(before: now)
-        try db.execute(sql: "DELETE FROM device_authorization WHERE expires <= ?", arguments: [now.count - DeviceAuthorization.memory])
-        try db.execute(sql: "DELETE FROM set_up WHERE expires <= ?", arguments: [now.count])
+        try db.execute(
+            sql: "DELETE FROM device_authorization WHERE expires <= ?",
+            arguments: .bound(now.count - DeviceAuthorization.memory)
+        )
+        try db.execute(sql: "DELETE FROM set_up WHERE expires <= ?", arguments: .bound(now.count))
         try db.execute(
             sql: "DELETE FROM web_session WHERE used <= ? OR created <= ?",
-            arguments: [now.count - WebSession.idleLife, now.count - WebSession.wholeLife]
+            arguments: .bound(now.count - WebSession.idleLife, now.count - WebSession.wholeLife)
         )
-        try db.execute(sql: "DELETE FROM invitation WHERE expires < ?", arguments: [now.count - Invitation.memory])
+        try db.execute(sql: "DELETE FROM invitation WHERE expires < ?", arguments: .bound(now.count - Invitation.memory))
         try db.execute(
             sql: "DELETE FROM login WHERE rotated <= ? OR created <= ?",
-            arguments: [now.count - RefreshFamily.idleLife, now.count - RefreshFamily.wholeLife]
+            arguments: .bound(now.count - RefreshFamily.idleLife, now.count - RefreshFamily.wholeLife)
         )
     }
 
@@ -193,12 +208,12 @@ struct SQLiteIssuerTransaction: IssuerTransaction {
     func insert(_ key: SealedSigningKey) throws {
         try db.execute(
             sql: "INSERT INTO signing_key (id, sealed, activates) VALUES (?, ?, ?)",
-            arguments: [key.entry.id, Data(key.sealed), key.entry.activates.count]
+            arguments: .bound(key.entry.id, Data(key.sealed), key.entry.activates.count)
         )
     }
 
     func removeKey(_ id: String) throws {
-        try db.execute(sql: "DELETE FROM signing_key WHERE id = ?", arguments: [id])
+        try db.execute(sql: "DELETE FROM signing_key WHERE id = ?", arguments: .bound(id))
     }
 
     func sealedKeys() throws -> [SealedSigningKey] {
@@ -213,6 +228,6 @@ struct SQLiteIssuerTransaction: IssuerTransaction {
     func seal() throws -> [UInt8]? { try Data.fetchOne(db, sql: "SELECT sealed FROM seal").map { [UInt8]($0) } }
 
     func setSeal(_ seal: [UInt8]) throws {
-        try db.execute(sql: "INSERT INTO seal (one, sealed) VALUES (1, ?)", arguments: [Data(seal)])
+        try db.execute(sql: "INSERT INTO seal (one, sealed) VALUES (1, ?)", arguments: .bound(Data(seal)))
     }
 }

@@ -36,15 +36,16 @@ struct RateLimiter {
     }
 
     /// - Returns: `nil` if one more event is within the limit; otherwise the time until the window ends.
-    func wait(_ name: String, now: Milliseconds) -> Milliseconds? {
+    /// - Parameter times: How many times the limit holds for this name.
+    func wait(_ name: String, times: Int = 1, now: Milliseconds) -> Milliseconds? {
         let count = current(name, now: now)
-        return count.events < perWindow ? nil : Milliseconds(clamping: count.began.count + window - now.count)
+        return count.events < perWindow * times ? nil : Milliseconds(clamping: count.began.count + window - now.count)
     }
 
     /// Counts an event.
     /// - Returns: `nil` if the event is within the limit; otherwise the time until the window ends.
-    mutating func add(_ name: String, now: Milliseconds) -> Milliseconds? {
-        if let wait = wait(name, now: now) { return wait }
+    mutating func add(_ name: String, times: Int = 1, now: Milliseconds) -> Milliseconds? {
+        if let wait = wait(name, times: times, now: now) { return wait }
         var count = current(name, now: now)
         count.events += 1
         older[name] = nil

@@ -52,17 +52,17 @@ extension Issuer {
                 return try await accountPage(visit, session, note: objection, status: .badRequest)
             }
             let hash = try await hashing { () async throws(PasswordHasher.Rejection) in
-                try await hasher.hash(password, client: visit.address)
+                try await hasher.hash(password, for: .init(name: user.subject, isKnown: true))
             }
             let browser = try await answering { () async throws(IssuerError) in
-                try await store.write { records -> BrowserToken? in
+                try await store.write { [self] records -> SignedInBrowser? in
                     // The session may have ended meanwhile, by another new password.
                     guard try records.session(session.id) != nil else { return nil }
                     try Issuer.setPassword(hash, of: session.subject, visit.agent, now: visit.now, in: records)
-                    return try Issuer.beginSession(of: session.subject, visit, in: records)
+                    return try beginSession(of: session.subject, visit, in: records)
                 }
             }
-            return browser.map { .local("/account", browser: $0) } ?? .local("/login")
+            return browser.map { .local("/account", signedIn: $0) } ?? .local("/login")
         }
     }
 

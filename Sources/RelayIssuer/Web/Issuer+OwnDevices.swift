@@ -32,7 +32,7 @@ extension Issuer {
             guard let user = try await user(session.subject) else { return .local("/login") }
             if try await hasPassword(user) {
                 // A browser that somebody left open is not enough.
-                let found = try await authenticate(visit, name: user.name, password: Secret(form["password"] ?? ""))
+                let found = try await check(SignInAttempt(name: user.name, visit), password: Secret(form["password"] ?? ""))
                 guard found?.user.subject == session.subject else {
                     return try await removalPage(visit, session, note: "The password is wrong.", status: .unauthorized)
                 }

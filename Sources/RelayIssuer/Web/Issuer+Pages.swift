@@ -11,12 +11,12 @@ extension Issuer {
     struct Pages<Context: RequestContext, Router: RouterMethods<Context>> {
         let issuer: Issuer
         let router: Router
-        let clientAddress: @Sendable (Request, Context) -> String
+        let networks: @Sendable (Request, Context) -> ClientNetworks
 
         /// - Parameter place: Below the issuer's URL, such as `/login`.
         func get(_ place: String, _ body: @escaping @Sendable (Visit, Form) async throws(OAuthError) -> PageResponse) {
-            router.get(RouterPath(Issuer.path + place)) { [issuer, clientAddress] request, context in
-                await issuer.page(request, clientAddress(request, context)) { visit, _ throws(OAuthError) in
+            router.get(RouterPath(Issuer.path + place)) { [issuer, networks] request, context in
+                await issuer.page(request, networks(request, context)) { visit, _ throws(OAuthError) in
                     try await body(visit, Form(parsing: Array((request.uri.query ?? "").utf8)))
                 }
             }
@@ -24,8 +24,8 @@ extension Issuer {
 
         /// A form that this browser was given.
         func post(_ place: String, _ body: @escaping @Sendable (Visit, Form) async throws(OAuthError) -> PageResponse) {
-            router.post(RouterPath(Issuer.path + place)) { [issuer, clientAddress] request, context in
-                await issuer.page(request, clientAddress(request, context)) { visit, hasCookie throws(OAuthError) in
+            router.post(RouterPath(Issuer.path + place)) { [issuer, networks] request, context in
+                await issuer.page(request, networks(request, context)) { visit, hasCookie throws(OAuthError) in
                     let form = try await Issuer.form(of: request)
                     let origins = Issuer.values(of: "origin", in: request)
                     // SameSite=Lax alone does not stop forms of another port or scheme of this host.
@@ -58,7 +58,7 @@ extension Issuer {
     /// - Parameter body: Gets the visit, and whether the browser sent its cookie.
     private func page(
         _ request: Request,
-        _ address: String,
+        _ networks: ClientNetworks,
         _ body: (Visit, Bool) async throws(OAuthError) -> PageResponse
     ) async -> Response {
         let issuer = url(for: request)
@@ -67,20 +67,21 @@ extension Issuer {
         let browser = known ?? BrowserToken()
         var answer: PageResponse
         do throws(OAuthError) {
-            answer = try await serve(address) { () async throws(OAuthError) in
+            answer = try await serve(networks) { () async throws(OAuthError) in
                 let visit = Visit(
                     issuer: issuer,
                     browser: browser,
                     formCode: browser.formCode(by: master.formKey),
                     session: known == nil ? nil : try await session(of: browser),
                     setUp: cookie(PageResponse.Cookies.setUp).flatMap(SetUpToken.init(parsing:)),
-                    address: address,
+                    known: cookie(PageResponse.Cookies.known).flatMap(KnownBrowser.init(parsing:)),
+                    networks: networks,
                     agent: BrowserName.of(Issuer.values(of: "user-agent", in: request).first ?? ""),
                     now: now()
                 )
                 let answer = try await body(visit, known != nil)
                 // A form that is shown again is a failed request, too.
-                if (400..<500).contains(answer.status.code), let wait = countFailure(address) { throw Issuer.tooManyFailures(wait) }
+                if (400..<500).contains(answer.status.code), let wait = countFailure(networks) { throw Issuer.tooManyFailures(wait) }
                 return answer
             }
         } catch {
@@ -100,9 +101,9 @@ extension Issuer {
 
     func addPages<Context: RequestContext>(
         to router: some RouterMethods<Context>,
-        clientAddress: @escaping @Sendable (Request, Context) -> String
+        networks: @escaping @Sendable (Request, Context) -> ClientNetworks
     ) {
-        let pages = Pages(issuer: self, router: router, clientAddress: clientAddress)
+        let pages = Pages(issuer: self, router: router, networks: networks)
         addSignInPages(to: pages)
         addSetUpPages(to: pages)
         addAccountPages(to: pages)

@@ -17,7 +17,7 @@ extension Issuer {
                     status: 403
                 )
             }
-            return .local(Place(form["next"]).text, browser: browser)
+            return .local(Place(form["next"]).text, signedIn: browser)
         }
         pages.post(signedIn: "/account/passkey") { [self] visit, session, form throws(OAuthError) in
             guard session.isFresh(at: visit.now) else { throw Issuer.signInAgain }
@@ -44,7 +44,7 @@ extension Issuer {
             guard let token = visit.setUp, let user = try await user(setUp: token, now: visit.now) else { throw Issuer.unknownLink }
             let passkey = try newPasskey(visit, form, subject: user.subject)
             let browser = try await answering { () async throws(IssuerError) in
-                try await store.write { records -> BrowserToken? in
+                try await store.write { [self] records -> SignedInBrowser? in
                     guard try records.subject(ofSetUpToken: token.digest, now: visit.now) == user.subject,
                         try Issuer.add(passkey, visit, in: records)
                     else { return nil }
@@ -52,11 +52,11 @@ extension Issuer {
                     // The person does not know the former password, but a thief may.
                     try records.removePassword(of: user.subject)
                     try records.removeSessions(of: user.subject)
-                    return try Issuer.beginSession(of: user.subject, visit, in: records)
+                    return try beginSession(of: user.subject, visit, in: records)
                 }
             }
             guard let browser else { throw Issuer.passkeyIsRefused }
-            return .local("/account", browser: browser, setUp: .some(nil))
+            return .local("/account", signedIn: browser, setUp: .some(nil))
         }
         pages.router.get(RouterPath("\(Issuer.path)/passkey.js")) { _, _ in
             Response(
@@ -138,7 +138,7 @@ extension Issuer {
         return true
     }
 
-    private func signInByPasskey(_ visit: Visit, _ form: Form) async throws(OAuthError) -> BrowserToken? {
+    private func signInByPasskey(_ visit: Visit, _ form: Form) async throws(OAuthError) -> SignedInBrowser? {
         guard let checked = check(visit, form, type: "webauthn.get"), let id = form["credential"].flatMap(Base64.url.decode),
             let signature = form["signature"].flatMap(Base64.url.decode)
         else { return nil }
@@ -151,11 +151,11 @@ extension Issuer {
         case .full: throw Issuer.tooManyPasskeys
         }
         return try await answering { () async throws(IssuerError) in
-            try await store.write { records in
+            try await store.write { [self] records in
                 guard var passkey = try records.passkey(id), passkey.accepts(counter: checked.data.counter) else { return nil }
                 passkey.counter = checked.data.counter
                 try records.update(passkey)
-                return try Issuer.beginSession(of: passkey.subject, visit, in: records)
+                return try beginSession(of: passkey.subject, visit, in: records)
             }
         }
     }

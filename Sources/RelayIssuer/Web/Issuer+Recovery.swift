@@ -10,26 +10,10 @@ extension Issuer {
     func addRecoveryPages<Context: RequestContext>(to pages: Pages<Context, some RouterMethods<Context>>) {
         pages.get("/recover") { [self] visit, _ in recoveryPage(visit) }
         pages.post("/recover") { [self] visit, form throws(OAuthError) in
-            let name = form["name"] ?? ""
-            let pair = "\(visit.address) \(Digest256(hashing: Array(name.utf8)))"
-            if let wait = bounds.withLock({ $0.recoveries.attempt(pair, now: visit.now) }) { throw Issuer.tooManyAttempts(wait) }
-            let digest = form["code"].flatMap(RecoveryCode.init(typed:))?.digest(by: master.recoveryKey)
-            let token = SetUpToken()
-            let isCorrect = try await answering { () async throws(IssuerError) in
-                try await store.write { records in
-                    guard let digest, let user = try records.user(named: name), try records.useRecoveryCode(digest, of: user.subject) else {
-                        return false
-                    }
-                    let expires = Milliseconds(clamping: visit.now.count + SetUpToken.recoveryLife)
-                    try records.setSetUpToken(token.digest, of: user.subject, expires: expires)
-                    try records.note(.recoveryCodeUsed, of: user.subject, visit.agent, now: visit.now)
-                    return true
-                }
-            }
-            guard isCorrect else {
+            let attempt = SignInAttempt(name: form["name"] ?? "", visit)
+            guard let token = try await check(attempt, recoveryCode: form["code"] ?? "") else {
                 return recoveryPage(visit, note: "The name or the code is wrong, or the code was used.", status: .unauthorized)
             }
-            bounds.withLock { $0.recoveries.succeed(pair) }
             return .local("/setup", setUp: token)
         }
         pages.post(signedIn: "/account/codes") { [self] visit, session, _ throws(OAuthError) in

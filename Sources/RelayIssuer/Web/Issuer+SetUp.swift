@@ -34,7 +34,7 @@ extension Issuer {
         try Issuer.check(password: password, name: user.name)
         let hash: PasswordHash
         do throws(PasswordHasher.Rejection) {
-            hash = try await hasher.hash(password, client: "")
+            hash = try await hasher.hash(password, for: .init(name: subject, isKnown: true))
         } catch {
             throw .busy
         }
@@ -83,17 +83,17 @@ extension Issuer {
                 return setUpPage(visit, user, note: objection, status: .badRequest)
             }
             let hash = try await hashing { () async throws(PasswordHasher.Rejection) in
-                try await hasher.hash(password, client: visit.address)
+                try await hasher.hash(password, for: .init(name: user.subject, isKnown: true))
             }
             let browser = try await answering { () async throws(IssuerError) in
-                try await store.write { records -> BrowserToken? in
+                try await store.write { [self] records -> SignedInBrowser? in
                     guard try records.subject(ofSetUpToken: token.digest, now: visit.now) == user.subject else { return nil }
                     try Issuer.setPassword(hash, of: user.subject, visit.agent, now: visit.now, in: records)
-                    return try Issuer.beginSession(of: user.subject, visit, in: records)
+                    return try beginSession(of: user.subject, visit, in: records)
                 }
             }
             guard let browser else { throw Issuer.unknownLink }
-            return .local("/account", browser: browser, setUp: .some(nil))
+            return .local("/account", signedIn: browser, setUp: .some(nil))
         }
     }
 

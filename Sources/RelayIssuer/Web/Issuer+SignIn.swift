@@ -18,7 +18,7 @@ extension Issuer {
             guard let session = try await signIn(visit, name: name, password: Secret(form["password"] ?? "")) else {
                 return signInPage(visit, next: next, name: name, note: "The name or the password is wrong.", status: .unauthorized)
             }
-            return .local(next.text, browser: session)
+            return .local(next.text, signedIn: session)
         }
         pages.post(signedIn: "/logout") { [self] visit, session, _ throws(OAuthError) in
             try await answering { () async throws(IssuerError) in
@@ -74,67 +74,33 @@ extension Issuer {
         )
     }
 
-    /// Checks a name and its password, and counts the attempt if the password is hashed.
     /// - Returns: `nil` if name or password is wrong.
-    func authenticate(
-        _ visit: Visit,
-        name: String,
-        password: Secret<String>
-    ) async throws(OAuthError) -> (user: IssuerUser, stored: PasswordHash)? {
-        let name = name.utf8.count <= 4 * IssuerUser.maximumNameCharacters ? name : ""
-        guard (1...PasswordRule.maximumBytes).contains(password.exposed.utf8.count) else { return nil }
-        let pair = "\(visit.address) \(Digest256(hashing: Array(name.utf8)))"
-        let (user, stored) = try await answering { () async throws(IssuerError) in
-            try await store.read { records in
-                let user = try records.user(named: name)
-                return (user, try user.flatMap { try records.password(of: $0.subject) })
-            }
-        }
-        let isCorrect = try await hashing { () async throws(PasswordHasher.Rejection) in
-            try await hasher.matches(password, stored, client: visit.address) {
-                bounds.withLock { $0.attempt(account: name, pair: pair, now: visit.now) }
-            }
-        }
-        guard isCorrect, let user, let stored else {
-            if let user {
-                try await answering { () async throws(IssuerError) in
-                    try await store.write { try $0.note(.signInFailed, of: user.subject, visit.agent, now: visit.now) }
-                }
-            }
-            return nil
-        }
-        bounds.withLock { $0.pairs.succeed(pair) }
-        return (user, stored)
-    }
-
-    /// - Returns: The browser's new secret, so that the old one does not sign in too; `nil` if name or password is wrong.
-    private func signIn(_ visit: Visit, name: String, password: Secret<String>) async throws(OAuthError) -> BrowserToken? {
-        guard let (user, stored) = try await authenticate(visit, name: name, password: password) else { return nil }
+    private func signIn(_ visit: Visit, name: String, password: Secret<String>) async throws(OAuthError) -> SignedInBrowser? {
+        guard let checked = try await check(SignInAttempt(name: name, visit), password: password) else { return nil }
+        let (user, stored) = (checked.user, checked.stored)
         var renewed: PasswordHash?
         if stored.cost != hasher.cost {
             renewed = try await hashing { () async throws(PasswordHasher.Rejection) in
-                try await hasher.hash(password, client: visit.address)
+                try await hasher.hash(password, for: .init(name: user.subject, isKnown: true))
             }
         }
-        return try await answering { [renewed] () async throws(IssuerError) in
-            try await store.write { records in
+        return try await answering { [self, renewed] () async throws(IssuerError) in
+            try await store.write { [self] records in
                 // Another password may have been set meanwhile.
                 guard try records.password(of: user.subject) == stored else { return nil }
                 if let renewed { try records.setPassword(renewed, of: user.subject) }
-                return try Issuer.beginSession(of: user.subject, visit, in: records)
+                return try beginSession(of: user.subject, visit, in: records)
             }
         }
     }
 
     /// Signs a user in, with a new secret for the browser. The browser's former session ends.
-    static func beginSession(of subject: String, _ visit: Visit, in records: any IssuerTransaction) throws -> BrowserToken {
-        let browser = BrowserToken()
+    func beginSession(of subject: String, _ visit: Visit, in records: any IssuerTransaction) throws -> SignedInBrowser {
+        let token = BrowserToken()
         if let former = visit.session { _ = try records.removeSession(former.id, of: former.subject) }
-        try records.insert(
-            WebSession(id: browser.session, subject: subject, agent: visit.agent, created: visit.now, used: visit.now)
-        )
+        try records.insert(WebSession(id: token.session, subject: subject, agent: visit.agent, created: visit.now, used: visit.now))
         try records.note(.signedIn, of: subject, visit.agent, now: visit.now)
-        return browser
+        return SignedInBrowser(token: token, known: KnownBrowser(of: subject, by: master.knownBrowserKey, after: visit.known))
     }
 
     func hashing<Result>(_ body: () async throws(PasswordHasher.Rejection) -> Result) async throws(OAuthError) -> Result {

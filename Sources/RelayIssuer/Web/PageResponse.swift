@@ -16,7 +16,9 @@ struct Visit: Sendable {
     let session: WebSession?
     /// The link's secret, while a person sets up how to sign in.
     let setUp: SetUpToken?
-    let address: String
+    /// What the browser shows of an earlier sign-in.
+    let known: KnownBrowser?
+    let networks: ClientNetworks
     let agent: String
     let now: Milliseconds
 
@@ -36,6 +38,8 @@ struct PageResponse: Sendable {
     var content: Content
     /// The new secret of the browser after someone signed in or out.
     var browser: BrowserToken?
+    /// The cookie with which the browser is known later.
+    var known: KnownBrowser?
     /// The link's secret to keep in a cookie; `.some(nil)` removes it.
     var setUp: SetUpToken??
     var retryAfter: Milliseconds?
@@ -49,6 +53,13 @@ struct PageResponse: Sendable {
     /// - Parameter place: Below the issuer's URL, such as `/account`.
     static func local(_ place: String, browser: BrowserToken? = nil, setUp: SetUpToken?? = nil) -> PageResponse {
         PageResponse(status: .seeOther, content: .redirect(to: Issuer.path + place), browser: browser, setUp: setUp)
+    }
+
+    /// For a browser in which a user has just signed in.
+    static func local(_ place: String, signedIn browser: SignedInBrowser, setUp: SetUpToken?? = nil) -> PageResponse {
+        var response = local(place, browser: browser.token, setUp: setUp)
+        response.known = browser.known
+        return response
     }
 }
 
@@ -76,6 +87,9 @@ extension PageResponse {
         if let browser = self.browser ?? browser {
             cookies.append(Self.cookie(Cookies.browser, browser.text.exposed, seconds: WebSession.wholeLife / 1_000, at: issuer))
         }
+        if let known {
+            cookies.append(Self.cookie(Cookies.known, known.text.exposed, seconds: KnownBrowser.life / 1_000, at: issuer))
+        }
         switch setUp {
         case .some(.some(let token)): cookies.append(Self.cookie(Cookies.setUp, token.text.exposed, seconds: 3_600, at: issuer))
         case .some(.none): cookies.append(Self.cookie(Cookies.setUp, "", seconds: 0, at: issuer))
@@ -88,6 +102,7 @@ extension PageResponse {
     enum Cookies {
         static let browser = "relay-browser"
         static let setUp = "relay-set-up"
+        static let known = "relay-known"
 
         /// `__Host-` binds a cookie to this host and TLS, where there is TLS.
         static func name(_ name: String, at issuer: String) -> String { Visit.isSecure(issuer) ? "__Host-\(name)" : name }

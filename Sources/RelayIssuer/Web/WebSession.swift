@@ -57,6 +57,13 @@ struct WebSession: Hashable, Sendable {
     func isFresh(at now: Milliseconds) -> Bool { now.count - created.count < WebSession.freshness }
 }
 
+/// A browser in which a user has just signed in.
+struct SignedInBrowser: Sendable {
+    /// Its new secret, so that the old one does not sign in too.
+    let token: BrowserToken
+    let known: KnownBrowser
+}
+
 /// The secret of a link with which a person sets up how to sign in. It works once.
 struct SetUpToken: Hashable, Sendable {
     /// How long an operator's link works.

@@ -14,7 +14,8 @@ package enum FormCoding {
         }.joined()
     }
 
-    /// `nil` if a `%` is not followed by two hexadecimal digits, or if the result is not UTF-8. A plus sign is a space.
+    /// `nil` if a `%` is not followed by two hexadecimal digits, or if the result is not UTF-8 or has a control character: such a text is
+    /// shown, compared and stored in different ways by different programs. A plus sign is a space.
     package static func decode(_ bytes: some Sequence<UInt8>) -> String? {
         var decoded: [UInt8] = []
         var rest = bytes.makeIterator()
@@ -29,6 +30,9 @@ package enum FormCoding {
             default: decoded.append(byte)
             }
         }
-        return String(validating: decoded, as: UTF8.self)
+        guard let text = String(validating: decoded, as: UTF8.self),
+            text.unicodeScalars.allSatisfy({ $0.properties.generalCategory != .control })
+        else { return nil }
+        return text
     }
 }

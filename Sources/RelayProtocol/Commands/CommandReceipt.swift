@@ -4,7 +4,7 @@
 /// The target's statement of a command's outcome, signed by its identity key.
 package struct CommandReceipt: SignedPayload {
     package static let purpose = Purpose.receipt
-    /// The maximum length of a reason, in UTF-8 bytes.
+    /// The maximum length of a reason, in UTF-8 bytes. A reason has no U+0000, because programs in C would read the text before it.
     package static let maximumReasonBytes = 1_024
 
     /// The command's digest.
@@ -47,7 +47,7 @@ package struct CommandReceipt: SignedPayload {
     package func validate(limits: Limits) throws(RecordError) {
         switch outcome {
         case .declined(let reason), .failed(let reason):
-            if reason.utf8.count > Self.maximumReasonBytes { throw .invalidField("reason") }
+            if reason.utf8.count > Self.maximumReasonBytes || reason.utf8.contains(0) { throw .invalidField("reason") }
         case .succeeded, .unsupported, .expired, .cancelled, .indeterminate: break
         }
     }

@@ -46,6 +46,9 @@ package struct IPAddress: Hashable, Sendable, CustomStringConvertible {
     /// The network that limits count as one address: for IPv6 64 bits, because one household has all addresses in such a network.
     package var network: IPNetwork { IPNetwork(self, prefixLength: bytes.count == 4 ? 32 : 64) }
 
+    /// This network and the larger ones that providers give to one customer, the smallest first.
+    package var networks: [IPNetwork] { (bytes.count == 4 ? [32] : [64, 56, 48]).map { IPNetwork(self, prefixLength: $0) } }
+
     package var description: String {
         (try? SocketAddress(packedIPAddress: ByteBuffer(bytes: bytes), port: 0).ipAddress) ?? ""
     }

@@ -2,13 +2,14 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import GRDB
+import RelayStorage
 
 /// Accounts, their identities, and revoked tokens.
 extension SQLiteTransaction {
     func accounts() throws -> [AccountRow] { try accounts("", []) }
     func account(_ id: AccountID) throws -> AccountRow? { try accounts("WHERE id = ?", [id.rawValue]).first }
 
-    private func accounts(_ condition: String, _ arguments: StatementArguments) throws -> [AccountRow] {
+    private func accounts(_ condition: String, _ arguments: [(any DatabaseValueConvertible)?]) throws -> [AccountRow] {
         let rows = try Row.fetchAll(
             statement(
                 """
@@ -16,13 +17,13 @@ extension SQLiteTransaction {
                 FROM accounts \(condition) ORDER BY created, id
                 """
             ),
-            arguments: arguments
+            arguments: .bound(arguments)
         )
         return try rows.map { row in
             let id: String = row[0]
             let identities = try Row.fetchAll(
                 statement("SELECT issuer, subject FROM identities WHERE account = ? ORDER BY issuer, subject"),
-                arguments: [id]
+                arguments: .bound(id)
             )
             return AccountRow(
                 id: AccountID(id),
@@ -36,11 +37,11 @@ extension SQLiteTransaction {
     }
 
     func isDisabled(_ id: AccountID) throws -> Bool {
-        try Bool.fetchOne(statement("SELECT disabled FROM accounts WHERE id = ?"), arguments: [id.rawValue]) ?? false
+        try Bool.fetchOne(statement("SELECT disabled FROM accounts WHERE id = ?"), arguments: .bound(id.rawValue)) ?? false
     }
 
     func setName(_ name: String, of id: AccountID) throws {
-        let holder = try String.fetchOne(statement("SELECT id FROM accounts WHERE name = ?"), arguments: [name])
+        let holder = try String.fetchOne(statement("SELECT id FROM accounts WHERE name = ?"), arguments: .bound(name))
         guard holder == nil || holder == id.rawValue else { throw AccountNameTaken() }
         try run("UPDATE accounts SET name = ? WHERE id = ?", [name, id.rawValue])
     }
@@ -72,7 +73,7 @@ extension SQLiteTransaction {
     func isRemoved(_ identity: Identity) throws -> Bool {
         try Bool.fetchOne(
             statement("SELECT EXISTS (SELECT 1 FROM removed_identities WHERE issuer = ? AND subject = ?)"),
-            arguments: [identity.issuer, identity.subject]
+            arguments: .bound(identity.issuer, identity.subject)
         ) ?? false
     }
 

@@ -15,16 +15,16 @@ extension SQLiteTransaction {
     func appIdentities() throws -> [AppIdentity] { try appIdentities("", []) }
     func appIdentity(_ id: String) throws -> AppIdentity? { try appIdentities("WHERE id = ?", [id]).first }
 
-    private func appIdentities(_ condition: String, _ arguments: StatementArguments) throws -> [AppIdentity] {
+    private func appIdentities(_ condition: String, _ arguments: [(any DatabaseValueConvertible)?]) throws -> [AppIdentity] {
         let rows = try Row.fetchAll(
             statement("SELECT id, proof, verified, created FROM app_identities \(condition) ORDER BY id"),
-            arguments: arguments
+            arguments: .bound(arguments)
         )
         return try rows.map { row in
             let id: String = row[0]
             let apps = try Row.fetchAll(
                 statement("SELECT platform, app FROM apps WHERE identity = ? ORDER BY platform, app"),
-                arguments: [id]
+                arguments: .bound(id)
             )
             return AppIdentity(
                 id: id,

@@ -28,14 +28,14 @@ extension SQLiteTransaction {
     }
 
     func command(_ key: StoredCommandKey) throws -> MailboxCommand? {
-        try Row.fetchOne(statement(Self.selectCommand), arguments: Self.arguments(key)).map { row in
+        try Row.fetchOne(statement(Self.selectCommand), arguments: .bound(Self.arguments(key))).map { row in
             MailboxCommand(restoring: try descriptor(row), state: try state(row))
         }
     }
 
     private static let ofKey = "account = ? AND sender = ? AND id = ?"
 
-    private static func arguments(_ key: StoredCommandKey) -> StatementArguments {
+    private static func arguments(_ key: StoredCommandKey) -> [(any DatabaseValueConvertible)?] {
         [key.account.rawValue, key.command.sender.column, key.command.id.column]
     }
 
@@ -124,7 +124,7 @@ extension SQLiteTransaction {
     func blob(of key: StoredCommandKey) throws -> [UInt8]? {
         try Data.fetchOne(
             statement("SELECT blob FROM commands WHERE \(Self.ofKey) AND blob IS NOT NULL"),
-            arguments: Self.arguments(key)
+            arguments: .bound(Self.arguments(key))
         ).map { [UInt8]($0) }
     }
 
@@ -133,14 +133,14 @@ extension SQLiteTransaction {
             statement(
                 "SELECT \(Self.descriptorColumns) FROM commands WHERE account = ? AND target = ? AND state < 2 ORDER BY sequence"
             ),
-            arguments: [account.rawValue, target.column]
+            arguments: .bound(account.rawValue, target.column)
         ).map { try descriptor($0) }
     }
 
     func mailboxShares(of target: EndpointID, account: AccountID) throws -> [EndpointID: MailboxUse] {
         let rows = try Row.fetchCursor(
             statement("SELECT sender, count(*), total(size) FROM commands WHERE account = ? AND target = ? AND state < 2 GROUP BY sender"),
-            arguments: [account.rawValue, target.column]
+            arguments: .bound(account.rawValue, target.column)
         )
         var shares: [EndpointID: MailboxUse] = [:]
         while let row = try rows.next() { shares[try row.endpoint(at: 0)] = Self.use(row, 1) }
@@ -155,7 +155,7 @@ extension SQLiteTransaction {
                 FROM commands WHERE account = ? AND sender = ? AND state = 2
                 """
             ),
-            arguments: [account.rawValue, sender.column]
+            arguments: .bound(account.rawValue, sender.column)
         ).map { Self.use($0, 0) } ?? MailboxUse()
     }
 
@@ -167,7 +167,7 @@ extension SQLiteTransaction {
     func use(of lane: CommandLane, account: AccountID) throws -> LaneUse {
         let found = try Row.fetchOne(
             statement("SELECT count(*), max(number) FROM commands WHERE account = ? AND sender = ? AND target = ? AND app = ?"),
-            arguments: [account.rawValue, lane.sender.column, lane.target.column, lane.appID]
+            arguments: .bound(account.rawValue, lane.sender.column, lane.target.column, lane.appID)
         )
         guard let found, let highest: Int64 = found[1] else { return LaneUse() }
         return LaneUse(commands: found[0], highest: NumberColumn.decode(highest))
@@ -177,14 +177,14 @@ extension SQLiteTransaction {
         let condition = isFinal ? "state = 2" : "state < 2"
         return try Data.fetchAll(
             statement("SELECT id FROM commands WHERE account = ? AND sender = ? AND \(condition) ORDER BY sequence"),
-            arguments: [account.rawValue, sender.column]
+            arguments: .bound(account.rawValue, sender.column)
         ).map { CommandKey(sender: sender, id: try CommandID(column: $0)) }
     }
 
     func dueCommands(at time: Int64, limit: Int) throws -> [StoredCommandKey] {
         try Row.fetchAll(
             statement("SELECT account, sender, id FROM commands WHERE deadline <= ? ORDER BY deadline, sequence LIMIT ?"),
-            arguments: [time, limit]
+            arguments: .bound(time, limit)
         ).map {
             let key = CommandKey(sender: try $0.endpoint(at: 1), id: try CommandID(column: $0[2]))
             return StoredCommandKey(account: AccountID($0[0]), command: key)

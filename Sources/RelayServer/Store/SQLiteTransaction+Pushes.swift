@@ -49,7 +49,7 @@ extension SQLiteTransaction {
     func push(of endpoint: EndpointID) throws -> PushRow? {
         try Row.fetchOne(
             statement("SELECT \(Self.pushColumns) FROM pushes WHERE endpoint = ?"),
-            arguments: [endpoint.column]
+            arguments: .bound(endpoint.column)
         ).map { try push($0) }
     }
 
@@ -57,7 +57,7 @@ extension SQLiteTransaction {
         try Array(
             Row.fetchCursor(
                 statement("SELECT \(Self.pushColumns) FROM pushes WHERE account = ? ORDER BY endpoint"),
-                arguments: [account.rawValue]
+                arguments: .bound(account.rawValue)
             ).map { try push($0) }
         )
     }
@@ -86,7 +86,7 @@ extension SQLiteTransaction {
     func duePushes(at time: Int64, limit: Int) throws -> [PushKey] {
         try Row.fetchAll(
             statement("SELECT account, endpoint FROM pushes WHERE due <= ? ORDER BY due, endpoint LIMIT ?"),
-            arguments: [time, limit]
+            arguments: .bound(time, limit)
         ).map { PushKey(account: AccountID($0[0]), endpoint: try $0.endpoint(at: 1)) }
     }
 
@@ -104,7 +104,7 @@ extension SQLiteTransaction {
                 ORDER BY endpoint LIMIT ?
                 """
             ),
-            arguments: [time, endpoint?.column ?? Data(), limit]
+            arguments: .bound(time, endpoint?.column ?? Data(), limit)
         ).map { UnwokenPush(key: PushKey(account: AccountID($0[0]), endpoint: try $0.endpoint(at: 1)), waits: $0[2]) }
     }
 
@@ -129,7 +129,7 @@ extension SQLiteTransaction {
                 FROM commands WHERE account = ? AND target = ? AND state < 2 AND expires > ?
                 """
             ),
-            arguments: [account.rawValue, target.column, time]
+            arguments: .bound(account.rawValue, target.column, time)
         )
         guard let row, let latest: Int64 = row[1] else { return nil }
         guard let urgent: Int64 = row[0] else { return WaitingCommands(urgency: .background, expires: latest) }

@@ -43,7 +43,7 @@ extension SQLiteTransaction {
     func revocation(of id: EndpointID) throws -> RevocationRow? {
         try Row.fetchOne(
             statement("SELECT \(Self.revocationColumns) FROM revoked WHERE id = ?"),
-            arguments: [id.column]
+            arguments: .bound(id.column)
         ).map { try revocation($0) }
     }
 
@@ -51,20 +51,20 @@ extension SQLiteTransaction {
         try Array(
             Row.fetchCursor(
                 statement("SELECT \(Self.revocationColumns) FROM revoked WHERE account = ? AND kept = 1 ORDER BY time, id"),
-                arguments: [account.rawValue]
+                arguments: .bound(account.rawValue)
             ).map { try revocation($0) }
         )
     }
 
     func revocationCount(of account: AccountID) throws -> Int {
-        try Int.fetchOne(statement("SELECT count(*) FROM revoked WHERE account = ?"), arguments: [account.rawValue]) ?? 0
+        try Int.fetchOne(statement("SELECT count(*) FROM revoked WHERE account = ?"), arguments: .bound(account.rawValue)) ?? 0
     }
 
     func revocationsWithLogins(limit: Int) throws -> [RevocationRow] {
         try Array(
             Row.fetchCursor(
                 statement("SELECT \(Self.revocationColumns) FROM revoked WHERE logins_ended = 0 ORDER BY time LIMIT ?"),
-                arguments: [limit]
+                arguments: .bound(limit)
             ).map { try revocation($0) }
         )
     }

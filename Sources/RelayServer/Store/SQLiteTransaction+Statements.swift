@@ -17,7 +17,7 @@ extension SQLiteTransaction {
         try Array(
             Row.fetchCursor(
                 statement("SELECT app, version, registration FROM registrations WHERE endpoint = ? ORDER BY app"),
-                arguments: [endpoint.column]
+                arguments: .bound(endpoint.column)
             ).map { RegistrationRow(appID: $0[0], version: NumberColumn.decode($0[1]), registration: try $0.bytes(at: 2)) }
         )
     }
@@ -39,14 +39,14 @@ extension SQLiteTransaction {
     func vouchers(for endpoint: EndpointID) throws -> [[UInt8]] {
         try Data.fetchAll(
             statement("SELECT voucher FROM vouchers WHERE endpoint = ? ORDER BY giver"),
-            arguments: [endpoint.column]
+            arguments: .bound(endpoint.column)
         ).map { [UInt8]($0) }
     }
 
     func vouchers(by endpoint: EndpointID, of account: AccountID) throws -> [[UInt8]] {
         try Data.fetchAll(
             statement("SELECT voucher FROM vouchers WHERE account = ? AND giver = ? ORDER BY endpoint"),
-            arguments: [account.rawValue, endpoint.column]
+            arguments: .bound(account.rawValue, endpoint.column)
         ).map { [UInt8]($0) }
     }
 

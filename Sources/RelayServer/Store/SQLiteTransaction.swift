@@ -32,7 +32,7 @@ struct SQLiteTransaction: StoreTransaction {
     func account(of identity: Identity) throws -> AccountID? {
         try String.fetchOne(
             statement("SELECT account FROM identities WHERE issuer = ? AND subject = ?"),
-            arguments: [identity.issuer, identity.subject]
+            arguments: .bound(identity.issuer, identity.subject)
         ).map { AccountID($0) }
     }
 
@@ -85,26 +85,26 @@ struct SQLiteTransaction: StoreTransaction {
     func endpoint(keyThumbprint: String) throws -> EndpointRow? {
         try Row.fetchOne(
             statement("SELECT \(Self.endpointColumns) FROM endpoints WHERE thumbprint = ?"),
-            arguments: [keyThumbprint]
+            arguments: .bound(keyThumbprint)
         ).map { try endpoint($0) }
     }
 
     func endpoint(_ id: EndpointID, of account: AccountID) throws -> EndpointRow? {
         try Row.fetchOne(
             statement("SELECT \(Self.endpointColumns) FROM endpoints WHERE id = ? AND account = ?"),
-            arguments: [id.column, account.rawValue]
+            arguments: .bound(id.column, account.rawValue)
         ).map { try endpoint($0) }
     }
 
     func account(ofEndpoint id: EndpointID) throws -> AccountID? {
-        try String.fetchOne(statement("SELECT account FROM endpoints WHERE id = ?"), arguments: [id.column]).map { AccountID($0) }
+        try String.fetchOne(statement("SELECT account FROM endpoints WHERE id = ?"), arguments: .bound(id.column)).map { AccountID($0) }
     }
 
     func endpoints(of account: AccountID) throws -> [EndpointRow] {
         try Array(
             Row.fetchCursor(
                 statement("SELECT \(Self.endpointColumns) FROM endpoints WHERE account = ? ORDER BY id"),
-                arguments: [account.rawValue]
+                arguments: .bound(account.rawValue)
             ).map { try endpoint($0) }
         )
     }
@@ -136,7 +136,7 @@ struct SQLiteTransaction: StoreTransaction {
     }
 
     private func blobs<Kind>(_ sql: String, _ account: AccountID) throws -> [EndpointID: [Blob<Kind>]] {
-        let rows = try Row.fetchCursor(statement(sql), arguments: [account.rawValue])
+        let rows = try Row.fetchCursor(statement(sql), arguments: .bound(account.rawValue))
         var blobs: [EndpointID: [Blob<Kind>]] = [:]
         while let row = try rows.next() { blobs[try row.endpoint(at: 0), default: []].append(Blob(try row.bytes(at: 1))) }
         return blobs
@@ -183,7 +183,7 @@ struct SQLiteTransaction: StoreTransaction {
                 )
                 """
             ),
-            arguments: [account.rawValue, account.rawValue]
+            arguments: .bound(account.rawValue, account.rawValue)
         )
         return Int(clamping: Int64(sum ?? 0))
     }
@@ -197,5 +197,7 @@ struct SQLiteTransaction: StoreTransaction {
 
     func statement(_ sql: String) throws -> Statement { try database.cachedStatement(sql: sql) }
 
-    func run(_ sql: String, _ arguments: StatementArguments) throws { try statement(sql).execute(arguments: arguments) }
+    func run(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?]) throws {
+        try statement(sql).execute(arguments: .bound(arguments))
+    }
 }

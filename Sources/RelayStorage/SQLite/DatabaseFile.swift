@@ -48,9 +48,11 @@ package enum DatabaseFile {
         var configuration = configuration
         configuration.readonly = true
         let database = try DatabaseQueue(path: path, configuration: configuration)
-        let found = try database.read { try String.fetchOne($0, sql: "PRAGMA quick_check(1)") }
+        let isIntact = try database.read { database in
+            try String.fetchOne(database, sql: "PRAGMA quick_check(1)") == "ok" && !database.hasCutText()
+        }
         try database.close()
-        guard found == "ok" else { throw DatabaseFileError.damaged }
+        guard isIntact else { throw DatabaseFileError.damaged }
     }
 
     /// GRDB sets `synchronous = NORMAL` in WAL mode, with which a loss of power can undo commits.
@@ -69,7 +71,7 @@ package enum DatabaseFile {
 package enum DatabaseFileError: Error, Equatable, Sendable {
     /// The file cannot be created, or its mode cannot be set.
     case file(StorageError)
-    /// The integrity check failed.
+    /// The integrity check failed, or a text has U+0000.
     case damaged
     /// A newer version of this software wrote it.
     case tooNew

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// The networks of a client's address, the smallest first. Limits count in each of them, so that an owner of many addresses gains little.
+package struct ClientNetworks: Hashable, Sendable {
+    /// How many times the limit of a network holds for the next larger one.
+    static let factor = 4
+
+    /// The smallest network counts as one client.
+    let smallest: String
+    private let larger: [String]
+
+    /// - Parameter names: The networks, the smallest first, such as the /64, /56 and /48 of an IPv6 address.
+    package init(_ names: [String]) {
+        self.smallest = names.first ?? ""
+        self.larger = Array(names.dropFirst())
+    }
+
+    /// Each network, and how many times the limit of a client holds for it.
+    var shares: [(network: String, factor: Int)] {
+        var factor = 1
+        return [(smallest, 1)]
+            + larger.map { network in
+                factor *= ClientNetworks.factor
+                return (network, factor)
+            }
+    }
+
+    /// The network that shares what all clients need: the largest one.
+    var largest: String { larger.last ?? smallest }
+}
+
+extension RateLimiter {
+    /// Counts an event in all networks of a client, or in none.
+    /// - Returns: `nil` if the event is within the limits; otherwise the time to wait.
+    mutating func add(_ client: ClientNetworks, now: Milliseconds) -> Milliseconds? {
+        let waits = client.shares.compactMap { wait($0.network, times: $0.factor, now: now) }
+        if let longest = waits.max() { return longest }
+        for (network, factor) in client.shares { _ = add(network, times: factor, now: now) }
+        return nil
+    }
+}
+
+extension BackOff {
+    /// Counts an attempt in all networks of a client, or in none.
+    /// - Returns: `nil` if it may be tried; otherwise the time to wait.
+    mutating func attempt(_ client: ClientNetworks, now: Milliseconds) -> Milliseconds? {
+        let waits = client.shares.compactMap { wait($0.network, now: now) }
+        if let longest = waits.max() { return longest }
+        for (network, factor) in client.shares { _ = attempt(network, times: factor, now: now) }
+        return nil
+    }
+
+    /// An attempt did not fail.
+    mutating func takeBack(_ client: ClientNetworks, now: Milliseconds) {
+        for (network, _) in client.shares { takeBack(network, now: now) }
+    }
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+import Testing
+
+@testable import RelayIssuer
+
+/// Attackers with several addresses.
+@Suite struct CrowdAttackTests {
+    let test: TestIssuer
+
+    init() throws { self.test = try TestIssuer() }
+
+    /// The number of failures after which an address waits.
+    static let free = 20
+
+    @Test func knownBrowsersHavePlacesOfTheirOwnAndAreFirst() {
+        var queue = PasswordHasher.Queue<String>(running: 2, places: 8, placesPerClient: 2)
+        let attackers = (0..<4).map { PasswordHasher.Client(name: "\($0)") }
+        for attacker in attackers + attackers where queue.enter(attacker) == .wait { queue.wait(attacker.name, of: attacker) }
+        #expect(queue.enter(.init(name: "new")) == .refuse(.busy))
+        let owner = PasswordHasher.Client(name: "owner", isKnown: true)
+        #expect(queue.enter(owner) == .wait)
+        queue.wait("owner", of: owner)
+        #expect(queue.leave(attackers[0]) == "owner")
+        // A known client has no more than its own places.
+        #expect(queue.enter(owner) == .wait)
+        queue.wait("owner", of: owner)
+        #expect(queue.enter(owner) == .refuse(.busy))
+    }
+
+    @Test func addressesThatGuessDoNotStopTheOwner() async throws {
+        let subject = try await test.ada()
+        try await test.issuer.setPassword(subject: subject, to: Secret(TestBrowser.password))
+        let issuer = try test.make(passwordAttemptsPerHour: 10)
+        try await test.browse(issuer) { client in
+            let owner = TestBrowser(client)
+            let first = try await owner.signIn()
+            #expect(first.status == 303)
+            for number in 0..<8 {
+                let attacker = TestBrowser(client, address: "203.0.113.\(number)")
+                for attempt in 0..<Self.free {
+                    let name = attempt < 3 ? "Ada" : "name \(number) \(attempt)"
+                    let page = try await attacker.signIn(name: name, password: "a wrong password")
+                    #expect(page.status == 401 || page.status == 429)
+                }
+                // It is refused before the hash, for every name.
+                for name in ["Ada", "Eve"] {
+                    let page = try await attacker.signIn(name: name)
+                    #expect(page.status == 429, "\(name)")
+                }
+            }
+            // New browsers wait for the account, the known one does not, even at another address.
+            #expect(try await TestBrowser(client, address: "192.0.2.9").signIn().status == 429)
+            let again = TestBrowser(client, address: "203.0.113.1")
+            again.cookies = owner.cookies.filter { $0.key == "__Host-relay-known" }
+            #expect(try await again.signIn().status == 303)
+        }
+        try issuer.close()
+    }
+
+    /// The cookie of a known browser is for its own user, and its guesses are limited as others are.
+    @Test func knownBrowserMayNotGuess() async throws {
+        let subject = try await test.ada()
+        try await test.issuer.setPassword(subject: subject, to: Secret(TestBrowser.password))
+        let eve = try await test.issuer.createUser(name: "Eve")
+        try await test.issuer.setPassword(subject: eve, to: Secret(TestBrowser.password))
+        try await test.browse { client in
+            let attacker = TestBrowser(client)
+            let own = try await attacker.signIn(name: "Eve")
+            #expect(own.status == 303)
+            let cookies = attacker.cookies.filter { $0.key == "__Host-relay-known" }
+            for number in 0..<BackOff.free {
+                let other = TestBrowser(client)
+                other.cookies = cookies
+                #expect(try await other.signIn(password: "guess number \(number)").status == 401)
+            }
+            let other = TestBrowser(client)
+            other.cookies = cookies
+            #expect(try await other.signIn().status == 429)
+            for number in 0..<BackOff.free {
+                let thief = TestBrowser(client, address: "203.0.113.\(number)")
+                thief.cookies = cookies
+                #expect(try await thief.signIn(name: "Eve", password: "guess number \(number)").status == 401)
+            }
+            let thief = TestBrowser(client, address: "203.0.113.99")
+            thief.cookies = cookies
+            #expect(try await thief.signIn(name: "Eve").status == 429)
+        }
+    }
+
+    @Test func networksShareTheirFailures() async throws {
+        try await test.browse { client in
+            func browser(_ subnet: Int, _ site: Int) -> TestBrowser {
+                TestBrowser(client, address: "2001:db8:0:\(site)\(subnet)::/64 2001:db8:0:\(site)::/56 2001:db8::/48")
+            }
+            for number in 0..<(Self.free * ClientNetworks.factor) {
+                let page = try await browser(number % (2 * ClientNetworks.factor), 1).signIn(name: "name \(number)", password: "x")
+                #expect(page.status == 401)
+            }
+            let same = try await browser(9, 1).signIn(name: "a name", password: "x")
+            #expect(same.status == 429)
+            let other = try await browser(9, 2).signIn(name: "a name", password: "x")
+            #expect(other.status == 401)
+        }
+    }
+}

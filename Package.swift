@@ -124,6 +124,7 @@ let package = Package(
             dependencies: [
                 "BuildVersion",
                 "RelayAgent",
+                "RelayProtocol",
                 server("ArgumentParser", "swift-argument-parser"),
             ],
             swiftSettings: settings
@@ -337,6 +338,11 @@ let package = Package(
             swiftSettings: settings
         ),
         .testTarget(
+            name: "RelayAgentTests",
+            dependencies: ["DeviceRelay", "DeviceRelayTesting", "RelayAgent", "RelayProtocol", "RelayTesting"],
+            swiftSettings: settings
+        ),
+        .testTarget(
             name: "RelayCommandTests",
             dependencies: [
                 "DeviceRelay",
@@ -485,14 +491,18 @@ if ProcessInfo.processInfo.environment["DEVICE_RELAY_BENCHMARKS"] != nil {
 }
 
 if ProcessInfo.processInfo.environment["DEVICE_RELAY_FUZZING"] != nil {
-    for name in ["FuzzCBOR", "FuzzControl", "FuzzDNS", "FuzzJSON", "FuzzSealed", "FuzzSession", "FuzzWebSocket"] {
+    /// What a target needs besides RelayProtocol.
+    let more: [String: [Target.Dependency]] = [
+        "FuzzDNS": ["RelayServer"],
+        "FuzzSettings": ["RelayAgent", "RelayServer", server("Configuration", "swift-configuration")],
+        "FuzzTar": ["RelayServer"],
+        "FuzzWebSocket": ["RelayServer"],
+    ]
+    for name in ["CBOR", "Control", "DNS", "JSON", "Sealed", "Session", "Settings", "Tar", "WebSocket"].map({ "Fuzz\($0)" }) {
         package.targets.append(
             .executableTarget(
                 name: name,
-                dependencies: [
-                    ["FuzzDNS", "FuzzWebSocket"].contains(name) ? "RelayServer" : "RelayProtocol",
-                    .product(name: "NIOCore", package: "swift-nio"),
-                ],
+                dependencies: ["RelayProtocol", .product(name: "NIOCore", package: "swift-nio")] + more[name, default: []],
                 path: "FuzzTesting/\(name)",
                 swiftSettings: settings
             )

@@ -34,15 +34,8 @@ struct CompletionsCommand: AsyncParsableCommand {
             case .zsh: .zsh
             case .fish: .fish
             }
-        try CommonOptions.context(home: nil, account: HomeAccounts.first, isJSON: false).console.print(
-            Script(text: Relay.completionScript(for: shell))
-        )
-    }
-
-    private struct Script: AgentResult {
-        var text: String
-
-        func lines(_ style: Style) -> [String] { [text] }
+        let console = try CommonOptions.context(home: nil, account: HomeAccounts.first, isJSON: false).console
+        try console.print(text: Relay.completionScript(for: shell))
     }
 }
 

@@ -4,6 +4,7 @@
 import ArgumentParser
 import BuildVersion
 import RelayAgent
+import RelayProtocol
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -45,6 +46,10 @@ struct Relay: AsyncParsableCommand {
         let isJSON = CommandLine.arguments.prefix { $0 != "--" }.contains("--json")
         let console = Console.standard(isJSON: isJSON, environment: ProcessInfo.processInfo.environment)
         do {
+            if let problem = ArgumentVector.problem(CommandLine.argc, CommandLine.unsafeArgv) {
+                throw AgentError("usage", problem, .usage)
+            }
+            guard CommandLine.argc > 1 else { throw ValidationError("A command is missing; see 'relay --help'") }
             try CommandName.check(Array(CommandLine.arguments.dropFirst()), of: Self.self)
             var command = try await asyncParseAsRoot(nil)
             if var asynchronous = command as? any AsyncParsableCommand {
@@ -56,7 +61,11 @@ struct Relay: AsyncParsableCommand {
             exit(withError: code)
         } catch {
             switch exitCode(for: error) {
-            case .success: exit(withError: error)
+            case .success:
+                // Help, the version, or the answer to a shell that completes a word.
+                let text = fullMessage(for: error)
+                do { if !text.isEmpty { try console.print(text: text) } } catch { exit(withError: ExitCode.failure) }
+                exit(withError: ExitCode.success)
             case .validationFailure:
                 if isJSON {
                     console.fail(AgentError("usage", message(for: error), .usage))

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import RelayProtocol
+
 #if canImport(FoundationEssentials)
 import FoundationEssentials
 #else
@@ -11,5 +13,5 @@ import Foundation
 func printJSON(_ value: some Encodable) throws {
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-    print(String(decoding: try encoder.encode(value), as: UTF8.self))
+    print(DisplayText.escaped(json: String(decoding: try encoder.encode(value), as: UTF8.self)))
 }

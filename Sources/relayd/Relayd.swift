@@ -3,6 +3,7 @@
 
 import ArgumentParser
 import BuildVersion
+import RelayProtocol
 import RelayServer
 
 #if os(Linux)
@@ -28,6 +29,7 @@ struct Relayd: AsyncParsableCommand {
         // A short scheduler time slice reduces the latency of a woken thread. Threads that start later inherit it.
         clinux_set_short_time_slice()
         #endif
+        if let problem = ArgumentVector.problem(CommandLine.argc, CommandLine.unsafeArgv) { leave("relayd: \(problem)", code: 2) }
         do {
             var command = try parseAsRoot()
             if var asynchronous = command as? any AsyncParsableCommand {
@@ -39,7 +41,10 @@ struct Relayd: AsyncParsableCommand {
             leave("relayd: \(error)", code: 2)
         } catch {
             switch exitCode(for: error) {
-            case .success: exit(withError: error)
+            case .success:
+                let text = fullMessage(for: error)
+                if !text.isEmpty { print(text) }
+                exit(withError: ExitCode.success)
             case .validationFailure: leave(fullMessage(for: error), code: 2)
             default: leave("relayd: \(error)", code: 1)
             }

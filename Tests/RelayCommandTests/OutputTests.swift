@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
+import RelayProtocol
 import Testing
 
 @testable import RelayAgent
@@ -19,12 +20,13 @@ import Testing
         table.add(.init("客厅"), .init("tablet", .good))
         table.add(.init("📺 x"), .init("hub"))
         #expect(table.lines(Style()) == ["NAME       KIND", "Fernseher  desktop", "客厅       tablet", "📺 x       hub"])
-        #expect(table.lines(Style(hasColours: true))[2] == "客厅       \u{1B}[32mtablet\u{1B}[0m")
+        let style = Style(hasColours: true)
+        #expect(style.rendered(table.lines(style)[2]) == "客厅       \u{1B}[32mtablet\u{1B}[0m")
     }
 
     @Test func jsonEscapesControlCharacters() throws {
         let text = "a\u{1B}[31m\u{7F}\u{9B}\u{202E}\u{E0001}é\n"
-        let line = try JSONText.line(Text(text: text))
+        let line = DisplayText.escaped(json: try JSONText.line(Text(text: text)))
         #expect(line == #"{"schema":1,"text":"a\u001b[31m\u007f\u009b\u202e\udb40\udc01é\n"}"#)
         let object = try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any]
         #expect(object?["text"] as? String == text)

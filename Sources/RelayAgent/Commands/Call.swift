@@ -41,7 +41,7 @@ package struct Call: Sendable {
 
         enum CodingKeys: CodingKey { case device, deviceName, app, endpoint, service }
 
-        package func lines(_ style: Style) -> [String] { [JSONText.escaped(answer)] }
+        package func lines(_ style: Style) -> [String] { [DisplayText.escaped(json: answer)] }
         package func json() throws -> String { try JSONText.line(self, adding: "answer", json: answer) }
     }
 

@@ -26,7 +26,7 @@ package enum JSONText {
         }
     }
 
-    /// One object on one line. Terminal control characters are escaped.
+    /// One object on one line.
     package static func line(_ result: some Encodable) throws -> String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
@@ -34,28 +34,11 @@ package enum JSONText {
             var container = encoder.singleValueContainer()
             try container.encode(date.formatted(.iso8601.year().month().day().time(includingFractionalSeconds: true)) + "Z")
         }
-        return escaped(String(decoding: try encoder.encode(Versioned(content: result)), as: UTF8.self))
+        return String(decoding: try encoder.encode(Versioned(content: result)), as: UTF8.self)
     }
 
     /// The same with one more field whose value is already JSON.
     static func line(_ result: some Encodable, adding field: String, json: String) throws -> String {
-        try line(result).dropLast() + ",\"\(field)\":\(escaped(json))}"
-    }
-
-    /// JSON text with terminal control characters escaped.
-    static func escaped(_ json: String) -> String {
-        guard !DisplayText.isPlain(json) else { return json }
-        var text = ""
-        for scalar in json.unicodeScalars {
-            if DisplayText.isPlain(String(scalar)) {
-                text.unicodeScalars.append(scalar)
-            } else {
-                for unit in String(scalar).utf16 {
-                    let digits = String(unit, radix: 16)
-                    text += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
-                }
-            }
-        }
-        return text
+        try line(result).dropLast() + ",\"\(field)\":\(json)}"
     }
 }

@@ -28,12 +28,11 @@ extension Console {
         return try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
                 try await Task.sleep(for: .seconds(1))
-                defer { error("\r\u{1B}[K") }
+                defer { clearProgress() }
                 var shown = ""
                 while true {
-                    // A line that wraps could not be cleared.
-                    let text = String(await what().prefix(79))
-                    if text != shown { error("\r\u{1B}[K\(text)") }
+                    let text = await what()
+                    if text != shown { showProgress(text) }
                     shown = text
                     try await Task.sleep(for: .milliseconds(500))
                 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import RelayProtocol
+
 #if canImport(Glibc)
 import Glibc
 #elseif canImport(Musl)
@@ -10,15 +12,18 @@ import Darwin
 #endif
 
 /// The output of a command: results go to standard output, everything else to standard error.
+///
+/// All text leaves the program here, and here alone it is cleaned: no character of it controls the terminal or the writing direction,
+/// whoever wrote the text.
 package struct Console: Sendable {
     /// Whether each result is one JSON object on one line.
     package var isJSON: Bool
     package var hasColours: Bool
     /// Whether standard error is a terminal.
     package var isInteractive: Bool
-    let output: @Sendable (String) throws -> Void
-    let error: @Sendable (String) -> Void
-    let data: @Sendable ([UInt8]) throws -> Void
+    private let output: @Sendable (String) throws -> Void
+    private let error: @Sendable (String) -> Void
+    private let data: @Sendable ([UInt8]) throws -> Void
 
     package init(
         isJSON: Bool,
@@ -53,17 +58,27 @@ package struct Console: Sendable {
 
     /// Prints a result.
     package func print(_ result: some AgentResult) throws {
+        guard !isJSON else { return try output(DisplayText.escaped(json: try result.json()) + "\n") }
         let style = Style(hasColours: hasColours)
-        let lines = isJSON ? [try result.json()] : result.lines(style)
+        let lines = result.lines(style)
         guard !lines.isEmpty else { return }
-        try output(lines.map { $0 + "\n" }.joined())
+        try output(lines.map { style.rendered($0) + "\n" }.joined())
     }
 
     /// Writes a part of a file to standard output.
     func write(_ bytes: [UInt8]) throws { try data(bytes) }
 
-    /// Prints a note to standard error.
-    package func note(_ text: String) { error(text + "\n") }
+    /// Prints a text of several lines to standard output, such as a script.
+    package func print(text: String) throws { try output(DisplayText.sanitizedLines(text) + "\n") }
+
+    /// Prints a note to standard error. It may have several lines.
+    package func note(_ text: String) { error(DisplayText.sanitizedLines(text) + "\n") }
+
+    /// Shows a line that the next one replaces, on a terminal. It is cut, because a line that wraps could not be replaced.
+    func showProgress(_ text: String) { error("\r\u{1B}[K\(DisplayText.sanitized(String(text.prefix(79))))") }
+
+    /// Removes the line that `showProgress` has shown.
+    func clearProgress() { if isInteractive { error("\r\u{1B}[K") } }
 
     private static let outputClosed = "outputClosed"
 
@@ -72,7 +87,7 @@ package struct Console: Sendable {
     package func fail(_ failure: AgentError) {
         guard failure.code != Self.outputClosed else { return }
         if isJSON, failure.code != "outputFailed", let line = try? JSONText.line(FailureResult(failure)) {
-            try? output(line + "\n")
+            try? output(DisplayText.escaped(json: line) + "\n")
         } else {
             note("relay: \(failure.message)")
         }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Text style for people.
+import RelayProtocol
+
+/// Text style for people. `show` marks a part of a text. Only the console turns marks into control sequences, after it has removed all
+/// others. The marks contain a random number, so that no text from outside can contain them.
 package struct Style: Sendable {
-    package var hasColours: Bool
-
-    package init(hasColours: Bool = false) { self.hasColours = hasColours }
-
     enum Emphasis: String {
         case good = "32"
         case attention = "33"
@@ -14,54 +13,30 @@ package struct Style: Sendable {
         case strong = "1"
     }
 
+    package let hasColours: Bool
+    private let mark: [Unicode.Scalar]
+
+    package init(hasColours: Bool = false) {
+        self.hasColours = hasColours
+        // If a mark reached a terminal, it would still do nothing.
+        mark = hasColours ? Array("\u{1B}\(UInt64.random(in: .min ... .max));".unicodeScalars) : []
+    }
+
     func show(_ text: String, _ emphasis: Emphasis?) -> String {
         guard hasColours, let emphasis else { return text }
-        return "\u{1B}[\(emphasis.rawValue)m\(text)\u{1B}[0m"
-    }
-}
-
-/// A table with aligned columns.
-struct Table {
-    struct Cell {
-        var text: String
-        var emphasis: Style.Emphasis?
-
-        init(_ text: String, _ emphasis: Style.Emphasis? = nil) {
-            self.text = text
-            self.emphasis = emphasis
-        }
+        return marked(emphasis.rawValue) + text + marked("0")
     }
 
-    private var rows: [[Cell]] = []
+    private func marked(_ code: String) -> String { String(String.UnicodeScalarView(mark)) + "\(code);" }
 
-    init(_ titles: String...) { rows.append(titles.map { Cell($0, .faint) }) }
-
-    mutating func add(_ cells: Cell...) { rows.append(cells) }
-
-    func lines(_ style: Style) -> [String] {
-        let count = rows.map(\.count).max() ?? 0
-        let widths = (0..<count).map { column in rows.map { column < $0.count ? Self.width($0[column].text) : 0 }.max() ?? 0 }
-        return rows.map { row in
-            row.enumerated().map { column, cell in
-                let isLast = column == row.count - 1
-                let padding = isLast ? "" : String(repeating: " ", count: widths[column] - Self.width(cell.text) + 2)
-                return style.show(cell.text, cell.emphasis) + padding
-            }.joined()
-        }
-    }
-
-    /// The number of terminal columns of a text: two for East Asian characters and emoji.
-    static func width(_ text: String) -> Int {
-        text.reduce(0) { width, character in
-            guard let first = character.unicodeScalars.first else { return width }
-            let isWide =
-                switch first.value {
-                case 0x1100...0x115F, 0x2E80...0xA4CF, 0xAC00...0xD7A3, 0xF900...0xFAFF, 0xFE30...0xFE6F, 0xFF00...0xFF60, 0xFFE0...0xFFE6,
-                    0x20000...0x3FFFD:
-                    true
-                default: first.properties.isEmojiPresentation || character.unicodeScalars.contains("\u{FE0F}")
-                }
-            return width + (isWide ? 2 : 1)
-        }
+    /// A line as a terminal gets it: what controls a terminal is replaced by U+FFFD, and the marks of this style by control sequences.
+    func rendered(_ line: String) -> String {
+        guard hasColours else { return DisplayText.sanitized(line) }
+        let parts = Array(line.unicodeScalars).split(separator: mark, omittingEmptySubsequences: false)
+        return parts.enumerated().map { index, part in
+            let end = index == 0 ? nil : part.firstIndex(of: ";")
+            let text = DisplayText.sanitized(String(String.UnicodeScalarView(part[(end.map { $0 + 1 } ?? part.startIndex)...])))
+            return (end.map { "\u{1B}[\(String(String.UnicodeScalarView(part[..<$0])))m" } ?? "") + text
+        }.joined()
     }
 }

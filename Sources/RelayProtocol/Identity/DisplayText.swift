@@ -18,10 +18,38 @@ package enum DisplayText {
     }
 
     /// The text with every harmful character replaced by U+FFFD.
-    package static func sanitized(_ text: String) -> String {
+    package static func sanitized(_ text: String) -> String { String(sanitized(text.unicodeScalars) { isHarmful($0) }) }
+
+    /// The same for a text of several lines: line feeds and tabs stay.
+    package static func sanitizedLines(_ text: String) -> String {
+        String(sanitized(text.unicodeScalars) { $0 != "\n" && $0 != "\t" && isHarmful($0) })
+    }
+
+    /// JSON text with every harmful character in it escaped.
+    package static func escaped(json: String) -> String {
+        guard !isPlain(json) else { return json }
+        var text = String.UnicodeScalarView()
+        for scalar in json.unicodeScalars {
+            // JSON has line feeds between its values only; inside a text they are escaped already.
+            guard isHarmful(scalar), scalar != "\n" else {
+                text.append(scalar)
+                continue
+            }
+            for unit in String(scalar).utf16 {
+                let digits = String(unit, radix: 16)
+                text += "\\u\(String(repeating: "0", count: 4 - digits.count))\(digits)".unicodeScalars
+            }
+        }
+        return String(text)
+    }
+
+    private static func sanitized(
+        _ scalars: String.UnicodeScalarView,
+        _ isHarmful: (Unicode.Scalar) -> Bool
+    ) -> String.UnicodeScalarView {
         var plain = String.UnicodeScalarView()
-        plain.append(contentsOf: text.unicodeScalars.map { isHarmful($0) ? "\u{FFFD}" : $0 })
-        return String(plain)
+        plain.append(contentsOf: scalars.map { isHarmful($0) ? "\u{FFFD}" : $0 })
+        return plain
     }
 
     private static func isHarmful(_ scalar: Unicode.Scalar) -> Bool {

@@ -59,10 +59,12 @@ extension Array: JSONWritable where Element: JSONWritable {
     package func write(to json: inout JSONWriter) { json.array(self) }
 }
 
-// Names. The set of values is closed, or open if `init(rawValue:)` accepts any text.
+// Names. The set of values is closed, or open if `init(rawValue:)` accepts any text. An open one is still the name of something in a
+// program: programs compare it and people read it, so that it has only visible ASCII.
 extension JSONReadable where Self: RawRepresentable<String> {
     package init(json: JSONValue) throws(JSONError) {
-        guard let value = Self(rawValue: try json.text()) else { throw json.invalid }
+        let name = try json.text()
+        guard ProgramText.isValid(name), let value = Self(rawValue: name) else { throw json.invalid }
         self = value
     }
 }

@@ -7,23 +7,23 @@ import Foundation
 struct DemoScreen: Sendable {
     private let hasColours = isatty(STDOUT_FILENO) == 1 && ProcessInfo.processInfo.environment["NO_COLOR", default: ""].isEmpty
 
-    private func show(_ text: String, _ code: String) -> String { hasColours ? "\u{1B}[\(code)m\(text)\u{1B}[0m" : text }
+    private func show(_ text: String, _ code: String? = nil) -> StandardStream.Part { .init(text: text, code: hasColours ? code : nil) }
 
-    private func write(_ line: String) { StandardStream.output.writeLine(line) }
+    private func write(_ parts: StandardStream.Part...) { StandardStream.output.writeLine(parts) }
 
     func title(_ text: String) { write(show(text, "1")) }
 
-    func step(_ text: String) { write("\n" + show("== \(text)", "1")) }
+    func step(_ text: String) { write(show("\n"), show("== \(text)", "1")) }
 
-    func note(_ text: String) { write("   \(text)") }
+    func note(_ text: String) { write(show("   \(text)")) }
 
     /// Prints a command as a user would type it.
     func command(_ place: String, _ words: [String]) {
         let line = words.map { $0.contains(where: { " '#&?".contains($0) }) ? "'\($0)'" : $0 }.joined(separator: " ")
-        write(" \(show(padded(place), "36")) $ \(show(line, "1"))")
+        write(show(" "), show(padded(place), "36"), show(" $ "), show(line, "1"))
     }
 
-    func line(_ place: String, _ text: String) { write(" \(show(padded(place), "36"))   \(text)") }
+    func line(_ place: String, _ text: String) { write(show(" "), show(padded(place), "36"), show("   \(text)")) }
 
     private func padded(_ place: String) -> String { place.padding(toLength: 5, withPad: " ", startingAt: 0) }
 }

@@ -22,21 +22,19 @@ struct Position {
 
     /// Parses a URI such as `film://42?t=1200`.
     init?(_ uri: String) {
-        guard let parts = URLComponents(string: uri), parts.scheme == "film", let film = parts.host,
+        guard let parts = URLComponents(string: uri, encodingInvalidCharacters: false), parts.scheme == "film", let film = parts.host,
             let seconds = parts.queryItems?.first(where: { $0.name == "t" })?.value.flatMap({ Int($0) }), seconds >= 0
         else { return nil }
         self.init(film: film, seconds: seconds)
     }
 
-    private func uri(_ start: String) throws -> URL {
-        guard film.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let uri = URL(string: "\(start)\(film)?t=\(seconds)") else {
-            throw Problem("a film is a number")
-        }
-        return uri
+    private func uri(_ start: String) throws -> LaunchURI {
+        guard film.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { throw Problem("a film is a number") }
+        return try LaunchURI("\(start)\(film)?t=\(seconds)")
     }
 
-    var inPlayer: URL { get throws { try uri("film://") } }
-    var onWebPage: URL { get throws { try uri("https://films.example/") } }
+    var inPlayer: LaunchURI { get throws { try uri("film://") } }
+    var onWebPage: LaunchURI { get throws { try uri("https://films.example/") } }
 }
 
 let playerApp = RemoteSystemAppRegistration(

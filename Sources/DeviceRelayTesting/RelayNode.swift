@@ -40,7 +40,7 @@ actor RelayNode {
         ports = try configuration.takePorts()
         key = try RelayKey.load(in: dataDirectory)
         store = try SQLiteStore()
-        guard let origin = try configuration.origins().first?.description, let url = URL(string: origin) else { throw NoAddress() }
+        guard let origin = try configuration.origins().first?.description, let url = URL(exactly: origin) else { throw NoAddress() }
         self.url = url
         self.configuration = configuration
     }

@@ -22,7 +22,7 @@ struct LaunchCommand: AsyncParsableCommand {
         completion: .devices
     )
     var target: String
-    @Argument(help: "The URI to launch, such as https://films.example/42.") var uri: String
+    @Argument(help: "The URI to launch, such as https://films.example/42, or - to read it from standard input.") var uri: String
     @Option(help: ArgumentHelp("The URI to launch if no app there accepts the first one.", valueName: "uri")) var fallback: String?
     @Option(help: ArgumentHelp("An app that should open it, best first; may be repeated.", valueName: "app")) var prefer: [String] = []
     @Option(parsing: .unconditional, help: ArgumentHelp("How long to wait for the outcome. Default: 30.", valueName: "seconds")) var wait:
@@ -43,15 +43,15 @@ struct LaunchCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
+        let context = try common.context
         let launch = Launch(
             target: target,
-            uri: uri,
+            uri: try await context.console.lineOrArgument(uri),
             fallback: fallback,
             preferred: prefer,
             wait: noWait ? nil : .seconds(wait ?? 30),
             life: ttl.map { .seconds($0) }
         )
-        let context = try common.context
         try context.console.print(try await launch.run(context))
     }
 }

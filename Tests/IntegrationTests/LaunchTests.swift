@@ -56,7 +56,7 @@ import Testing
         await launchFails(.failed) { try await launcher.launch(try url("film:failed"), on: .init(system)) }
         await launchFails(.failed) { try await launcher.launch(try url("film:throws"), on: .init(system)) }
         // If the handler reports `unsupported`, the fallback is tried.
-        let options = RemoteLauncherOptions(fallbackURI: try url("https://films.example/42"))
+        let options = RemoteLauncherOptions(fallbackURI: try LaunchURI("https://films.example/42"))
         let receipt = try await launcher.launch(try url("film:unsupported"), on: .init(system), options: options)
         #expect(receipt.isFallback)
         #expect(
@@ -94,7 +94,7 @@ import Testing
         await launchFails(.protocolUnavailable) { try await launcher.launch(try url("http://films.example/4"), on: .init(app)) }
         // No app accepts the URI; then the fallback is used; then no app accepts the fallback either.
         await launchFails(.protocolUnavailable) { try await launcher.launch(try url("tape:1"), on: .init(system)) }
-        let falling = RemoteLauncherOptions(fallbackURI: try url("http://films.example/3"))
+        let falling = RemoteLauncherOptions(fallbackURI: try LaunchURI("http://films.example/3"))
         let receipt = try await launcher.launch(try url("tape:1"), on: .init(system), options: falling)
         #expect(receipt.isFallback)
         #expect(await web.entries == ["http://films.example/", "http://films.example/3"])

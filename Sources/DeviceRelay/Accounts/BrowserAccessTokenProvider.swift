@@ -138,7 +138,7 @@ private struct AuthorizationKeys {
             [("response_type", "code")] + parameters
             + [("state", state.exposed), ("code_challenge", challenge), ("code_challenge_method", "S256")]
         let query = all.map { "\($0.0)=\(FormCoding.encode($0.1))" }.joined(separator: "&")
-        return URL(string: page.absoluteString + (page.query == nil ? "?" : "&") + query)
+        return URL(exactly: page.absoluteString + (page.query == nil ? "?" : "&") + query)
     }
 }
 

@@ -27,7 +27,7 @@ package func redeem(
         )
     }
     // Parsing the link has already decided on plain HTTP.
-    guard let url = URL(string: link.origin), let address = try? RelayAddress(url, allowsPlaintext: true) else {
+    guard let url = URL(exactly: link.origin), let address = try? RelayAddress(url, allowsPlaintext: true) else {
         throw AccountError(.linkInvalid, message: "\(JoinLinkError.address)")
     }
     do {

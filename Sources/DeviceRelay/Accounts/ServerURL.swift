@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import RelayProtocol
+
 #if canImport(FoundationEssentials)
 import FoundationEssentials
 #else
@@ -26,7 +28,7 @@ struct ServerURL: Hashable {
     init?(anywhere text: String) { self.init(text, allowsPlaintext: false) }
 
     private init?(_ text: String, allowsPlaintext: Bool) {
-        guard Self.isVisible(text), ["https://", "http://"].contains(where: text.hasPrefix), let url = URL(string: text),
+        guard Self.isVisible(text), ["https://", "http://"].contains(where: text.hasPrefix), let url = URL(exactly: text),
             let path = URLComponents(url: url, resolvingAgainstBaseURL: true)?.percentEncodedPath,
             let address = try? RelayAddress(url, allowsPlaintext: allowsPlaintext)
         else { return nil }
@@ -42,7 +44,7 @@ struct ServerURL: Hashable {
 
     /// A URL that a person opens in a browser, with or without a query. It has TLS, or is on this machine or at the given address.
     static func page(_ text: String, orAt address: RelayAddress) -> URL? {
-        guard isVisible(text), let url = URL(string: text), var components = URLComponents(url: url, resolvingAgainstBaseURL: true) else {
+        guard isVisible(text), let url = URL(exactly: text), var components = URLComponents(url: url, resolvingAgainstBaseURL: true) else {
             return nil
         }
         (components.query, components.fragment) = (nil, nil)

@@ -12,7 +12,7 @@ public import Foundation
 /// The options of a launch.
 public struct RemoteLauncherOptions: Hashable, Sendable {
     /// The URI to launch if no app on the device accepts the original one, for example a web page.
-    public var fallbackURI: URL?
+    public var fallbackURI: LaunchURI?
     /// The app ids that are preferred, the most preferred first; at most 64.
     public var preferredAppIDs: [String]
     /// How long the relay stores the launch for a device that is not connected: 5 min by default, 28 days at most.
@@ -22,7 +22,7 @@ public struct RemoteLauncherOptions: Hashable, Sendable {
 
     /// Creates options.
     public init(
-        fallbackURI: URL? = nil,
+        fallbackURI: LaunchURI? = nil,
         preferredAppIDs: [String] = [],
         timeToLive: Duration = .seconds(5 * 60),
         timeout: Duration = .seconds(30)
@@ -41,7 +41,7 @@ extension ConnectedDevicesPlatform {
     /// - Throws: `RemoteLaunchError`. After `pending` the launch continues: `RemoteLaunchError.commandID` identifies it, and
     ///   `commands(for:)` finds it. Cancelling the task ends only the wait.
     public func launch(
-        _ uri: URL,
+        _ uri: LaunchURI,
         on request: RemoteSystemConnectionRequest,
         options: RemoteLauncherOptions = RemoteLauncherOptions()
     ) async throws(RemoteLaunchError) -> LaunchReceipt {
@@ -61,11 +61,31 @@ extension ConnectedDevicesPlatform {
     /// fallback is used; only `launch` also tries it after the app on the device reported that it does not support the URI.
     /// - Throws: `RemoteLaunchError` if the launch could not be stored or no app can accept it.
     public func submit(
-        _ uri: URL,
+        _ uri: LaunchURI,
         on request: RemoteSystemConnectionRequest,
         options: RemoteLauncherOptions = RemoteLauncherOptions()
     ) async throws(RemoteLaunchError) -> RemoteCommand {
         try await sendLaunch(uri, fallback: options.fallbackURI, on: request, options, within: options.timeout).command
+    }
+
+    /// Launches the text that a URL has; see `LaunchURI.init(_: URL)`.
+    /// - Throws: `RemoteLaunchError` as the launch of a `LaunchURI`, or `invalidURI`.
+    public func launch(
+        _ url: URL,
+        on request: RemoteSystemConnectionRequest,
+        options: RemoteLauncherOptions = RemoteLauncherOptions()
+    ) async throws(RemoteLaunchError) -> LaunchReceipt {
+        try await launch(try LaunchURI(launching: url), on: request, options: options)
+    }
+
+    /// Stores a launch of the text that a URL has; see `LaunchURI.init(_: URL)`.
+    /// - Throws: `RemoteLaunchError` as for a `LaunchURI`, or `invalidURI`.
+    public func submit(
+        _ url: URL,
+        on request: RemoteSystemConnectionRequest,
+        options: RemoteLauncherOptions = RemoteLauncherOptions()
+    ) async throws(RemoteLaunchError) -> RemoteCommand {
+        try await submit(try LaunchURI(launching: url), on: request, options: options)
     }
 
     private struct SentLaunch {
@@ -84,15 +104,13 @@ extension ConnectedDevicesPlatform {
     }
 
     private func sendLaunch(
-        _ uri: URL,
-        fallback: URL?,
+        _ launch: LaunchURI,
+        fallback second: LaunchURI?,
         on request: RemoteSystemConnectionRequest,
         _ options: RemoteLauncherOptions,
         within patience: Duration
     ) async throws(RemoteLaunchError) -> SentLaunch {
         do throws(CommandFailure) {
-            let launch = try LaunchURI(launching: uri)
-            let second: LaunchURI? = if let fallback { try LaunchURI(launching: fallback) } else { nil }
             let preferred = Array(options.preferredAppIDs.prefix(64))
             let (endpoint, resolved) = try await resolve(request, within: patience) { (directory) throws(TargetError) in
                 try directory.resolve(launch, fallback: second, preferredAppIDs: preferred, on: request)
@@ -113,11 +131,11 @@ extension ConnectedDevicesPlatform {
 }
 
 extension LaunchURI {
-    fileprivate init(launching url: URL) throws(CommandFailure) {
+    fileprivate init(launching url: URL) throws(RemoteLaunchError) {
         do throws(LaunchURIError) {
             try self.init(url)
         } catch {
-            throw .invalidURI(error)
+            throw RemoteLaunchError(CommandFailure.invalidURI(error))
         }
     }
 }
@@ -131,19 +149,37 @@ public struct RemoteLauncher: Sendable {
 
     /// See `ConnectedDevicesPlatform.launch(_:on:options:)`.
     public func launch(
-        _ uri: URL,
+        _ uri: LaunchURI,
         on request: RemoteSystemConnectionRequest,
         options: RemoteLauncherOptions = RemoteLauncherOptions()
     ) async throws(RemoteLaunchError) -> LaunchReceipt {
         try await platform.launch(uri, on: request, options: options)
     }
 
+    /// See `ConnectedDevicesPlatform.launch(_:on:options:)`.
+    public func launch(
+        _ url: URL,
+        on request: RemoteSystemConnectionRequest,
+        options: RemoteLauncherOptions = RemoteLauncherOptions()
+    ) async throws(RemoteLaunchError) -> LaunchReceipt {
+        try await platform.launch(url, on: request, options: options)
+    }
+
     /// See `ConnectedDevicesPlatform.submit(_:on:options:)`.
     public func submit(
-        _ uri: URL,
+        _ uri: LaunchURI,
         on request: RemoteSystemConnectionRequest,
         options: RemoteLauncherOptions = RemoteLauncherOptions()
     ) async throws(RemoteLaunchError) -> RemoteCommand {
         try await platform.submit(uri, on: request, options: options)
+    }
+
+    /// See `ConnectedDevicesPlatform.submit(_:on:options:)`.
+    public func submit(
+        _ url: URL,
+        on request: RemoteSystemConnectionRequest,
+        options: RemoteLauncherOptions = RemoteLauncherOptions()
+    ) async throws(RemoteLaunchError) -> RemoteCommand {
+        try await platform.submit(url, on: request, options: options)
     }
 }

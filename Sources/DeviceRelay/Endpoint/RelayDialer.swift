@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import NIOCore
+import RelayProtocol
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -33,7 +34,7 @@ final class RelayDialer {
         var target = endpoint.address
         if let url {
             let allowsPlaintext = endpoint.settings.allowsPlainHTTP
-            guard let other = URL(string: url).flatMap({ try? RelayAddress($0, allowsPlaintext: allowsPlaintext) }),
+            guard let other = URL(exactly: url).flatMap({ try? RelayAddress($0, allowsPlaintext: allowsPlaintext) }),
                 // Without TLS the other address cannot prove that it is the relay, and a loopback address of this device is not the
                 // relay's.
                 other.isEncrypted || !target.isEncrypted

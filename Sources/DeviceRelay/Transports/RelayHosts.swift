@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import NIOCore
+import RelayProtocol
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -17,7 +18,7 @@ package struct RelayHosts: Hashable, Sendable {
     ///   - addresses: The address at which the relay was dialled, and the configured address.
     ///   - urls: The URLs that the relay named for reconnecting. URLs of this device itself are ignored.
     package init(dialled addresses: [RelayAddress], named urls: [String] = []) {
-        let named = urls.compactMap { URL(string: $0).flatMap { try? RelayAddress($0, allowsPlaintext: true) } }
+        let named = urls.compactMap { URL(exactly: $0).flatMap { try? RelayAddress($0, allowsPlaintext: true) } }
         hosts = Set((addresses + named.filter { !Self.isThisDevice($0.host) }).map { Array($0.host.utf8) })
     }
 

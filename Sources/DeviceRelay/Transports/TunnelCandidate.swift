@@ -19,7 +19,7 @@ enum TunnelCandidate: Hashable, Sendable {
     ///   - relay: The address of the relay that names the candidate.
     /// - Returns: `nil` if this version does not support the kind.
     init?(_ text: String, relay: RelayAddress) {
-        guard let components = URLComponents(string: text) else { return nil }
+        guard let components = URLComponents(string: text, encodingInvalidCharacters: false) else { return nil }
         let host = components.host.flatMap { $0.isEmpty ? nil : $0 }
         switch components.scheme?.lowercased() {
         case "tcp":

@@ -42,6 +42,8 @@ package struct Launch: Sendable {
         package var deviceName: String
         package var app: String
         package var endpoint: String
+        /// The URI, if it differs from what was given: letters outside ASCII were encoded.
+        package var uri: String?
         /// Whether the fallback URI was launched.
         package var fallback: Bool?
         package var expires: Date?
@@ -62,8 +64,10 @@ package struct Launch: Sendable {
         if (try? LaunchURI(uri)) == nil, target.contains("://"), (try? LaunchURI(target)) != nil {
             throw AgentError("invalidURI", "write the device first, then the URI", .usage)
         }
-        let uri = try Self.checked(uri, "the URI")
-        let fallback = try fallback.map { try Self.checked($0, "the fallback URI") }
+        let given = uri
+        let uri = try Self.checked(given, "the URI", context.console)
+        let fallback = try fallback.map { try Self.checked($0, "the fallback URI", context.console) }
+        let changed = uri.text.utf8.elementsEqual(given.utf8) ? nil : uri.text
         var options = RemoteLauncherOptions(fallbackURI: fallback, preferredAppIDs: preferred, timeout: wait)
         if let life { options.timeToLive = life }
         return try await context.withAccount { local in
@@ -72,7 +76,11 @@ package struct Launch: Sendable {
             let launcher = RemoteLauncher(local.platform)
             let interruption = CancellationSignal()
             do {
-                guard waits else { return try await sent(launcher.submit(uri, on: request, options: options), to: system) }
+                guard waits else {
+                    var result = try await sent(launcher.submit(uri, on: request, options: options), to: system)
+                    result.uri = changed
+                    return result
+                }
                 let receipt = try await context.console.whileWaiting {
                     "waiting for the other device: \(PresenceText.reason(system.presence))"
                 } _: { [options] in
@@ -85,6 +93,7 @@ package struct Launch: Sendable {
                     deviceName: DisplayText.sanitized(system.displayName),
                     app: DisplayText.sanitized(receipt.target.appID),
                     endpoint: "\(receipt.target.endpoint)",
+                    uri: changed,
                     fallback: receipt.isFallback,
                     attested: local.attested(receipt.attestation)
                 )
@@ -144,13 +153,16 @@ package struct Launch: Sendable {
         return failure
     }
 
-    private static func checked(_ text: String, _ what: String) throws -> URL {
+    /// The URI of a text. What is not ASCII is encoded, and the user is told.
+    private static func checked(_ text: String, _ what: String, _ console: Console) throws -> LaunchURI {
+        let ascii = try IRI.uri(text)
+        let uri: LaunchURI
         do throws(LaunchURIError) {
-            _ = try LaunchURI(text)
+            uri = try LaunchURI(ascii)
         } catch {
             throw AgentError("invalidURI", "\(what): \(error)", .usage)
         }
-        guard let url = URL(string: text) else { throw AgentError("invalidURI", "\(what) is not valid", .usage) }
-        return url
+        if !uri.text.utf8.elementsEqual(text.utf8) { console.note("\(what) has letters outside ASCII; it is sent as \(uri.text)") }
+        return uri
     }
 }

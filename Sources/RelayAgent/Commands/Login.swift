@@ -139,7 +139,7 @@ package struct Login: Sendable {
             throw AgentError("relayMissing", "which relay? Run `relay login URL`, or `relay join LINK` with a join link", .usage)
         }
         let address = try Self.address(relay, insecure: insecure)
-        guard let url = URL(string: address.origin) else { throw Self.invalidAddress(relay) }
+        guard let url = URL(exactly: address.origin) else { throw Self.invalidAddress(relay) }
         let id = try await RelayID(
             ofRelayAt: url,
             allowsPlainHTTP: insecure,
@@ -157,7 +157,7 @@ package struct Login: Sendable {
 
     /// Reads a relay's address as a person writes it. Without a scheme it has TLS.
     private static func address(_ text: String, insecure: Bool) throws -> RelayAddress {
-        guard let url = URL(string: text.contains("://") ? text : "https://\(text)") else { throw invalidAddress(text) }
+        guard let url = URL(exactly: text.contains("://") ? text : "https://\(text)") else { throw invalidAddress(text) }
         do throws(RelayAddress.Problem) {
             return try RelayAddress(url, allowsPlaintext: insecure)
         } catch {

@@ -20,7 +20,7 @@ package struct UserSignIn: Sendable {
     var method: Method?
 
     static func url(_ text: String) throws -> URL {
-        guard let url = URL(string: text), url.scheme != nil, url.host != nil else {
+        guard let url = URL(exactly: text), url.scheme != nil, url.host != nil else {
             throw AgentError("issuerInvalid", "'\(DisplayText.sanitized(text))' is not the URL of an issuer", .usage)
         }
         return url

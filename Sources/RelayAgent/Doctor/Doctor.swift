@@ -93,7 +93,7 @@ package struct Doctor: Sendable {
         }
         var checks = [Check(.account, .ok, "this device is '\(membership.name)' at \(membership.relay)")]
         do throws(ConnectionError) {
-            guard let url = URL(string: membership.relay) else { throw ConnectionError(.notARelay, "the relay's URL is not valid") }
+            guard let url = URL(exactly: membership.relay) else { throw ConnectionError(.notARelay, "the relay's URL is not valid") }
             let probe = try RelayProbe(
                 url,
                 relayID: membership.relayID,

@@ -34,7 +34,7 @@ struct Membership: Codable, Hashable {
         in home: Home,
         accessTokens: any AccessTokenProvider = JoinLinkAccessTokenProvider(clientID: Self.clientID)
     ) throws -> ConnectedDevicesPlatform {
-        guard let url = URL(string: relay) else {
+        guard let url = URL(exactly: relay) else {
             throw AgentError(
                 "storageFailed",
                 "the relay's URL in \(home.path)/relay.json is not valid; correct it, or delete the directory and join again",

@@ -107,7 +107,7 @@ extension ValueDecoder: SingleValueDecodingContainer {
     }
 
     private func url() throws -> URL {
-        guard let url = URL(string: try unwrap(value.string, as: URL.self)) else { throw corrupted("This text is no URL.") }
+        guard let url = URL(exactly: try unwrap(value.string, as: URL.self)) else { throw corrupted("This text is no URL.") }
         return url
     }
 }

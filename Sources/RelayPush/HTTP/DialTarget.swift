@@ -20,7 +20,7 @@ package struct DialTarget: Hashable, Sendable {
 
     /// - Returns: `nil` for another scheme, for user names, and for hosts with escapes or other than ASCII characters.
     package init?(_ url: String) {
-        guard let components = URLComponents(string: url), let scheme = components.scheme?.lowercased(),
+        guard let components = URLComponents(string: url, encodingInvalidCharacters: false), let scheme = components.scheme?.lowercased(),
             ["http", "https"].contains(scheme),
             let encodedHost = components.percentEncodedHost?.lowercased(), components.user == nil, components.password == nil
         else { return nil }

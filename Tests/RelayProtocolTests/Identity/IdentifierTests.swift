@@ -126,15 +126,37 @@ import Testing
         }
         #expect(try LaunchURI("HTTPS://x").scheme == "https")
         #expect(try LaunchURI(#require(URL(string: "https://example.org/ä"))).text == "https://example.org/%C3%A4")
+        // The text stays as it is, also where `URL(string:)` would encode it again.
+        for text in ["https://a.example/p%20q#f#g%20h", "https://matrix.to/#/#room:server.example", "https://a.example/%zz?%"] {
+            #expect(try LaunchURI(text).text.utf8.elementsEqual(text.utf8))
+        }
         func rejection(_ text: String) -> LaunchURIError? { error(of: LaunchURIError.self) { try LaunchURI(text) } }
         for text in ["", "films.example/42", "//films.example", ":x", "1x:y", "ht tp://x", "é:x"] { #expect(rejection(text) == .noScheme) }
-        #expect(rejection("film:a b") == .invalidCharacter(offset: 6))
-        #expect(rejection("film:\n") == .invalidCharacter(offset: 5))
-        #expect(rejection("film:é") == .invalidCharacter(offset: 5))
-        #expect(rejection("film:a\u{0}") == .invalidCharacter(offset: 6))
+        #expect(rejection("film:a b") == .invalidCharacter(" ", offset: 6))
+        #expect(rejection("film:\n") == .invalidCharacter("\n", offset: 5))
+        #expect(rejection("film:é") == .invalidCharacter("é", offset: 5))
+        #expect(rejection("film:aé\u{0}") == .invalidCharacter("é", offset: 6))
+        #expect(rejection("film:a\u{0}") == .invalidCharacter("\0", offset: 6))
+        #expect(rejection("film:{")?.description.contains("'{' (U+007B) at position 6") == true)
+        #expect(rejection("film:\u{202E}")?.description.contains("character U+202E at") == true)
         let longest = "film:" + String(repeating: "a", count: 8_192 - 5)
         #expect(rejection(longest) == nil)
         #expect(rejection(longest + "a") == .tooLong(LimitExceeded(limit: .uriBytes, allowed: 8_192, requested: 8_193)))
+        for text in [
+            "https:", "https://", "http:///path", "https:a.example", "https:/a.example", "http://:80", "https://u@", "https://?q",
+            "https://#f",
+        ] {
+            #expect(rejection(text) == .noHost, "\(text)")
+        }
+        for text in ["https://a:99999", "https://a:65536/", "https://a:x", "https://a:80:80", "https://[::1]:-1", "https://[::1"] {
+            #expect(rejection(text) == .invalidPort, "\(text)")
+        }
+        for text in [
+            "https://a:", "https://a:65535", "https://u:p@a:1", "https://[::1]", "https://[::1]:80/", "x-film:", "x-film://",
+            "x-film://a:99999",
+        ] {
+            #expect(rejection(text) == nil, "\(text)")
+        }
         #expect(rejection("secret\n:x")?.description.contains("secret") == false)
     }
 

@@ -9,13 +9,14 @@ struct JoinCommand: AsyncParsableCommand {
         commandName: "join",
         abstract: "Make this machine a device of the account that a link is for.",
         discussion: """
-            Quote the link, because # begins a comment in a shell. A device that has joined this relay before takes the link's address as the \
+            Without a link, or with -, it is read from the terminal, which does not show it, or from standard input. A link among the arguments \
+            is visible to other users of this machine, and in the shell's history; quote it, because # begins a comment in a shell. A device that has joined this relay before takes the link's address as the \
             relay's new address, and keeps its keys. It joins again only if its login has ended.
             """
     )
 
     @OptionGroup var common: CommonOptions
-    @Argument(help: "A join link, from `relayd invite` or `relay invite`. It works once.") var link: String
+    @Argument(help: "A join link, from `relayd invite` or `relay invite`, or -. It works once.") var link: String?
     @Option(help: "The device's name on your other devices. Default: the host name.") var name: String?
     @Flag(help: "Accept a link to plain HTTP on another machine. Others on the network can then read the traffic.") var insecure = false
 
@@ -30,6 +31,7 @@ struct JoinCommand: AsyncParsableCommand {
 
     func run() async throws {
         let context = try common.context
+        let link = try await context.console.joinLink(link)
         try context.console.print(try await Join(link: link, name: name, insecure: insecure, caFile: caFile).run(context))
     }
 }

@@ -25,6 +25,52 @@ import Testing
         #expect(mode == 0o600)
     }
 
+    @Test func linkIsReadFromStandardInput() async throws {
+        let account = try await TestAccount()
+        for arguments in [["join"], ["join", "-"]] {
+            let device = try TestDevice()
+            let join = try device.startReading(arguments + ["--name", "Desk"])
+            // As a mail program shows it.
+            try join.write("  <\(try await account.link())>.\r\n")
+            try join.endInput()
+            let output = await join.finish()
+            #expect(output.status == 0 && output.text.contains("as Desk"), "\(output.errorText)")
+        }
+        let empty = try await TestDevice().relay("join")
+        #expect(empty.status == 2 && empty.errorText.contains("standard input is empty"), "\(empty.errorText)")
+    }
+
+    #if os(Linux)
+    @Test func terminalDoesNotShowTheLink() async throws {
+        let account = try await TestAccount()
+        let device = try TestDevice()
+        let join = try device.startAtTerminal("join", "--name", "Desk")
+        _ = try await join.line { $0.contains("Paste the join link") }
+        let link = try await account.link()
+        try join.write(link + "\n")
+        let output = await join.finish()
+        #expect(output.status == 0 && output.text.contains("as Desk") && !output.text.contains("invite="), "\(output.text)")
+    }
+
+    @Test func interruptedPromptShowsTypedTextAgain() async throws {
+        let device = try TestDevice()
+        let relay = Project.products.appending(path: "relay").path
+        let line = "'\(relay)' join --home '\(device.home)'; echo \"ended $?\"; stty -a | tr ' ' '\\n' | grep -x -e echo -e -echo"
+        let shell = try RelayProcess(
+            ["-qefc", line, "/dev/null"],
+            executable: URL(filePath: "/usr/bin/script"),
+            environment: device.environment,
+            hasInput: true
+        )
+        _ = try await shell.line { $0.contains("Paste the join link") }
+        // Ctrl-C at the terminal.
+        try shell.write("\u{3}")
+        // The shell that runs the line ends with the signal, too, unless the command line has handled it.
+        let rest = await shell.finish().text
+        #expect(!rest.contains("-echo"), "\(rest)")
+    }
+    #endif
+
     @Test func aLinkWorksOnce() async throws {
         let account = try await TestAccount()
         let (first, second) = (try TestDevice(), try TestDevice())

@@ -22,6 +22,9 @@ struct TwoMachinesTests {
         String(try #require(text.firstMatch(of: /https:\/\/[^ ']+#relay=[^ ']+/)).0)
     }
 
+    /// The command with a link on its standard input, as a person pastes it.
+    private static func pasting(_ link: String, into command: String) -> String { "{ \(command)\n} <<< '\(link)'" }
+
     @Test(arguments: [false, true]) func fiveCommandsConnectTwoMachines(isTunnelPortBlocked: Bool) async throws {
         let (a, b) = try TestMachine.network()
         if isTunnelPortBlocked { try a.drop(port: 8_081) }
@@ -41,7 +44,7 @@ struct TwoMachinesTests {
         )
         try Data("open:\n  command: \(command)\n".utf8).write(to: home.appending(path: "agent.yaml"))
 
-        let joined = try await a.run(lines[1].command.replacing("LINK", with: link))
+        let joined = try await a.run(Self.pasting(link, into: lines[1].command))
         #expect(joined.text.contains("as pc"), "\(joined.errorText)")
         // There is no login session, so no service manager runs. The command installs the agent for the next session and prints
         // how to start it.
@@ -53,7 +56,7 @@ struct TwoMachinesTests {
 
         let invited = try await a.run(lines[2].command)
         #expect(invited.status == 0, "\(invited.errorText)")
-        let second = try await b.run(lines[3].command.replacing("LINK", with: try Self.link(in: invited.text)))
+        let second = try await b.run(Self.pasting(try Self.link(in: invited.text), into: lines[3].command))
         #expect(second.status == 0, "\(second.errorText)")
         #expect(second.text.contains("as laptop"), "\(second.text)")
         let launched = try await b.run(lines[4].command)

@@ -22,7 +22,7 @@ package struct Invite: Sendable {
             let link = try await local.platform.accounts.invite(to: local.account)
             if !context.console.isJSON {
                 context.console.note(
-                    "Run `relay join 'LINK'` on the new device. The link works once, for ten minutes. Anyone who has it can join."
+                    "Run `relay join` on the new device, and paste the link there. It works once, for ten minutes. Anyone who has it can join."
                 )
             }
             return Result(link: link.text, expiresIn: 600)

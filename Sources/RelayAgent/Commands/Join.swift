@@ -113,7 +113,7 @@ package struct Join: Sendable {
     }
 
     private func checkAddress(of link: JoinLink) throws {
-        guard let url = URL(string: link.origin) else { throw JoinLinkError.address }
+        guard let url = URL(exactly: link.origin) else { throw JoinLinkError.address }
         do throws(RelayAddress.Problem) {
             _ = try RelayAddress(url, allowsPlaintext: insecure)
         } catch {

@@ -63,10 +63,12 @@ public struct JoinLink: Hashable, Sendable {
     /// Parses a link that `relayd invite` or another device of the account created. Unknown members are ignored, so that
     /// later versions can add some.
     /// - Parameters:
-    ///   - text: The link, without surrounding text.
+    ///   - text: The link. What a person pastes around it is left out: spaces, quotes, brackets, and punctuation at its end. Its fragment may
+    ///     be percent-encoded, as some programs do with a whole link.
     ///   - plainHTTP: Whether the link may lead to plain HTTP. Only the operator of the relay can know whether the network is safe.
     /// - Throws: `JoinLinkError`, whose description contains advice.
     public init(parsing text: String, plainHTTP: PlainHTTP = .refused) throws(JoinLinkError) {
+        let text = JoinLink.withoutSurroundings(text)
         guard text.utf8.count <= JoinLink.maximumBytes else { throw .tooLong }
         let halves = text.split(separator: "#", maxSplits: 1, omittingEmptySubsequences: false)
         guard halves.count == 2, let address = halves.first, let fragment = halves.last else { throw .noFragment }
@@ -91,6 +93,27 @@ public struct JoinLink: Hashable, Sendable {
             by: by,
             plainHTTP: plainHTTP
         )
+    }
+
+    /// The link in a pasted text. No link begins or ends with one of the characters that are removed.
+    private static func withoutSurroundings(_ text: String) -> String {
+        let isAround = { (scalar: Unicode.Scalar) -> Bool in
+            switch scalar.properties.generalCategory {
+            case .control, .format, .spaceSeparator, .lineSeparator, .paragraphSeparator: true
+            case .openPunctuation, .closePunctuation, .initialPunctuation, .finalPunctuation: true
+            default: "<>\"'`.,;:!?".unicodeScalars.contains(scalar)
+            }
+        }
+        var link = text.unicodeScalars.drop(while: isAround)
+        while let last = link.last, isAround(last) { link.removeLast() }
+        let bytes = Array(String(link).utf8)
+        guard !bytes.contains(UInt8(ascii: "#")), let start = bytes.indices.first(where: { bytes[$0...].starts(with: "%23".utf8) }) else {
+            return String(link)
+        }
+        // Only the separators can be encoded: all values have letters, digits, - and _.
+        let fragment = String(decoding: bytes[(start + 3)...], as: UTF8.self)
+            .replacing(#/%2[Cc]/#, with: ",").replacing(#/%3[Dd]/#, with: "=")
+        return String(decoding: bytes[..<start], as: UTF8.self) + "#" + fragment
     }
 
     /// The decoded proof; `nil` if it is missing or not base64url.

@@ -198,9 +198,9 @@ struct Demo: Sendable {
         screen.note("")
         screen.note("The same between two machines:")
         screen.note("  A  relayd serve --listen 0.0.0.0              (prints a join link)")
-        screen.note("  A  relay join 'LINK' --name pc && relay agent install")
+        screen.note("  A  relay join --name pc && relay agent install   (asks for the link)")
         screen.note("  A  relay invite                               (prints a link for the next device)")
-        screen.note("  B  relay join 'LINK'")
+        screen.note("  B  relay join")
         screen.note("  B  relay launch pc https://example.org")
     }
 }

@@ -28,7 +28,9 @@ final class TestDevice {
     }
 
     /// Starts a command with standard input.
-    func startReading(_ arguments: String...) throws -> RelayProcess {
+    func startReading(_ arguments: String...) throws -> RelayProcess { try startReading(arguments) }
+
+    func startReading(_ arguments: [String]) throws -> RelayProcess {
         try RelayProcess(arguments + ["--home", home], environment: environment, hasInput: true)
     }
 

@@ -16,6 +16,28 @@ import Testing
         "\(origin)/#relay=\(relay),\(rest)"
     }
 
+    @Test func pastedSurroundingsAreLeftOut() throws {
+        let text = Self.text(rest: "invite=abc,proof=def")
+        let link = try JoinLink(parsing: text)
+        let encoded = text.replacing("#", with: "%23")
+        let wholly = encoded.replacing(",", with: "%2C").replacing("=", with: "%3d")
+        for inner in [text, encoded, wholly] {
+            for (before, after) in [
+                ("", ""), (" ", " "), ("\n\t", "\r\n"), ("<", ">"), ("\"", "\""), ("'", "'"), ("\u{201E}", "\u{201C}"),
+                ("\u{AB}\u{A0}", "\u{A0}\u{BB}"), ("(", ")."),
+                ("", "."), ("", ","), ("", "!"), ("\u{FEFF}\u{200B}", "\u{200B}"), ("[", "];"), ("`", "`"),
+            ] {
+                #expect(try JoinLink(parsing: before + inner + after) == link, "\(before)…\(after)")
+            }
+        }
+        // An ellipsis says that the rest is missing.
+        #expect(throws: JoinLinkError.self) { try JoinLink(parsing: text + "\u{2026}") }
+        #expect(throws: JoinLinkError.self) { try JoinLink(parsing: "a" + text) }
+        #expect(throws: JoinLinkError.tooLong) {
+            try JoinLink(parsing: Self.text(rest: "invite=abc,x=" + String(repeating: "y", count: 2_048)))
+        }
+    }
+
     @Test(arguments: [
         "https://relay.example", "https://relay.example:1", "https://192.168.1.20:8443", "https://[fd00::1]:65535", "https://a-b.example",
     ])

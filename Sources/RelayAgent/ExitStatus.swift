@@ -14,6 +14,7 @@ package enum ExitStatus: Int32, Sendable, CaseIterable {
     case declined = 6
     case expired = 7
     case pending = 8
+    case incomplete = 9
 }
 
 // One table for each area. Codes that are not listed mean `failed`.

@@ -32,6 +32,31 @@ enum FileServiceMessages {
         var etag: String
     }
 
+    /// Something in a listed folder that no request can name or fetch.
+    struct Omission: Codable, Hashable, Sendable {
+        /// The name for people: what is not visible text in it is escaped.
+        var name: String
+        /// The name of a `Reason`, or one of a later version.
+        var reason: String
+
+        enum Reason: String, CaseIterable, Sendable {
+            /// The name is not UTF-8.
+            case notUTF8
+            /// The name has a backslash, which separates names on other systems.
+            case backslash
+            /// The name has a character that controls a line, a terminal or the writing direction.
+            case controlCharacter
+            /// An unfinished transfer of this program.
+            case unfinished
+            /// A link.
+            case link
+            /// Neither a file nor a folder: a pipe, a socket or a device.
+            case special
+            /// Its attributes cannot be read.
+            case unreadable
+        }
+    }
+
     /// Why a request fails.
     enum Problem: String, Codable, Sendable {
         /// No file or folder has this name.
@@ -67,6 +92,10 @@ enum FileServiceMessages {
             var entries: [Entry]?
             /// Whether more entries follow.
             var more: Bool?
+            /// What was left out before the last of `entries`, and on the last page all that follows; at most `maximumEntries`.
+            var omitted: [Omission]?
+            /// How many more were left out in the same place.
+            var omittedMore: Int?
             var problem: Problem?
         }
     }

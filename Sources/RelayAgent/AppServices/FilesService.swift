@@ -32,8 +32,7 @@ struct FilesService: Sendable {
         case FileServiceMessages.List.type:
             let call = try Self.decode(FileServiceMessages.List.self, message)
             return try await answer {
-                let (entries, more) = try folder.entries(call.path, after: call.after, most: FileServiceMessages.maximumEntries)
-                return FileServiceMessages.List.Response(entries: entries, more: more)
+                try folder.entries(call.path, after: call.after, most: FileServiceMessages.maximumEntries)
             } failure: {
                 FileServiceMessages.List.Response(problem: $0)
             }

@@ -36,23 +36,47 @@ struct SharedFolder: Sendable {
         return Self.entry(names.last?.text ?? "", try facts(try open(names)))
     }
 
-    /// - Returns: At most `most` entries, and whether more follow.
-    func entries(_ path: String, after: String?, most: Int) throws(Failure) -> ([FileServiceMessages.Entry], more: Bool) {
+    /// A page of a listing: at most `most` entries, and what was left out between them.
+    func entries(_ path: String, after: String?, most: Int) throws(Failure) -> FileServiceMessages.List.Response {
         let folder = try open(try Self.names(path))
         guard try facts(folder).isFolder else { throw Failure(problem: .notAFolder) }
-        let all: [String]
-        do { all = try folder.names() } catch { throw Failure(problem: .failed) }
-        // A name that a request cannot express is not listed.
-        var names = all.compactMap { EntryName($0) }
-        if let after { names.removeAll { !after.utf8.lexicographicallyPrecedes($0.text.utf8) } }
-        names.sort()
-        var entries: [FileServiceMessages.Entry] = []
-        for (index, name) in names.enumerated() {
-            guard let facts = FileFacts(name, in: folder.descriptor), facts.isFile || facts.isFolder else { continue }
-            entries.append(Self.entry(name.text, facts))
-            if entries.count == most { return (entries, index < names.count - 1) }
+        var names: [[UInt8]]
+        do { names = try folder.names() } catch { throw Failure(problem: .failed) }
+        if let after { names.removeAll { !after.utf8.lexicographicallyPrecedes($0) } }
+        names.sort { $0.lexicographicallyPrecedes($1) }
+        var (entries, omitted): ([FileServiceMessages.Entry], [FileServiceMessages.Omission]) = ([], [])
+        var omittedMore = 0
+        func leaveOut(_ name: [UInt8], _ reason: FileServiceMessages.Omission.Reason) {
+            guard omitted.count < most else { return omittedMore += 1 }
+            omitted.append(.init(name: EntryName.shown(name), reason: reason.rawValue))
         }
-        return (entries, false)
+        var isAtEnd = true
+        for (index, bytes) in names.enumerated() {
+            guard let name = EntryName(String(decoding: bytes, as: UTF8.self)), EntryName.omission(bytes) == nil else {
+                leaveOut(bytes, EntryName.omission(bytes) ?? .notUTF8)
+                continue
+            }
+            guard let facts = FileFacts(name, in: folder.descriptor) else {
+                // A file that has just been removed is not left out.
+                if errno != ENOENT { leaveOut(bytes, .unreadable) }
+                continue
+            }
+            guard facts.isFile || facts.isFolder else {
+                leaveOut(bytes, facts.isLink ? .link : .special)
+                continue
+            }
+            entries.append(Self.entry(name.text, facts))
+            if entries.count == most {
+                isAtEnd = index == names.count - 1
+                break
+            }
+        }
+        return .init(
+            entries: entries,
+            more: !isAtEnd,
+            omitted: omitted.isEmpty ? nil : omitted,
+            omittedMore: omittedMore == 0 ? nil : omittedMore
+        )
     }
 
     func read(_ path: String, from offset: Int64, count: Int, etag: String?) throws(Failure) -> FileServiceMessages.Read.Response {

@@ -63,8 +63,22 @@ package struct Fetch: Sendable {
         /// The path of the downloaded file on this machine.
         package var file: String?
         package var size: Int64?
+        /// What was left out of a folder, and why.
+        package var leftOut: [Omission]?
         /// Bytes received in this run; less than `size` if the run resumed an earlier transfer.
         package var received: Int64?
+
+        package struct Omission: Encodable, Sendable {
+            package var path: String
+            package var code: String
+            package var message: String
+
+            init(_ leftOut: LeftOut) {
+                path = leftOut.path
+                code = leftOut.why.code
+                message = leftOut.why.message
+            }
+        }
 
         init(_ system: RemoteSystem, _ app: RemoteSystemApp) {
             device = "\(system.id)"
@@ -131,13 +145,29 @@ package struct Fetch: Sendable {
 
     private func run(_ remote: RemoteFolder, _ result: Result, _ progress: TransferProgress, _ console: Console) async throws {
         func print(_ result: Result) throws {
-            if console.isInteractive { console.error("\r\u{1B}[K") }
+            console.clearProgress()
             try console.print(result)
         }
         let entry = try await remote.entry(path)
-        let download = Download(remote: remote, device: result.device, app: result.app, replaces: replaces, progress: progress) {
-            try print(result.with($0))
+        var leftOut = 0
+        func leaveOut(_ what: LeftOut) throws {
+            leftOut += 1
+            console.clearProgress()
+            // Standard output names the files that were fetched.
+            guard console.isJSON else { return console.note("relay: \(what.why.message)") }
+            var event = result
+            (event.path, event.leftOut) = (what.path, [Result.Omission(what)])
+            try console.print(event)
         }
+        let download = Download(
+            remote: remote,
+            device: result.device,
+            app: result.app,
+            replaces: replaces,
+            progress: progress,
+            report: { try print(result.with($0)) },
+            leaveOut: leaveOut
+        )
         switch (entry.kind, isRecursive) {
         case (.file, _) where output == Self.standardOutput:
             let transfer = FileTransfer(remote: remote, path: path, entry: entry, progress: progress)
@@ -147,11 +177,19 @@ package struct Fetch: Sendable {
         case (.folder, true):
             let (folder, shown) = try destination()
             try await download.folder(path, to: folder, shown)
+            guard leftOut == 0 else {
+                throw AgentError("incomplete", "\(leftOut) files or folders were left out; all others are there", .incomplete)
+            }
         case (.folder, false):
             guard output == nil else { throw AgentError("notAFile", "'\(path)' is a folder; fetch it with -r", .usage) }
-            var (listing, entries) = (Listing(path, .whole), [Entry]())
-            while let page = try await remote.next(&listing) { entries += page.map { Entry($0.name, $0.entry) } }
+            var (listing, entries, omissions) = (Listing(path, .whole), [Entry](), [LeftOut]())
+            while let page = try await remote.next(&listing) {
+                entries += page.entries.map { Entry($0.name, $0.entry) }
+                omissions += page.leftOut
+            }
             var result = result
+            if !console.isJSON { for omission in omissions { console.note("relay: \(omission.why.message)") } }
+            if !omissions.isEmpty { result.leftOut = omissions.map(Result.Omission.init) }
             result.path = DisplayText.sanitized(path)
             result.entries = entries
             try print(result)
@@ -176,8 +214,13 @@ package struct Fetch: Sendable {
             return (try Destination.makeFolder(at: output), output)
         }
         if let output {
-            guard let facts = FileFacts(path: output, followsLinks: true) else { return (try Destination.makeFolder(at: output), output) }
-            guard facts.isFolder else { throw AgentError("notAFolder", "'\(output)' is not a folder", .usage) }
+            guard (try? OpenFile.folder(at: output)) != nil else {
+                // What is there and is no folder cannot become one.
+                guard FileFacts(path: output, followsLinks: true) == nil else {
+                    throw AgentError("notAFolder", "'\(output)' is not a folder", .usage)
+                }
+                return (try Destination.makeFolder(at: output), output)
+            }
         }
         let place = try Destination(output: output, name: try name)
         return (try Download.makeFolder(place), place.shown)

@@ -32,23 +32,20 @@ struct Destination: Sendable {
             self.init(folder: try Self.folder(at: "."), name: name, shown: name.text)
             return
         }
-        guard let facts = FileFacts(path: output, followsLinks: true) else {
-            guard FileFacts(path: output, followsLinks: false) == nil else {
-                throw AgentError("notAFile", "'\(output)' is a broken link", .usage)
-            }
-            try self.init(path: output, shown: output)
+        // A folder, or a link to one.
+        if let folder = try? OpenFile.folder(at: output) {
+            self.init(try name(), in: folder, output)
             return
         }
-        if facts.isFolder {
-            self.init(try name(), in: try Self.folder(at: output), output)
-        } else {
-            guard facts.isFile else {
-                throw AgentError("notAFile", "'\(output)' is not a file; use `-o -`, and let the shell write to it", .usage)
-            }
-            guard let path = realpath(output, nil) else { throw AgentError(SystemError(), output) }
-            defer { free(path) }
-            try self.init(path: String(cString: path), shown: output)
+        let place = try Self.place(of: output)
+        let facts: FileFacts?
+        do { facts = try place.folder.facts(of: place.name) } catch { throw AgentError(error, output) }
+        guard facts != nil || !place.isLinked else { throw AgentError("notAFile", "'\(output)' is a broken link", .usage) }
+        guard facts?.isFile ?? true else {
+            if facts?.isFolder == true { throw AgentError(SystemError(EACCES), output) }
+            throw AgentError("notAFile", "'\(output)' is not a file; use `-o -`, and let the shell write to it", .usage)
         }
+        self.init(folder: place.folder, name: place.name, shown: output)
     }
 
     private init(folder: OpenFile, name: EntryName, shown: String) {
@@ -57,12 +54,21 @@ struct Destination: Sendable {
         self.shown = shown
     }
 
-    private init(path: String, shown: String) throws(AgentError) {
-        let (folder, last) = Self.parts(path)
-        guard let name = EntryName(local: last) else {
-            throw AgentError("fileNotWritable", "there is no folder '\(shown)'", .failed)
+    /// The folder and name that a path leads to. If the name is a link, its target.
+    private static func place(of output: String) throws(AgentError) -> (folder: OpenFile, name: EntryName, isLinked: Bool) {
+        var (path, folder): (String, OpenFile?) = (output, nil)
+        // The kernel's own limit of links in a path.
+        for links in 0..<40 {
+            let (parent, last) = parts(path)
+            guard let name = EntryName(local: last) else {
+                throw AgentError("fileNotWritable", "there is no folder '\(output)'", .failed)
+            }
+            let next: OpenFile
+            do { next = try OpenFile.folder(at: parent, from: folder) } catch { throw AgentError(error, output) }
+            guard let target = next.target(of: name) else { return (next, name, links > 0) }
+            (path, folder) = (target, next)
         }
-        self.init(folder: try Self.folder(at: folder), name: name, shown: shown)
+        throw AgentError("notAFile", "'\(output)' is a circle of links", .usage)
     }
 
     /// The destination of a file in an open folder.
@@ -73,11 +79,11 @@ struct Destination: Sendable {
     /// Opens a folder that the user named, and creates it if it does not exist.
     static func makeFolder(at path: String) throws(AgentError) -> OpenFile {
         do {
-            try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+            return try OpenFile.folder(at: path, creates: true)
         } catch {
+            guard ![ENOSPC, EDQUOT].contains(error.number) else { throw AgentError(error, path) }
             throw AgentError("fileNotWritable", "the folder '\(path)' cannot be created", .failed)
         }
-        return try folder(at: path)
     }
 
     static func folder(at path: String) throws(AgentError) -> OpenFile {
@@ -107,6 +113,7 @@ extension AgentError {
             case ENOTDIR: ": a part of the path is not a folder"
             default: ""
             }
-        self.init("fileNotWritable", "'\(path)' cannot be written\(why)", .failed)
+        let isFull = error.number == ENOSPC || error.number == EDQUOT
+        self.init(isFull ? "diskFull" : "fileNotWritable", "'\(path)' cannot be written\(why)", .failed)
     }
 }

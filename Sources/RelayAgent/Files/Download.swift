@@ -36,6 +36,8 @@ struct Download {
     let replaces: Bool
     let progress: TransferProgress
     let report: (Finished) throws -> Void
+    /// Takes what a transfer of a folder leaves out.
+    let leaveOut: (LeftOut) throws -> Void
 
     // MARK: A file
 
@@ -49,8 +51,13 @@ struct Download {
             throw Self.explained(error, place)
         }
         let transfer = FileTransfer(remote: remote, path: path, entry: entry, progress: progress)
-        try await transfer.run(from: part.start, named: place.name.text) { bytes, offset in
-            do throws(PartFile.Failure) { try part.write(bytes, at: offset) } catch { throw Self.explained(error, place) }
+        do {
+            try await transfer.run(from: part.start, named: place.name.text) { bytes, offset in
+                do throws(PartFile.Failure) { try part.write(bytes, at: offset) } catch { throw Self.explained(error, place) }
+            }
+        } catch {
+            part.removeIfEmpty()
+            throw error
         }
         do throws(PartFile.Failure) {
             try part.publish(modified: entry.modified, replaces: replaces)
@@ -101,21 +108,26 @@ struct Download {
         try await self.folder(path, to: folder, shown, depth: 0, &entries)
     }
 
-    /// Handles each page of the listing before it requests the next one.
+    /// Handles each page of the listing before it requests the next one. What one file or folder prevents is reported, and the rest goes on.
     private func folder(_ path: String, to folder: OpenFile, _ shown: String, depth: Int, _ entries: inout Int) async throws {
         guard depth < Self.maximumDepth else { throw AgentError("tooDeep", "'\(path)' is nested too deep", .failed) }
         var listing = Listing(path, .pages)
         while let page = try await remote.next(&listing) {
-            entries += page.count
+            entries += page.entries.count
             guard entries <= listing.use.maximumEntries else {
                 throw AgentError("listingTooLarge", "there are more than \(listing.use.maximumEntries) files and folders", .failed)
             }
-            for (name, entry) in page {
+            for omitted in page.leftOut { try leaveOut(omitted) }
+            for (name, entry) in page.entries {
                 let inner = path.isEmpty ? name.text : "\(path)/\(name.text)"
                 let place = Destination(name, in: folder, shown)
-                switch entry.kind {
-                case .file: try await file(inner, entry, to: place)
-                case .folder: try await self.folder(inner, to: try Self.makeFolder(place), place.shown, depth: depth + 1, &entries)
+                do {
+                    switch entry.kind {
+                    case .file: try await file(inner, entry, to: place)
+                    case .folder: try await self.folder(inner, to: try Self.makeFolder(place), place.shown, depth: depth + 1, &entries)
+                    }
+                } catch let error as AgentError where LeftOut.isPossible(error) {
+                    try leaveOut(LeftOut(inner, error))
                 }
             }
         }

@@ -10,6 +10,27 @@ struct EntryName: Sendable, CustomStringConvertible {
 
     let text: String
 
+    /// Why a name of this machine cannot be sent; `nil` if it can.
+    static func omission(_ name: [UInt8]) -> FileServiceMessages.Omission.Reason? {
+        guard let text = String(validating: name, as: UTF8.self) else { return .notUTF8 }
+        if EntryName(text) != nil { return nil }
+        if name.contains(UInt8(ascii: "\\")) { return .backslash }
+        return DisplayText.isPlain(text) ? .unfinished : .controlCharacter
+    }
+
+    /// A name for people: bytes that are not UTF-8, and characters that control a line, a terminal or the writing direction, are escaped.
+    static func shown(_ name: [UInt8]) -> String {
+        guard let text = String(validating: name, as: UTF8.self) else {
+            return name.map {
+                (0x20...0x7E).contains($0) ? String(UnicodeScalar($0)) : "\\x" + String(0x100 + Int($0), radix: 16).dropFirst()
+            }
+            .joined()
+        }
+        return text.unicodeScalars.map { scalar in
+            DisplayText.isPlain(String(scalar)) ? String(scalar) : "\\u{\(String(scalar.value, radix: 16))}"
+        }.joined()
+    }
+
     /// A name from another device. Rejects backslashes, which are separators on other systems; characters that control the terminal or
     /// the writing direction, which could disguise the name; and the names of unfinished transfers, which belong to this program.
     init?(_ text: String) {

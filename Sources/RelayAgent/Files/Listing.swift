@@ -20,6 +20,8 @@ struct Listing {
 
     /// The bound for names and etags.
     static let maximumBytes = 64 << 20
+    /// The bound for an escaped name: 8 bytes for each of its bytes.
+    private static let maximumShownBytes = 8 * EntryName.maximumBytes
     /// The bound for the wait for responses, all pages together.
     static let maximumWait = Duration.seconds(600)
 
@@ -31,6 +33,7 @@ struct Listing {
     private var count = 0
     private var bytes = 0
     private var waited = Duration.zero
+    private var omissions = 0
 
     init(_ path: String, _ use: Use) {
         self.path = path
@@ -80,6 +83,17 @@ struct Listing {
         }
         isAtEnd = !more
         return page
+    }
+
+    /// Adds what the other device left out of the same page.
+    mutating func add(omitted: [FileServiceMessages.Omission], more: Int) throws(AgentError) -> [LeftOut] {
+        guard omitted.count <= FileServiceMessages.maximumEntries, more >= 0,
+            omitted.allSatisfy({ $0.name.utf8.count <= Self.maximumShownBytes && $0.reason.utf8.count <= 64 })
+        else { throw Self.invalid(path, "what it left out is not valid") }
+        bytes += omitted.reduce(0) { $0 + $1.name.utf8.count }
+        omissions += omitted.count
+        guard bytes <= Self.maximumBytes, omissions <= use.maximumEntries else { throw tooLarge("leaves out too much") }
+        return omitted.map { LeftOut($0, in: path) } + (more > 0 ? [LeftOut(more, in: path)] : [])
     }
 
     private func tooLarge(_ what: String) -> AgentError {

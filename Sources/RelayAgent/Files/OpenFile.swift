@@ -34,9 +34,51 @@ final class OpenFile: Sendable {
 
     deinit { close(descriptor) }
 
-    /// Opens a folder by a path that the user gave. Links in it are followed.
-    static func folder(at path: String) throws(SystemError) -> OpenFile {
-        try OpenFile(openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC))
+    /// Opens a folder by a path that the user gave. Links in it are followed. A path beyond the system's limit is opened in parts.
+    /// - Parameters:
+    ///   - start: Where a relative path begins; `nil` for the working directory.
+    ///   - creates: Whether missing folders of the path are created.
+    static func folder(at path: String, from start: OpenFile? = nil, creates: Bool = false) throws(SystemError) -> OpenFile {
+        let slash = UInt8(ascii: "/")
+        var rest = Array(path.utf8)[...]
+        var folder = start
+        repeat {
+            var part = rest
+            if part.count >= maximumPart {
+                // At a slash, which stays with the first part: a path that begins with one is absolute.
+                guard let end = part.prefix(maximumPart - 1).lastIndex(of: slash) else { throw SystemError(ENAMETOOLONG) }
+                part = part[...end]
+            }
+            rest = rest[part.endIndex...].drop { $0 == slash }
+            folder = try openFolder(String(decoding: part, as: UTF8.self), in: folder?.descriptor ?? AT_FDCWD, creates: creates)
+        } while !rest.isEmpty
+        guard let folder else { throw SystemError(ENOENT) }
+        return folder
+    }
+
+    private static let maximumPart = Int(PATH_MAX)
+
+    private static func openFolder(_ path: String, in folder: Int32, creates: Bool) throws(SystemError) -> OpenFile {
+        if creates {
+            let bytes = Array(path.utf8)
+            for end in bytes.indices.dropFirst() where bytes[end] == UInt8(ascii: "/") || end == bytes.count - 1 {
+                let last = bytes[end] == UInt8(ascii: "/") ? end : end + 1
+                _ = mkdirat(folder, String(decoding: bytes[..<last], as: UTF8.self), 0o777)
+            }
+            if bytes.count == 1 { _ = mkdirat(folder, path, 0o777) }
+        }
+        return try OpenFile(openat(folder, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC))
+    }
+
+    /// The target of a link in this folder; `nil` if the name is not a link.
+    func target(of name: EntryName) -> String? {
+        var bytes = [UInt8](repeating: 0, count: Self.maximumPart)
+        let count = bytes.withUnsafeMutableBytes { buffer in
+            buffer.withMemoryRebound(to: CChar.self) { text in
+                text.baseAddress.map { readlinkat(descriptor, name.text, $0, text.count) } ?? -1
+            }
+        }
+        return count > 0 ? String(validating: bytes.prefix(count), as: UTF8.self) : nil
     }
 
     func facts() throws(SystemError) -> FileFacts {
@@ -90,8 +132,8 @@ final class OpenFile: Sendable {
         }
     }
 
-    /// All names. Names that are not valid UTF-8 are omitted, because a request cannot express them.
-    func names() throws(SystemError) -> [String] {
+    /// All names, as bytes: a name need not be UTF-8.
+    func names() throws(SystemError) -> [[UInt8]] {
         // `closedir` closes its descriptor, so the stream gets a copy.
         let copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
         guard copy >= 0 else { throw SystemError() }
@@ -102,12 +144,10 @@ final class OpenFile: Sendable {
         }
         defer { closedir(stream) }
         rewinddir(stream)
-        var names: [String] = []
+        var names: [[UInt8]] = []
         while let next = readdir(stream) {
-            let name = withUnsafePointer(to: &next.pointee.d_name) {
-                $0.withMemoryRebound(to: CChar.self, capacity: MemoryLayout.size(ofValue: $0.pointee)) { String(validatingCString: $0) }
-            }
-            if let name { names.append(name) }
+            let name = withUnsafeBytes(of: &next.pointee.d_name) { Array($0.prefix { $0 != 0 }) }
+            if !name.elementsEqual(".".utf8), !name.elementsEqual("..".utf8) { names.append(name) }
         }
         return names
     }

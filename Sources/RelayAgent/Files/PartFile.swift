@@ -121,6 +121,13 @@ struct PartFile: Sendable {
         folder.remove(name.mark)
     }
 
+    /// Removes the part and its mark if nothing of the file came: there is nothing to continue.
+    func removeIfEmpty() {
+        guard let facts = try? file.facts(), facts.size == 0 else { return }
+        folder.remove(name.part)
+        folder.remove(name.mark)
+    }
+
     /// Opens and locks the mark. A new one is empty.
     private static func mark(_ name: EntryName, in folder: OpenFile) throws(SystemError) -> OpenFile {
         while true {

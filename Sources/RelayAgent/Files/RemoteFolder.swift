@@ -17,14 +17,21 @@ struct RemoteFolder: Sendable {
         return try RemoteEntry(entry, path)
     }
 
+    /// A page of a listing.
+    struct Page {
+        var entries: [(name: EntryName, entry: RemoteEntry)]
+        var leftOut: [LeftOut]
+    }
+
     /// The next page of a listing; `nil` at its end.
-    func next(_ listing: inout Listing) async throws -> [(name: EntryName, entry: RemoteEntry)]? {
+    func next(_ listing: inout Listing) async throws -> Page? {
         guard !listing.isAtEnd else { return nil }
         let call = FileServiceMessages.List(path: listing.path, after: listing.after?.text)
         let start = ContinuousClock.now
         let answer = try await connection.call(call, timeout: min(Self.patience, try listing.timeLeft()))
         guard let entries = answer.entries else { throw Self.error(answer.problem, listing.path) }
-        return try listing.add(entries, more: answer.more ?? false, waited: .now - start)
+        let page = try listing.add(entries, more: answer.more ?? false, waited: .now - start)
+        return Page(entries: page, leftOut: try listing.add(omitted: answer.omitted ?? [], more: answer.omittedMore ?? 0))
     }
 
     /// Reads a part of a file, if the file has not changed since `entry`.

@@ -18,6 +18,11 @@ struct SettingsFile {
 
     init(path: String) throws {
         guard let data = FileManager.default.contents(atPath: path) else { throw ConfigurationError("\(path) cannot be read") }
+        try self.init(data, of: path)
+    }
+
+    /// - Parameter path: The file's path, for errors.
+    init(_ data: Data, of path: String) throws {
         let members: [String: Member]
         do {
             members = try JSONDecoder().decode([String: Member].self, from: data)

@@ -81,7 +81,8 @@ package struct ConfigurationFile: Sendable {
         }
     }
 
-    func configuration(_ text: String) throws -> AgentConfiguration {
+    /// The settings of a text.
+    package func configuration(_ text: String) throws -> AgentConfiguration {
         let node: Node?
         do {
             node = try Yams.compose(yaml: text)

@@ -3,13 +3,13 @@
 
 /// The header block of a file in a `tar` archive (POSIX.1-1988, "ustar"): a regular file with access for its owner only. A size of 8 GiB or
 /// more uses GNU tar's base-256 form: the first bit is set, and 95 bits hold the number.
-struct TarHeader: Hashable {
-    static let blockBytes = 512
+package struct TarHeader: Hashable {
+    package static let blockBytes = 512
     /// The largest value of eleven octal digits.
     private static let largestOctal: Int64 = 1 << 33 - 1
 
-    let name: String
-    let size: Int64
+    package let name: String
+    package let size: Int64
 
     /// `nil` if the name does not fit, or the size is negative.
     init?(name: String, size: Int64) {
@@ -19,7 +19,7 @@ struct TarHeader: Hashable {
     }
 
     /// The number of padding bytes after a file, up to the next block.
-    static func padding(of size: Int64) -> Int { Int((Int64(blockBytes) - size % Int64(blockBytes)) % Int64(blockBytes)) }
+    package static func padding(of size: Int64) -> Int { Int((Int64(blockBytes) - size % Int64(blockBytes)) % Int64(blockBytes)) }
 
     // MARK: Encoding
 
@@ -28,7 +28,7 @@ struct TarHeader: Hashable {
     private static let ustar = Array("ustar\u{0}00".utf8)
 
     /// - Parameter time: Seconds since 1970.
-    func encoded(time: Int64) -> [UInt8] {
+    package func encoded(time: Int64) -> [UInt8] {
         var block = [UInt8](repeating: 0, count: Self.blockBytes)
         block.replaceSubrange(0..<name.utf8.count, with: name.utf8)
         func set(_ field: Range<Int>, _ value: Int64) {
@@ -57,7 +57,7 @@ struct TarHeader: Hashable {
     }
 
     /// Decodes a header as `encoded` and `tar` write it; `nil` if the block is not the header of a regular file.
-    init?(decoding block: [UInt8]) {
+    package init?(decoding block: [UInt8]) {
         guard block.count == Self.blockBytes, block[Self.magic] == Self.ustar[...], block[Self.type] == Self.regularFile,
             Self.number(block[Self.checksum]) == Int64(Self.sum(block)), let size = Self.size(block[Self.sizeField])
         else { return nil }

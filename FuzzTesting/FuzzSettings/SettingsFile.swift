@@ -1,0 +1,1 @@
+../../Sources/relayd/SettingsFile.swift

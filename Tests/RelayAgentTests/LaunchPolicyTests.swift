@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import RelayProtocol
+import Testing
+
+@testable import DeviceRelay
+@testable import RelayAgent
+
+/// Every kind of caller, URI and setting, with real programs that record what they get.
+@Suite(.timeLimit(.minutes(10))) struct LaunchPolicyTests {
+    private final class Machine {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "policy-\(UUID().uuidString)").path
+        var opening = AgentConfiguration.Opening()
+        var trustsNewDevices = false
+        let counts = LaunchLimits()
+
+        init() throws {
+            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+            opening.schemes = ["https", "x-open"]
+            opening.ask = ["x-ask"]
+            opening.command = recorder("opened", code: 0)
+            opening.launchesPerMinute = 6_000
+            opening.newLaunchesPerMinute = 6_000
+        }
+
+        deinit { try? FileManager.default.removeItem(atPath: folder) }
+
+        /// A program that records its last argument and the variables of a launch.
+        func recorder(_ name: String, code: Int) -> Program {
+            let script = #"printf '%s|%s|%s\n' "$2" "$DEVICE_RELAY_DEVICE_NAME" "$DEVICE_RELAY_DEVICE_NEW" >> "$0/$1"; exit \#(code)"#
+            return Program(arguments: ["/bin/sh", "-c", script, folder, name, "{uri}"])
+        }
+
+        func lines(_ name: String) -> [String] {
+            let text = FileManager.default.contents(atPath: "\(folder)/\(name)").map { String(decoding: $0, as: UTF8.self) } ?? ""
+            return text.split(separator: "\n").map(String.init)
+        }
+
+        func launch(_ uri: String, isNew: Bool, name: String = "Phone") async throws -> LaunchAnswer {
+            let policy = LaunchPolicy(
+                configuration: opening,
+                trustsNewDevices: trustsNewDevices,
+                environment: ProgramEnvironment(),
+                running: RunningPrograms(),
+                counts: counts,
+                terminal: nil
+            )
+            let caller = AppServiceCaller(
+                accountID: "me",
+                deviceName: name,
+                systemID: SystemID(digest: Digest256(hashing: Array(name.utf8))),
+                endpoint: EndpointID(digest: Digest256(hashing: Array("key of \(name)".utf8))),
+                appID: nil,
+                isNew: isNew
+            )
+            let request = LaunchRequest(
+                uri: try LaunchURI(uri),
+                fallbackURI: nil,
+                preferredAppIDs: [],
+                caller: caller,
+                cancellation: RequestCancellation(),
+                extend: {}
+            )
+            return await policy.take(request)
+        }
+    }
+
+    private func word(_ answer: LaunchAnswer) -> String {
+        switch answer {
+        case .launched: "launched"
+        case .declined: "declined"
+        case .failed: "failed"
+        }
+    }
+
+    private enum Prompt: CaseIterable { case none, yes, no }
+
+    /// The whole table of decisions.
+    @Test func decisionDependsOnCallerSchemeHostAndAnswer() async throws {
+        let uris: [(uri: String, isOpen: Bool, isAsked: Bool, isInternet: Bool)] = [
+            ("https://films.example/1", true, false, true), ("https://127.0.0.1/1", true, false, false),
+            ("https://router/1", true, false, false),
+            ("x-open:1", true, false, false), ("x-ask:1", false, true, false), ("javascript:1", false, false, false),
+            ("data:1", false, false, false), ("vbscript:1", false, false, false),
+        ]
+        for prompt in Prompt.allCases {
+            for isNew in [false, true] {
+                for trusts in [false, true] {
+                    for (uri, isOpen, isAsked, isInternet) in uris {
+                        let machine = try Machine()
+                        machine.trustsNewDevices = trusts
+                        if prompt != .none { machine.opening.prompt = machine.recorder("asked", code: prompt == .yes ? 0 : 1) }
+                        let answer = word(try await machine.launch(uri, isNew: isNew))
+                        let isUntrusted = isNew && !trusts
+                        let asks = isAsked || isOpen && isUntrusted && !isInternet
+                        let isNeverOpened = !isOpen && !isAsked
+                        let expected = isNeverOpened ? "declined" : !asks || prompt == .yes ? "launched" : "declined"
+                        let what = "\(uri), prompt \(prompt), new \(isNew), trusted \(trusts)"
+                        #expect(answer == expected, "\(what)")
+                        #expect(
+                            machine.lines("opened").map { $0.prefix { $0 != "|" } } == (expected == "launched" ? [uri[...]] : []),
+                            "\(what)"
+                        )
+                        let asked = asks && !isNeverOpened && prompt != .none
+                        #expect(machine.lines("asked") == (asked ? ["\(uri)|Phone|\(isNew ? 1 : 0)"] : []), "\(what)")
+                    }
+                }
+            }
+        }
+    }
+
+    @Test func ratesOfKnownAndNewDevicesAreSeparate() async throws {
+        let machine = try Machine()
+        (machine.opening.launchesPerMinute, machine.opening.newLaunchesPerMinute) = (2, 1)
+        var answers: [String] = []
+        for (isNew, name) in [(true, "A"), (true, "B"), (false, "C"), (false, "C"), (false, "C"), (false, "D")] {
+            answers.append(word(try await machine.launch("https://films.example/", isNew: isNew, name: name)))
+        }
+        // All new devices share one rate; each known device has its own.
+        #expect(answers == ["launched", "declined", "launched", "launched", "declined", "launched"])
+        machine.opening.newLaunchesPerMinute = 0
+        #expect(word(try await machine.launch("https://films.example/", isNew: true, name: "E")) == "declined")
+    }
+
+    @Test func programsThatKeepRunningAreLimited() async throws {
+        let machine = try Machine()
+        machine.opening.programs = 4
+        machine.opening.command = Program(arguments: ["/bin/sh", "-c", #"echo $$ >> "$0/pids"; exec sleep 600"#, machine.folder])
+        defer { for pid in machine.lines("pids").compactMap({ pid_t($0) }) { kill(pid, SIGKILL) } }
+        var answers: [String] = []
+        // New devices get a quarter.
+        for isNew in [true, true, false] { answers.append(word(try await machine.launch("https://films.example/", isNew: isNew))) }
+        #expect(answers == ["launched", "declined", "launched"])
+    }
+
+    @Test func nameOfTheCallerCannotControlThePrompt() async throws {
+        let machine = try Machine()
+        machine.opening.prompt = machine.recorder("asked", code: 0)
+        _ = try await machine.launch("x-ask:1", isNew: false, name: "P\u{1B}[31m\u{202E}C")
+        #expect(machine.lines("asked") == ["x-ask:1|P\u{FFFD}[31m\u{FFFD}C|0"])
+    }
+}

@@ -73,8 +73,8 @@ import Testing
     }
 
     @Test(arguments: [
-        ("name: PC\nopen:\n  scheme: [http]", 3, "'open.scheme'"), ("open: 7", 1, "'open' has the wrong type"), ("- a", 1, ""),
-        ("name: a\nname: b", 2, "twice"), ("open:\n  schemes: [http", 2, ""), ("services:\n  one: {mode: once}", 2, "command"),
+        ("name: PC\nopen:\n  scheme: [http]", 3, "'open.scheme'"), ("open: 7", 1, "'open' has the wrong type"), ("- a", 1, "wrong type"),
+        ("name: a\nname: b", 1, "twice"), ("open:\n  schemes: [http", 3, "expected"), ("services:\n  one: {mode: once}", 2, "command"),
         ("open:\n  ask: [tel,\n    'bad scheme']", 2, "bad scheme"), ("name: \"a\\u001b\"", 1, "display name"),
     ]) func problemNamesItsLine(text: String, line: Int, words: String) throws {
         let problem = try #require(try SettingsFile.problem(text))

@@ -15,6 +15,7 @@ import Testing
             let folder = fuzzing.appending(path: "\(kind)/FuzzSettings").path
             for name in (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? [] {
                 let text = String(decoding: try Data(contentsOf: URL(filePath: "\(folder)/\(name)")), as: UTF8.self)
+                // Most inputs are refused.
                 if let read = try? ConfigurationFile(path: name, home: Home(folder)).configuration(text) { settings.append(read) }
             }
         }

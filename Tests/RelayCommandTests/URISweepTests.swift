@@ -21,9 +21,7 @@ private let numberOfURIs = ProcessInfo.processInfo.environment["DEVICE_RELAY_URI
         let agent = try await tv.agent(
             "open:\n  schemes: [http, https, mailto, x-film, file, tel]\n  launchesPerMinute: 6000\n  command: \(program)"
         )
-        // An agent that nobody reads would wait.
-        let reading = Task { while (try? await agent.line()) != nil {} }
-        defer { reading.cancel() }
+        _ = agent
         var uris = URIGenerator(seed: Self.seed)
         for number in 0..<numberOfURIs {
             let (uri, what) = (uris.next(), "seed \(Self.seed), number \(number)")

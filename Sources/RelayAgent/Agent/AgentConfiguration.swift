@@ -237,8 +237,10 @@ extension KeyedDecodingContainer {
     }
 
     fileprivate func schemes(_ key: Key) throws -> [String]? {
-        guard let schemes = try decodeIfPresent([String].self, forKey: key)?.map({ $0.lowercased() }) else { return nil }
-        let bad = schemes.first { !LaunchURI.isScheme($0) }
+        guard let texts = try decodeIfPresent([String].self, forKey: key) else { return nil }
+        let schemes = texts.map { $0.lowercased() }
+        // Some letters outside ASCII are ASCII in lower case.
+        let bad = texts.first { !LaunchURI.isScheme($0.lowercased()) || $0.utf8.contains { $0 >= 0x80 } }
         try check(key, bad == nil, "has '\(bad ?? "")', which is not a URI scheme; give it without a colon, such as https")
         let never = schemes.first { AgentConfiguration.Opening.neverOpened.contains($0) }
         try check(key, never == nil, "has '\(never ?? "")', which is never opened")

@@ -496,9 +496,10 @@ if ProcessInfo.processInfo.environment["DEVICE_RELAY_FUZZING"] != nil {
         "FuzzDNS": ["RelayServer"],
         "FuzzSettings": ["RelayAgent", "RelayServer", server("Configuration", "swift-configuration")],
         "FuzzTar": ["RelayServer"],
+        "FuzzTokens": ["RelayServer"],
         "FuzzWebSocket": ["RelayServer"],
     ]
-    for name in ["CBOR", "Control", "DNS", "JSON", "Sealed", "Session", "Settings", "Tar", "WebSocket"].map({ "Fuzz\($0)" }) {
+    for name in ["CBOR", "Control", "DNS", "JSON", "Sealed", "Session", "Settings", "Tar", "Tokens", "WebSocket"].map({ "Fuzz\($0)" }) {
         package.targets.append(
             .executableTarget(
                 name: name,

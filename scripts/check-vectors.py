@@ -975,6 +975,7 @@ MESSAGES = {
         "endpoint.removed": {"endpoint": "id", "revoked": "flag", "revocation?": VOUCHER},
         "enumeration.completed": {},
         "notifications.state": {"appID": "text", "state": "text"},
+        "identity.changed": {"change": "text", "issuer": "text", "endpoint?": "id", "time": "ms"},
         "command": {"command": COMMAND, "sender?": INTRODUCTION},
         "command.cancel": {"sender": "id", "id": "command"},
         "command.settled": {"ref": "ref", "sender": "id", "id": "command"},

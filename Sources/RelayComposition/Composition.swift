@@ -6,6 +6,7 @@ package import Logging
 import NIOCore
 package import RelayIssuer
 package import RelayProtocol
+import RelayPush
 package import RelayServer
 import Synchronization
 
@@ -37,6 +38,7 @@ package struct Composition {
     ) async throws {
         let clock = RelayClock.system
         let now: @Sendable () -> Milliseconds = { clock.now().time }
+        let tasks = BackgroundTasks()
         let revocations = LoginRevocations()
         let relay = RelayAccounts()
         let issuer = try Issuer.open(
@@ -59,9 +61,9 @@ package struct Composition {
             try configuration.issuersFile.map { path throws(ConfigurationError) in
                 try IssuersFile(path: path, environment: ProcessInfo.processInfo.environment)
             } ?? IssuersFile()
-        let others = file.issuers.map { $0.trusted(now: now) }
+        let others = file.issuers.map { $0.trusted(now: now, isPublic: { PublicAddress.isPublic($0) }) }
         let trusted = (file.isEmbeddedTrusted ? [Self.trusted(issuer, at: key.id)] : []) + others
-        let tokens = TokenVerifier(issuers: trusted, now: now, logger: logger)
+        let tokens = TokenVerifier(issuers: trusted, now: now, logger: logger, tasks: tasks)
         for login in try await issuer.revokedLogins() { tokens.revoke(login) }
         for token in try await store.transact({ try $0.revokedTokens() }) {
             tokens.revoke(Login(issuer: "", session: token.digest), until: Milliseconds(clamping: token.ends))
@@ -78,18 +80,23 @@ package struct Composition {
             logger: logger,
             logins: IssuerLogins(issuer: issuer),
             wakes: wakes,
-            linked: { link in
-                let subjects = link.others.filter { $0.issuer == Self.issuerKey }.map(\.subject)
-                Task {
+            identityChanged: { change in
+                let subjects = change.others.filter { $0.issuer == Self.issuerKey }.map(\.subject)
+                tasks.start {
                     for subject in subjects {
                         do {
-                            try await issuer.noteLink(of: subject, issuer: link.identity.issuer)
+                            try await issuer.note(
+                                change.kind == .linked ? .identityLinked : .identityRemoved,
+                                of: subject,
+                                detail: change.identity.issuer
+                            )
                         } catch {
-                            logger.error("a linked identity could not be recorded", metadata: ["error": "\(error)"])
+                            logger.error("a change of an account's identities could not be recorded", metadata: ["error": "\(error)"])
                         }
                     }
                 }
             },
+            tasks: tasks,
             tunnelMetrics: TunnelMetrics(factory: metrics)
         )
         relay.begin(core)
@@ -105,6 +112,8 @@ package struct Composition {
             otherIssuers: file.issuers.map(\.url.description),
             logger: logger
         )
+        let origins = try configuration.origins()
+        let warnings = file.issuers.flatMap { $0.warnings(origins: origins) }
         self.issuer = issuer
         self.hasIssuer = file.isEmbeddedTrusted
         self.parts = RelayService.Parts(
@@ -123,8 +132,13 @@ package struct Composition {
                     return ClientNetworks(address?.networks.map(\.description) ?? [])
                 }
             },
-            prepare: { await wakes.prepare() },
-            run: { await wakes.run() }
+            prepare: {
+                for warning in warnings { logger.warning("\(warning)") }
+                await wakes.prepare()
+                tasks.start { await tokens.checkIssuers() }
+            },
+            run: { await wakes.run() },
+            tasks: tasks
         )
     }
 }
@@ -140,6 +154,7 @@ extension Composition {
         )
         trusted.autoProvision = true
         trusted.namesInviters = true
+        trusted.endsLogins = true
         return trusted
     }
 }

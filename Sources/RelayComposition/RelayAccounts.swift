@@ -48,6 +48,28 @@ final class RelayAccounts: AccountHolder {
         return try await core.revoke(endpoint) != nil
     }
 
+    func identities(of subject: String) async throws -> [AccountLink] {
+        let (core, account) = try await account(of: subject)
+        guard let account, let row = try await core.accounts().first(where: { $0.id == account }) else { return [] }
+        return row.identities.filter { $0.identity.issuer != Composition.issuerKey }.map { identity in
+            AccountLink(
+                issuer: identity.identity.issuer,
+                subject: identity.identity.subject,
+                linker: identity.linker,
+                added: Milliseconds(clamping: identity.added),
+                isRemovable: AccountID(of: identity.identity) != account
+            )
+        }
+    }
+
+    func unlink(issuer: String, subject other: String, of subject: String) async throws -> Bool {
+        // The users of the relay's own issuer are not links.
+        guard issuer != Composition.issuerKey else { return false }
+        let (core, account) = try await account(of: subject)
+        guard let account else { return false }
+        return try await core.unlink(Identity(issuer: issuer, subject: other), from: account) == .removed
+    }
+
     func remove(accountOf subject: String) async throws -> [String] {
         let (core, account) = try await account(of: subject)
         guard let account, let row = try await core.accounts().first(where: { $0.id == account }) else { return [subject] }
@@ -58,5 +80,5 @@ final class RelayAccounts: AccountHolder {
 
 extension AccountRow {
     /// Its users at the embedded issuer.
-    var embeddedSubjects: [String] { identities.filter { $0.issuer == Composition.issuerKey }.map(\.subject) }
+    var embeddedSubjects: [String] { identities.map(\.identity).filter { $0.issuer == Composition.issuerKey }.map(\.subject) }
 }

@@ -35,6 +35,7 @@ struct RelayAdministration: Sendable {
             case .enableAccount: return try await setDisabled(false, account(request.account))
             case .removeAccount: return try await remove(account(request.account))
             case .linkAccount: return try await link(account(request.account), request.issuer ?? "", request.subject ?? "")
+            case .unlinkAccount: return try await unlink(account(request.account), request.issuer ?? "", request.subject ?? "")
             case .exportAccount: return try await export(account(request.account))
             case .revokeToken: return AdminAnswer(token: try await revoke(request.token ?? Secret("")))
             case .listApps, .addApp, .removeApp, .verifyApp, .addCredential, .removeCredential: return try await apps(request)
@@ -55,7 +56,7 @@ struct RelayAdministration: Sendable {
 
     /// Users of the embedded issuer have accounts before their first device does.
     private func adoptUsers() async throws {
-        let known = Set(try await core.accounts().filter { $0.name != nil }.flatMap(\.identities))
+        let known = Set(try await core.accounts().filter { $0.name != nil }.flatMap(\.identities).map(\.identity))
         for user in try await issuer.users() {
             let identity = Composition.identity(of: user.subject)
             if !known.contains(identity) { try await core.addAccount(of: identity, name: user.name) }
@@ -130,6 +131,17 @@ struct RelayAdministration: Sendable {
         return try await row(account.id)
     }
 
+    private func unlink(_ account: AccountRow, _ issuer: String, _ subject: String) async throws -> AdminAnswer {
+        switch try await core.unlink(Identity(issuer: issuer, subject: subject), from: account.id) {
+        case .removed: break
+        case .unknown: throw AdminError("the account has no such identity: see `relayd account list`")
+        case .first:
+            throw AdminError("the account began with this identity and keeps it: disable or remove the account with `relayd account`")
+        }
+        logger.notice("the operator removed an identity", metadata: ["account": "\(account.id.rawValue.prefix(8))"])
+        return try await row(account.id)
+    }
+
     private func export(_ account: AccountRow) async throws -> AdminAnswer {
         let contents = try await core.contents(of: account.id)
         let connected = Set(try await core.endpoints(of: account.id).filter(\.isConnected).map(\.row.id))
@@ -170,13 +182,17 @@ struct RelayAdministration: Sendable {
         for row in revocation.revoked {
             logger.notice("the operator revoked an endpoint", metadata: ["endpoint": "\(row.id.label)"])
         }
-        let names = Dictionary(uniqueKeysWithValues: try await core.accounts().map { ($0.id, $0.name ?? "") })
+        let accounts = try await core.accounts()
+        let names = Dictionary(uniqueKeysWithValues: accounts.map { ($0.id, $0.name ?? "") })
+        let revoked = Set(revocation.revoked.map(\.account))
+        let issuers = Set(accounts.filter { revoked.contains($0.id) }.flatMap(\.identities).map(\.identity.issuer))
         func shown(_ row: EndpointRow, isConnected: Bool) -> AdminEndpoint {
             AdminEndpoint(row, account: names[row.account] ?? "", isConnected: isConnected)
         }
         return AdminRevocation(
             revoked: revocation.revoked.map { shown($0, isConnected: false) },
-            letIn: revocation.letIn.map(shown)
+            letIn: revocation.letIn.map(shown),
+            issuers: issuers.subtracting([Composition.issuerKey]).sorted()
         )
     }
 

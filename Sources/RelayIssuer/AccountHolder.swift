@@ -10,9 +10,35 @@ package protocol AccountHolder: Sendable {
     /// Revokes an endpoint for the account's owner: its channels, tunnels, commands and logins end, and its key is never admitted again.
     /// - Returns: Whether the account has the endpoint.
     func revoke(_ endpoint: EndpointID, of subject: String) async throws -> Bool
+    /// The other identities with which the owner can sign in: those of other issuers.
+    func identities(of subject: String) async throws -> [AccountLink]
+    /// Takes an identity of another issuer from the account: its channels end, and nobody signs in with it any more.
+    /// - Returns: Whether the account had it, and could lose it.
+    func unlink(issuer: String, subject other: String, of subject: String) async throws -> Bool
     /// Removes the account with all that is of it. May be repeated.
     /// - Returns: All users of the issuer that own the account, this one included.
     func remove(accountOf subject: String) async throws -> [String]
+}
+
+/// An identity of another issuer, as the account's owner sees it.
+package struct AccountLink: Hashable, Sendable {
+    /// The issuer's URL.
+    package var issuer: String
+    /// What identifies the person there.
+    package var subject: String
+    /// The endpoint that linked it; `nil` if the operator did.
+    package var linker: EndpointID?
+    package var added: Milliseconds
+    /// Whether it can be removed. The account's first identity stays.
+    package var isRemovable: Bool
+
+    package init(issuer: String, subject: String, linker: EndpointID?, added: Milliseconds, isRemovable: Bool) {
+        self.issuer = issuer
+        self.subject = subject
+        self.linker = linker
+        self.added = added
+        self.isRemovable = isRemovable
+    }
 }
 
 /// An endpoint as its owner sees it. Its name, kind and platform are its own statement.

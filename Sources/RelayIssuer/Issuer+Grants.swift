@@ -118,7 +118,8 @@ extension Issuer {
         guard let proof else { return nil }
         return switch bounds.withLock({ $0.proofs.use(proof, now: now) }) {
         case .fresh: nil
-        case .replayed: OAuthError(.invalidDPoPProof, "the DPoP proof was used before; make a new one for each request")
+        case .replayed:
+            OAuthError(.invalidDPoPProof, "the DPoP proof was used, or made before this server started; make a new one for each request")
         case .full:
             OAuthError(.temporarilyUnavailable, "too many proofs at once; try again in a minute", status: 503, retryAfter: 60_000)
         }

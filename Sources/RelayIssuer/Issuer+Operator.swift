@@ -6,12 +6,12 @@ import RelayProtocol
 
 /// What the relay's operator does to users and logins.
 extension Issuer {
-    /// Records that a device has linked an identity of another issuer to a user's account.
-    package func noteLink(of subject: String, issuer: String) async throws(IssuerError) {
+    /// Records what has happened at the relay to a user's account.
+    package func note(_ kind: AccountEvent.Kind, of subject: String, detail: String) async throws(IssuerError) {
         let now = now()
         try await store.write { records in
             guard try records.hasUser(subject) else { return }
-            try records.note(.identityLinked, of: subject, issuer, now: now)
+            try records.note(kind, of: subject, detail, now: now)
         }
     }
 

@@ -77,9 +77,9 @@ package final class Issuer: Sendable {
     }
 
     struct Bounds {
-        var proofs = ReplayCache()
+        var proofs: ReplayCache
         /// The challenges that passkeys answered. `passkeys` bounds them for each user, so that no user can fill the cache.
-        var challenges = ReplayCache()
+        var challenges: ReplayCache
         /// Sign-ins with a passkey by subject.
         var passkeys: RateLimiter
         var failures: RateLimiter
@@ -96,7 +96,9 @@ package final class Issuer: Sendable {
         /// Recovery codes.
         var recoveries: SignInLimits
 
-        init(_ settings: Settings) {
+        init(_ settings: Settings, began: Milliseconds) {
+            proofs = ReplayCache(began: began)
+            challenges = ReplayCache(began: began)
             failures = RateLimiter(perWindow: settings.failuresPerMinute, capacity: settings.failureAddresses)
             grants = RateLimiter(perWindow: settings.grantsPerMinute, capacity: 10_000)
             logins = RateLimiter(perWindow: settings.grantsPerLoginAndMinute, capacity: 10_000)
@@ -130,7 +132,7 @@ package final class Issuer: Sendable {
         self.master = try MasterKey(path: settings.directory + "/issuer.key", mayCreate: !PrivateFile.exists(database))
         self.store = try SQLiteIssuerStore(path: database, master: master)
         self.keyRing = KeyRing(store: store, master: master)
-        self.bounds = Mutex(Bounds(settings))
+        self.bounds = Mutex(Bounds(settings, began: now()))
         self.hasher = PasswordHasher(cost: .init(logRounds: min(max(settings.passwordCost, 1), 20)))
     }
 

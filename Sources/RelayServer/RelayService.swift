@@ -33,6 +33,8 @@ package struct RelayService: Service {
         package var prepare: @Sendable () async -> Void
         /// Runs beside the relay until it is cancelled. Called after `prepare`.
         package var run: @Sendable () async -> Void
+        /// The tasks of the parts. They end with the relay.
+        package var tasks: BackgroundTasks
 
         package init(
             core: any RelayCoreProtocol,
@@ -44,7 +46,8 @@ package struct RelayService: Service {
             administer: (@Sendable (AdminRequest) async -> AdminAnswer)? = nil,
             addRoutes: @escaping @Sendable (Router<RelayRequestContext>) -> Void = { _ in },
             prepare: @escaping @Sendable () async -> Void = {},
-            run: @escaping @Sendable () async -> Void = {}
+            run: @escaping @Sendable () async -> Void = {},
+            tasks: BackgroundTasks = BackgroundTasks()
         ) {
             self.core = core
             self.tokens = tokens
@@ -56,6 +59,7 @@ package struct RelayService: Service {
             self.addRoutes = addRoutes
             self.prepare = prepare
             self.run = run
+            self.tasks = tasks
         }
     }
 
@@ -74,6 +78,7 @@ package struct RelayService: Service {
     private let admin: AdminSocket?
     private let prepare: @Sendable () async -> Void
     private let background: @Sendable () async -> Void
+    private let tasks: BackgroundTasks
     package let unauthenticated: UnauthenticatedConnections
     /// All connections, authenticated or not.
     package let connections = OpenConnections()
@@ -92,6 +97,7 @@ package struct RelayService: Service {
         self.core = parts.core
         self.prepare = parts.prepare
         self.background = parts.run
+        self.tasks = parts.tasks
         self.admin = parts.administer.map {
             AdminSocket(path: AdminSocket.path(in: configuration.dataDirectory), answer: $0, logger: logger)
         }
@@ -232,9 +238,8 @@ package struct RelayService: Service {
         await prepare()
         try await core.start(tunnelPorts: try await tunnels.bind(urls: configuration.urls))
         // Services stop in reverse order: the core informs its channels, then tunnels get some time, then connections are closed.
-        var services: [ServiceGroupConfiguration.ServiceConfiguration] = listeners.map { listener in
-            .init(service: ListenerService(listener: listener, connections: connections))
-        }
+        var services: [ServiceGroupConfiguration.ServiceConfiguration] = [.init(service: tasks)]
+        services += listeners.map { .init(service: ListenerService(listener: $0, connections: connections)) }
         if !contexts.isEmpty { services.append(.init(service: CertificateReload(reload: { reloadCertificates() }))) }
         if let admin = await admin?.open() { services.append(.init(service: admin)) }
         services.append(.init(service: BackgroundService(body: background)))

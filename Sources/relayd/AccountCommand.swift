@@ -13,7 +13,7 @@ struct AccountCommand: AsyncParsableCommand {
         abstract: "Add, list, disable and remove accounts.",
         discussion: "The commands need no restart. They also work while no relay runs on the data directory.",
         subcommands: [
-            List.self, Add.self, SetUp.self, Rename.self, Disable.self, Enable.self, Remove.self, Link.self, Export.self,
+            List.self, Add.self, SetUp.self, Rename.self, Disable.self, Enable.self, Remove.self, Link.self, Unlink.self, Export.self,
         ],
         defaultSubcommand: List.self
     )
@@ -150,6 +150,25 @@ struct AccountCommand: AsyncParsableCommand {
         }
     }
 
+    struct Unlink: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Let nobody in any more by an identity of another issuer.",
+            discussion: """
+                Its channels end at once. `relayd account list` shows the identities, and which endpoint linked them. An identity also goes when
+                the endpoint that linked it is revoked.
+                """
+        )
+
+        @OptionGroup var options: AccountOptions
+        @Option(help: "The issuer's URL.") var issuer: String
+        @Option(help: "What identifies the person at the issuer.") var subject: String
+
+        func run() async throws {
+            let request = AdminRequest(.unlinkAccount, account: options.account, issuer: issuer, subject: subject)
+            try await options.change(request)
+        }
+    }
+
     struct Export: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Print all that the relay stores of an account as a JSON object.",
@@ -183,6 +202,11 @@ struct AccountOptions: ParsableArguments {
 extension AdminAccount {
     fileprivate var line: String {
         let facts = ["\(endpoints) endpoint\(endpoints == 1 ? "" : "s")"] + (isDisabled ? ["disabled"] : [])
-        return "\(id)  \(DisplayText.sanitized(name ?? "-"))  \(facts.joined(separator: ", "))"
+        let first = "\(id)  \(DisplayText.sanitized(name ?? "-"))  \(facts.joined(separator: ", "))"
+        // A person of the relay's own issuer is the account itself.
+        let others = identities.filter { $0.issuer != Composition.issuerKey }.map { identity in
+            "  signs in at \(identity.issuer) as \(identity.subject)" + (identity.linkedBy.map { ", linked by endpoint \($0)" } ?? "")
+        }
+        return ([first] + others).joined(separator: "\n")
     }
 }

@@ -103,7 +103,7 @@ extension AdminApp {
     fileprivate func printLines() {
         let state = id == AppIdentity.defaultID ? "needs no proof" : verified == nil ? "not proven" : "proven"
         print("\(id)  \(state)")
-        for app in apps { print("  \(app)") }
+        for app in apps { print("  \(app)\(verified != nil && unproven.contains(app) ? ", not proven" : "")") }
         for credential in credentials { print("  \(credential.id)  \(credential.type), \(credential.label)") }
     }
 

@@ -56,6 +56,12 @@ struct EndpointCommand: AsyncParsableCommand {
             let revocation = answer.revocation ?? AdminRevocation(revoked: [], letIn: [])
             if json { return try printJSON(revocation) }
             for endpoint in revocation.revoked { print("revoked \(endpoint.line)") }
+            if !revocation.revoked.isEmpty, !revocation.issuers.isEmpty {
+                print(
+                    "This relay accepts no older token of \(revocation.issuers.joined(separator: ", ")) for a new endpoint of the account. "
+                        + "It cannot end logins there: let the owner sign the device out on the account page of that provider, too."
+                )
+            }
             guard !revocation.letIn.isEmpty else { return }
             print("It invited or approved these endpoints, which stay. Revoke the unwanted ones, or all of them with --with-invited:")
             for endpoint in revocation.letIn { print(endpoint.line) }

@@ -151,6 +151,8 @@ import Testing
         let home = try await TestHome()
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
         let (identity, friend, other) = ("apps.example.org", "org.example.friend", "org.example.other")
+        try home.prove(identity, [SessionTestApp.appID, other], on: "ios")
+        try home.prove("apps.example.com", [other], on: "android")
         let opened = Log<String>()
         let host = RemoteSystemAppRegistration(
             appID: SessionTestApp.appID,

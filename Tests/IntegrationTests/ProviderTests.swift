@@ -25,10 +25,10 @@ final class ProviderTests {
 
     /// A relay that trusts one issuer, and has none of its own.
     /// - Parameter members: Of the issuer's object in the issuers file.
-    private func home(trusting members: String) async throws -> TestHome {
+    private func home(trusting members: String, errors: ErrorLog? = nil) async throws -> TestHome {
         let file = directory.appending(path: "issuers.json")
         try Data(#"{"embedded":false,"issuers":[{\#(members),"autoProvision":true}]}"#.utf8).write(to: file)
-        return try await TestHome(accounts: [], arguments: ["--issuers-file", file.path])
+        return try await TestHome(accounts: [], arguments: ["--issuers-file", file.path], relayErrors: errors?.handle)
     }
 
     /// Members that let the relay ask the issuer about tokens.
@@ -71,12 +71,32 @@ final class ProviderTests {
         let script = try PythonScript("django-oauth.py", [directory.path])
         let provider = try await script.answer(Provider.self)
         let asking = try introspection(client: provider.client, secret: provider.secret)
+        let errors = try ErrorLog()
         let home = try await home(
-            trusting: #""issuer":"\#(provider.issuer)","audience":{"scope":"relay.device.register"},"accountClaim":"username",\#(asking)"#
+            trusting: #""issuer":"\#(provider.issuer)","audience":{"scope":"relay.device.register"},"accountClaim":"username",\#(asking)"#,
+            errors: errors
         )
         let issuer = try url(provider.issuer)
         let tokens = (0..<2).map { _ in BrowserAccessTokenProvider(clientID: "relay", issuer: issuer) { try await Self.visit($0, script) } }
         try await home.devicesWork(with: tokens)
+        #expect(!errors.text.contains(Self.refusal))
+        #expect(try await home.relayd.stop() == 0)
+    }
+
+    private static let refusal = "refuses this relay's clientID or secret"
+
+    /// The relay says at its start that the provider does not accept it as a client.
+    @Test func wrongSecretOfTheRelayAtDjangoIsReported() async throws {
+        let script = try PythonScript("django-oauth.py", [directory.path])
+        let provider = try await script.answer(Provider.self)
+        let asking = try introspection(client: provider.client, secret: "another secret")
+        let errors = try ErrorLog()
+        let home = try await home(
+            trusting: #""issuer":"\#(provider.issuer)","audience":{"scope":"relay.device.register"},"accountClaim":"username",\#(asking)"#,
+            errors: errors
+        )
+        try await errors.contains(Self.refusal)
+        #expect(errors.text.contains("accountClaim is username") && !errors.text.contains("another secret"))
         #expect(try await home.relayd.stop() == 0)
     }
 

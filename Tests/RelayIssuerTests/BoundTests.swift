@@ -18,7 +18,7 @@ import Testing
     }
 
     @Test func proofIsRejectedAsReplayedUntilItExpires() throws {
-        var cache = ReplayCache()
+        var cache = ReplayCache(began: 1_000_000)
         let first = try proof(1)
         #expect(cache.use(first, now: 1_000_000) == .fresh)
         #expect(cache.use(first, now: 1_000_000) == .replayed)
@@ -29,8 +29,15 @@ import Testing
         }
     }
 
+    /// Its use by the process before this one is not known.
+    @Test func proofFromBeforeTheStartIsRejected() throws {
+        var cache = ReplayCache(began: 1_000_500)
+        #expect(cache.use(try proof(1, at: 999_000), now: 1_000_500) == .replayed)
+        #expect(cache.use(try proof(1, at: 1_000_000), now: 1_000_500) == .fresh)
+    }
+
     @Test func fullCacheKeepsUnexpiredProofs() throws {
-        var cache = ReplayCache(capacity: 2)
+        var cache = ReplayCache(began: 1_000_000, capacity: 2)
         #expect(cache.use(try proof(1), now: 1_000_000) == .fresh)
         #expect(cache.use(try proof(2), now: 1_000_000) == .fresh)
         #expect(cache.use(try proof(3), now: 1_000_000) == .full)

@@ -15,6 +15,7 @@ import Testing
     final class Accounts: AccountHolder {
         let state = Mutex<[String: [AccountEndpoint]]>([:])
         let removed = Mutex<[String]>([])
+        let links = Mutex<[String: [AccountLink]]>([:])
 
         func endpoints(of subject: String) async throws -> [AccountEndpoint] { state.withLock { $0[subject] ?? [] } }
 
@@ -22,6 +23,17 @@ import Testing
             state.withLock { state in
                 guard let index = state[subject]?.firstIndex(where: { $0.id == endpoint }) else { return false }
                 state[subject]?.remove(at: index)
+                return true
+            }
+        }
+
+        func identities(of subject: String) async throws -> [AccountLink] { links.withLock { $0[subject] ?? [] } }
+
+        func unlink(issuer: String, subject other: String, of subject: String) async throws -> Bool {
+            links.withLock { links in
+                guard let index = links[subject]?.firstIndex(where: { $0.issuer == issuer && $0.subject == other && $0.isRemovable })
+                else { return false }
+                links[subject]?.remove(at: index)
                 return true
             }
         }
@@ -69,6 +81,36 @@ import Testing
             #expect(after.text.contains("a device was revoked: \(phone.label)"))
         }
         #expect(devices == 0)
+    }
+
+    /// Whoever stole a device may have linked an identity: the owner sees it, and removes it.
+    @Test func ownerSeesAndRemovesLinkedIdentitiesAndOthersDoNot() async throws {
+        let (url, bob) = ("https://issuer.example/<a>", try await test.issuer.createUser(name: "Bob"))
+        accounts.links.withLock { [ada, phone] in
+            $0[ada] = [
+                AccountLink(issuer: url, subject: "thief&co", linker: phone, added: 1_700_000_000_000, isRemovable: true),
+                AccountLink(issuer: url, subject: "first", linker: nil, added: 1_700_000_000_000, isRemovable: false),
+            ]
+        }
+        let form = ["issuer": url, "subject": "thief&co"]
+        let count = { @Sendable [accounts, ada] in accounts.links.withLock { $0[ada]?.count ?? 0 } }
+        try await test.browse(issuer) { [test, phone] client in
+            let (owner, attacker, visitor) = (TestBrowser(client), TestBrowser(client), TestBrowser(client))
+            try await attacker.setUp(test, subject: bob)
+            #expect(try await !attacker.get("/account").text.contains("thief"))
+            _ = try await attacker.post("/account/identity", form)
+            _ = try await visitor.post("/account/identity", form)
+            #expect(count() == 2)
+            try await owner.setUp(test)
+            let page = try await owner.get("/account").text
+            #expect(page.contains("https://issuer.example/&lt;a&gt;") && page.contains("as thief&amp;co"))
+            #expect(page.contains("linked by endpoint \(phone.label)") && page.ranges(of: "Remove it").count == 1)
+            #expect(try await owner.post("/account/identity", ["issuer": url, "subject": "first"]).location == "/auth/account")
+            #expect(count() == 2)
+            #expect(try await owner.post("/account/identity", form).location == "/auth/account")
+            #expect(try await !owner.get("/account").text.contains("thief"))
+        }
+        #expect(count() == 1)
     }
 
     @Test func devicesOfAnotherAccountAreProtected() async throws {

@@ -152,7 +152,7 @@ import Testing
 
     @Test func signInThatCannotBeRememberedIsPutOff() async throws {
         try await attack { browser, authenticator in
-            try test.issuer.bounds.withLock { $0.challenges = ReplayCache(capacity: 1) }
+            try test.issuer.bounds.withLock { $0.challenges = ReplayCache(began: 0, capacity: 1) }
             #expect(try await signIn(authenticator, TestBrowser(browser.client)).status == 303)
             let refused = try await signIn(authenticator, TestBrowser(browser.client))
             #expect(refused.status == 503 && refused.headers[.retryAfter] == "60")

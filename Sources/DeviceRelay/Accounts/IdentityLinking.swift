@@ -3,6 +3,12 @@
 
 import RelayProtocol
 
+#if canImport(FoundationEssentials)
+public import FoundationEssentials
+#else
+public import Foundation
+#endif
+
 /// A provider that can sign a user in beside the stored login.
 package protocol FreshSigningIn: AccessTokenProvider {
     /// Signs the user in, and returns the token of this login. Nothing is stored.
@@ -21,6 +27,46 @@ extension ConnectedDevicesAccountManager {
     public func link(_ account: ConnectedDevicesAccount, signingInBy provider: any AccessTokenProvider) async throws(AccountError) {
         guard let endpoint = platform.endpoint(of: account.id) else { throw AccountError(notFound: account) }
         try await endpoint.linkIdentity(signingInBy: provider)
+    }
+}
+
+/// A change of how people can sign in to an account, as the relay states it.
+public struct IdentityChange: Hashable, Sendable {
+    /// What has changed.
+    public enum Kind: Hashable, Sendable {
+        /// Whoever can sign in at the issuer with a certain identity is let into the account from now on.
+        case linked
+        /// Nobody is let in by the identity any more.
+        case removed
+    }
+
+    /// Whether it was linked or removed.
+    public let kind: Kind
+    /// The issuer's URL, without control characters.
+    public let issuer: String
+    /// The endpoint that linked the identity; `nil` if the relay's operator did.
+    public let endpoint: EndpointID?
+    /// By the relay's clock.
+    public let time: Date
+
+    /// `nil` for a change that this version does not know.
+    init?(_ message: RelayMessage.IdentityChanged) {
+        switch message.change {
+        case .linked: kind = .linked
+        case .removed: kind = .removed
+        default: return nil
+        }
+        issuer = DisplayText.sanitized(message.issuer)
+        endpoint = message.endpoint
+        time = Date(timeIntervalSince1970: Double(message.time.count) / 1_000)
+    }
+}
+
+extension ConnectedDevicesAccountManager {
+    /// The changes of how people can sign in to an account, while this device is connected. A device that was not does not learn of them; the
+    /// account's page at the relay lists them all. Changes between two reads are skipped. The device that links an identity gets none for it.
+    public func identityChanges(of account: ConnectedDevicesAccount) -> AsyncValues<IdentityChange> {
+        AsyncValues(platform.endpoint(of: account.id)?.identityChange) { $0 }
     }
 }
 

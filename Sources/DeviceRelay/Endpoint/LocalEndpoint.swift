@@ -29,6 +29,8 @@ actor LocalEndpoint {
     let sessions: SessionPool
     let notifier: Notifier
     nonisolated let notifications = CurrentValue(Notifier.Status())
+    /// The last one since the start.
+    nonisolated let identityChange = CurrentValue<IdentityChange?>(nil)
     nonisolated let fetching = CurrentValue(Fetching())
 
     /// Whether the endpoint connects only to fetch what waits.
@@ -148,6 +150,7 @@ actor LocalEndpoint {
         case .tunnelReady(let message): sessions.ready(message)
         case .tunnelFailed(let message): sessions.failed(message)
         case .notificationsState(let message): notifier.receive(message)
+        case .identityChanged(let message): identityChange.update { $0 = IdentityChange(message) }
         // The control channel handles these messages itself.
         case .challenge, .welcome, .rejected, .ok, .failure, .commandSettled, .authExpiring, .authInvalidated, .replaced, .restarting: break
         }
@@ -247,6 +250,7 @@ actor LocalEndpoint {
         await inbox.end()
         endpoint.status.finish()
         notifications.finish()
+        identityChange.finish()
         fetching.finish()
         endpoint.journal.close()
     }

@@ -88,15 +88,18 @@ package struct Agent: Sendable {
                     await local.platform.suspend()
                 }
                 try output.print(Self.event(.ready, configuration, app))
+                let desktop = DesktopNotifier(environment: ProgramEnvironment(more: configuration.environment))
+                let identities = IdentityWatch(local: local, desktop: desktop, note: duties.log)
                 let newDevices = NewDeviceWatch(
                     local: local,
                     home: context.home,
-                    desktop: DesktopNotifier(environment: ProgramEnvironment(more: configuration.environment)),
+                    desktop: desktop,
                     terminal: duties.terminal,
                     note: duties.log
                 )
                 await withDiscardingTaskGroup { group in
                     group.addTask { await newDevices.run() }
+                    group.addTask { await identities.run() }
                     for await _ in reload.arrivals {
                         // A closed terminal sends SIGHUP too. In that case the agent ends.
                         if context.console.isInteractive, isatty(2) != 1 { raise(SIGTERM) }

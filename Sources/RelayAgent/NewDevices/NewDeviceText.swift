@@ -52,7 +52,7 @@ enum NewDeviceText {
         return escaped
     }
 
-    private static func bounded(_ text: String) -> String {
+    static func bounded(_ text: String) -> String {
         let plain = DisplayText.sanitized(text)
         guard plain.utf8.count > maximumBytes else { return plain }
         var (scalars, count) = (String.UnicodeScalarView(), 0)

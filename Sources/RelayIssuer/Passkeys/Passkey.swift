@@ -113,7 +113,7 @@ struct PasskeyClientData: JSONReadable, Sendable {
 struct PasskeyChallenge: Hashable, Sendable {
     static let life: Int64 = 600_000
 
-    private let time: Milliseconds
+    let time: Milliseconds
     private let bytes: [UInt8]
 
     init(browser: BrowserToken, now: Milliseconds, key: SymmetricKey) {

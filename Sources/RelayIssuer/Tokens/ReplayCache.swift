@@ -3,10 +3,12 @@
 
 import RelayProtocol
 
-/// The used proofs and challenges that are still valid. It is bounded: a full cache rejects new proofs and drops no valid one.
+/// The used proofs and challenges that are still valid. It is bounded: a full cache rejects new proofs and drops no valid one. It is in memory
+/// only, so what was made before it began counts as used: the process before this one may have seen it.
 struct ReplayCache {
     enum Outcome: Hashable {
         case fresh
+        /// It was used, or made before the cache began.
         case replayed
         case full
     }
@@ -14,14 +16,25 @@ struct ReplayCache {
     private let capacity: Int
     private var ends: [Digest256: Milliseconds] = [:]
 
-    init(capacity: Int = 1 << 16) { self.capacity = capacity }
+    private let began: Milliseconds
+
+    /// - Parameter began: The time of the start.
+    init(began: Milliseconds, capacity: Int = 1 << 16) {
+        self.began = began
+        self.capacity = capacity
+    }
 
     var count: Int { ends.count }
 
-    mutating func use(_ proof: DPoPProof, now: Milliseconds) -> Outcome { use(proof.id, until: proof.ends, now: now) }
+    mutating func use(_ proof: DPoPProof, now: Milliseconds) -> Outcome {
+        use(proof.id, made: proof.made, until: proof.ends, now: now)
+    }
 
-    /// - Parameter time: When it is no longer valid.
-    mutating func use(_ id: Digest256, until time: Milliseconds, now: Milliseconds) -> Outcome {
+    /// - Parameters:
+    ///   - made: When it was made. Proofs say it in whole seconds.
+    ///   - time: When it is no longer valid.
+    mutating func use(_ id: Digest256, made: Milliseconds, until time: Milliseconds, now: Milliseconds) -> Outcome {
+        guard made.count / 1_000 >= began.count / 1_000 else { return .replayed }
         if let end = ends[id], now < end { return .replayed }
         if ends.count >= capacity {
             ends = ends.filter { now < $0.value }

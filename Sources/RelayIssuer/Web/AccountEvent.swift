@@ -15,11 +15,11 @@ package struct AccountEvent: Hashable, Sendable {
         case setUpLinkMade, signedIn, signedOut, signInFailed, passwordSet, recoveryCodesMade, recoveryCodeUsed, passkeyAdded,
             passkeyRemoved
         case appSignedIn, deviceJoined, deviceRevoked, loginRevoked, codeReplayed, tokenReused, linkReused
-        case identityLinked
+        case identityLinked, identityRemoved
     }
 
     package let kind: Kind
-    /// The app or browser, as it names itself; of a linked identity, its issuer.
+    /// The app or browser, as it names itself; of a linked or removed identity, its issuer.
     package let detail: String
     package let time: Milliseconds
     package let count: Int

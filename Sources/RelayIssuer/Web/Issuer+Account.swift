@@ -106,12 +106,14 @@ extension Issuer {
         }
         guard let account else { return .local("/login") }
         let devices = await devicesPart(visit, session)
+        let identities = await identitiesPart(visit, session)
         return .page(
             "Account \(account.user.name)",
             """
             \(note.map { "<p class=\"note\" role=\"alert\">\($0)</p>" })
             \(visit.form("/logout", button: "Sign out"))
             \(devices)
+            \(identities)
             <h2>Apps and devices</h2>
             \(HTML.list(account.logins.map { item(visit, $0) }))
             <h2>Browsers</h2>
@@ -192,7 +194,8 @@ extension AccountEvent.Kind {
         case .loginRevoked: "an app or device was signed out"
         case .codeReplayed: "an app's code was used twice, so it was signed out"
         case .tokenReused: "an old token was used again, so its device was signed out"
-        case .identityLinked: "a device linked another way to sign in"
+        case .identityLinked: "another way to sign in was linked"
+        case .identityRemoved: "a way to sign in was removed"
         case .linkReused: "two devices used one link, so the first was signed out"
         }
     }

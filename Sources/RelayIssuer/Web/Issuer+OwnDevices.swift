@@ -22,6 +22,16 @@ extension Issuer {
             }
             return .local("/account")
         }
+        pages.post(signedIn: "/account/identity") { [self] visit, session, form throws(OAuthError) in
+            guard session.isFresh(at: visit.now) else { throw Issuer.signInAgain }
+            guard let accounts = settings.accounts, let issuer = form["issuer"], let other = form["subject"] else {
+                return .local("/account")
+            }
+            // The relay records it among the account's events.
+            let isRemoved = try await relaying { try await accounts.unlink(issuer: issuer, subject: other, of: session.subject) }
+            if isRemoved { logger.notice("removed an identity: its owner asked for it", metadata: metadata(session.subject)) }
+            return .local("/account")
+        }
         pages.get("/account/remove") { [self] visit, _ throws(OAuthError) in
             guard let session = visit.session else { return .local("/login") }
             guard session.isFresh(at: visit.now) else { throw Issuer.signInAgain }
@@ -67,6 +77,35 @@ extension Issuer {
             <p>A revoked device can never come back with its keys.\(isFresh ? "" : " To revoke one, sign out and in again.")</p>
             <ul>\(endpoints.map { item(visit, $0, inviter: $0.joining.invitedBy.map { names[$0] ?? $0.label }, isFresh: isFresh) })</ul>
             """
+    }
+
+    /// The part of the account page with the identities of other issuers; empty if there are none.
+    func identitiesPart(_ visit: Visit, _ session: WebSession) async -> HTML {
+        guard let accounts = settings.accounts else { return "" }
+        guard let links = try? await accounts.identities(of: session.subject) else {
+            return "<h2>Other ways to sign in</h2><p>They cannot be shown now. Try again later.</p>"
+        }
+        guard !links.isEmpty else { return "" }
+        let isFresh = session.isFresh(at: visit.now)
+        return """
+            <h2>Other ways to sign in</h2>
+            <p>A device of whoever signs in with one of them is let in.\(isFresh ? "" : " To remove one, sign out and in again.")</p>
+            <ul>\(links.map { item(visit, $0, isFresh: isFresh) })</ul>
+            """
+    }
+
+    private func item(_ visit: Visit, _ link: AccountLink, isFresh: Bool) -> HTML {
+        """
+        <li><strong>\(link.issuer)</strong> as \(link.subject)
+        <br>\(link.linker.map { "linked by endpoint \($0.label)" } ?? "linked by the relay's operator"), \(link.added.shown)
+        \(isFresh && link.isRemovable
+            ? visit.form(
+                "/account/identity",
+                "\(visit.hidden("issuer", link.issuer))\(visit.hidden("subject", link.subject))",
+                button: "Remove it"
+            )
+            : nil)</li>
+        """
     }
 
     private func item(_ visit: Visit, _ endpoint: AccountEndpoint, inviter: String?, isFresh: Bool) -> HTML {

@@ -145,7 +145,10 @@ extension Issuer {
         let found = try await answering { () async throws(IssuerError) in try await store.read { try $0.passkey(id) } }
         guard let found, found.key.isValid(signature, for: checked.signed) else { return nil }
         if let wait = bounds.withLock({ $0.passkeys.add(found.subject, now: visit.now) }) { throw Issuer.tooManySignIns(wait) }
-        switch bounds.withLock({ $0.challenges.use(checked.challenge.id, until: checked.challenge.ends, now: visit.now) }) {
+        let challenge = checked.challenge
+        switch bounds.withLock({
+            $0.challenges.use(challenge.id, made: challenge.time, until: challenge.ends, now: visit.now)
+        }) {
         case .fresh: break
         case .replayed: return nil
         case .full: throw Issuer.tooManyPasskeys

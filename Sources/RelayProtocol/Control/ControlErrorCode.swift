@@ -86,6 +86,10 @@ extension ControlErrorCode {
     package static let clientNotAllowed = Self(rawValue: "clientNotAllowed")
     /// The token is bound to another key than this endpoint's.
     package static let tokenBoundToOtherKey = Self(rawValue: "tokenBoundToOtherKey")
+    /// The relay has no proof that the app belongs to the app identity that its registration names.
+    package static let identityNotProven = Self(rawValue: "identityNotProven")
+    /// A token that links an identity is bound to no key.
+    package static let tokenNotBound = Self(rawValue: "tokenNotBound")
     /// The identity has no account at this relay, and its issuer may not create one.
     package static let accountUnknown = Self(rawValue: "accountUnknown")
     /// The relay's operator has disabled the account.

@@ -15,6 +15,7 @@ package indirect enum RelayMessage: Hashable, Sendable {
     case endpointRemoved(EndpointRemoved)
     case enumerationCompleted(EnumerationCompleted)
     case notificationsState(NotificationsState)
+    case identityChanged(IdentityChanged)
     case command(Command)
     case commandCancel(CommandCancel)
     case commandSettled(CommandSettled)
@@ -40,6 +41,7 @@ package indirect enum RelayMessage: Hashable, Sendable {
         case .endpointRemoved(let message): message
         case .enumerationCompleted(let message): message
         case .notificationsState(let message): message
+        case .identityChanged(let message): message
         case .command(let message): message
         case .commandCancel(let message): message
         case .commandSettled(let message): message
@@ -70,6 +72,7 @@ package indirect enum RelayMessage: Hashable, Sendable {
         case EndpointRemoved.type: self = .endpointRemoved(try EndpointRemoved(json: json))
         case EnumerationCompleted.type: self = .enumerationCompleted(try EnumerationCompleted(json: json))
         case NotificationsState.type: self = .notificationsState(try NotificationsState(json: json))
+        case IdentityChanged.type: self = .identityChanged(try IdentityChanged(json: json))
         case Command.type: self = .command(try Command(json: json))
         case CommandCancel.type: self = .commandCancel(try CommandCancel(json: json))
         case CommandSettled.type: self = .commandSettled(try CommandSettled(json: json))

@@ -20,6 +20,8 @@ package struct DPoPProof: Hashable, Sendable {
     package let key: SigningPublicKey
     /// Identifies the proof for replay detection: a hash of the key and `jti`.
     package let id: Digest256
+    /// When it was made, by the client's clock.
+    package let made: Milliseconds
     /// The time from which the proof is expired and its id may be forgotten.
     package let ends: Milliseconds
 
@@ -98,6 +100,7 @@ package struct DPoPProof: Hashable, Sendable {
         }
         self.key = key
         self.id = Digest256(hashing: key.spki + Array(claims.jti.utf8))
+        self.made = claims.iat.time
         self.ends = Milliseconds(clamping: claims.iat.time.count + DPoPProof.leeway + 1)
     }
 

@@ -9,6 +9,10 @@ package struct AdminAccount: Codable, Hashable, Sendable {
         /// The issuer's URL; `embedded` for the relay's own one.
         package var issuer: String
         package var subject: String
+        /// The endpoint that linked it; missing if the operator did, or the account began with it.
+        package var linkedBy: String?
+        /// When the account got it: milliseconds since 1970.
+        package var added: Int64
     }
 
     package var id: String
@@ -27,7 +31,14 @@ package struct AdminAccount: Codable, Hashable, Sendable {
         self.isDisabled = row.isDisabled
         self.created = row.created
         self.endpoints = row.endpoints
-        self.identities = row.identities.map { Identity(issuer: $0.issuer, subject: $0.subject) }
+        self.identities = row.identities.map { row in
+            Identity(
+                issuer: row.identity.issuer,
+                subject: row.identity.subject,
+                linkedBy: row.linker?.description,
+                added: row.added
+            )
+        }
     }
 
     private enum CodingKeys: String, CodingKey {

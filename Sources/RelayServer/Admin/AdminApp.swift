@@ -17,6 +17,8 @@ package struct AdminApp: Codable, Hashable, Sendable {
     package var id: String
     /// Each as `PLATFORM=ID`.
     package var apps: [String]
+    /// Those of them for which the domain is not proven.
+    package var unproven: [String]
     /// The text of a TXT record that proves the domain.
     package var record: String?
     /// Milliseconds since 1970; missing while the domain is not proven.
@@ -26,6 +28,8 @@ package struct AdminApp: Codable, Hashable, Sendable {
     package init(_ identity: AppIdentity, _ credentials: [CredentialRow]) {
         self.id = identity.id
         self.apps = identity.apps.map(\.description)
+        let proven = identity.id == AppIdentity.defaultID ? identity.apps : identity.provenApps
+        self.unproven = identity.apps.filter { !proven.contains($0) }.map(\.description)
         self.record = identity.id == AppIdentity.defaultID ? nil : DomainProof.recordPrefix + identity.proof
         self.verified = identity.verified
         self.credentials = credentials.filter { $0.identity == identity.id }.map {

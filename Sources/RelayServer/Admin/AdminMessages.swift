@@ -21,6 +21,8 @@ package struct AdminRequest: Codable, Hashable, Sendable {
         case removeAccount = "account.remove"
         /// Gives `account` the identity of `issuer` and `subject`.
         case linkAccount = "account.link"
+        /// Takes the identity of `issuer` and `subject` from `account`.
+        case unlinkAccount = "account.unlink"
         /// All that is stored of `account`.
         case exportAccount = "account.export"
         /// Revokes `token`, and its login at the embedded issuer.
@@ -116,10 +118,13 @@ package struct AdminRevocation: Codable, Hashable, Sendable {
     package var revoked: [AdminEndpoint]
     /// The endpoints that the revoked one let in and that still exist.
     package var letIn: [AdminEndpoint]
+    /// The other issuers at which the account's owner can sign in. The relay cannot end logins there.
+    package var issuers: [String]
 
-    package init(revoked: [AdminEndpoint], letIn: [AdminEndpoint]) {
+    package init(revoked: [AdminEndpoint], letIn: [AdminEndpoint], issuers: [String] = []) {
         self.revoked = revoked
         self.letIn = letIn
+        self.issuers = issuers
     }
 }
 

@@ -49,15 +49,25 @@ package struct AppIdentity: Hashable, Sendable {
     package var id: String
     /// Ordered by platform and id.
     package var apps: [App]
+    /// Those that were added since the domain was last proven.
+    package var unproven: Set<App>
     /// The random text of a DNS record that proves the domain.
     package var proof: String
-    /// Milliseconds since 1970; `nil` if the domain is not proven for these apps.
+    /// When the domain was proven for the other apps: milliseconds since 1970; `nil` if it is not.
     package var verified: Int64?
     package var created: Int64
 
-    package init(id: String, apps: [App] = [], proof: String, verified: Int64? = nil, created: Int64) {
+    package init(
+        id: String,
+        apps: [App] = [],
+        unproven: Set<App> = [],
+        proof: String,
+        verified: Int64? = nil,
+        created: Int64
+    ) {
         self.id = id
         self.apps = apps
+        self.unproven = unproven
         self.proof = proof
         self.verified = verified
         self.created = created
@@ -65,6 +75,12 @@ package struct AppIdentity: Hashable, Sendable {
 
     /// Whether its credentials may be used.
     package var isUsable: Bool { id == Self.defaultID || verified != nil }
+
+    /// The apps for which the domain is proven.
+    package var provenApps: [App] { verified == nil ? [] : apps.filter { !unproven.contains($0) } }
+
+    /// Whether the domain is proven for an app, on any platform.
+    package func proves(_ appID: String) -> Bool { provenApps.contains { $0.id.utf8.elementsEqual(appID.utf8) } }
 
     /// The normal form of a domain; `nil` if the text is none.
     package static func domain(_ text: String) -> String? {

@@ -61,7 +61,8 @@ package struct AppRegistry: Sendable {
             where changed.apps.count(where: { $0.platform == platform }) > AppIdentity.maximumEntries {
                 throw Failure(description: "an identity has at most \(AppIdentity.maximumEntries) apps for \(platform.rawValue)")
             }
-            if !new.isEmpty { changed.verified = nil }
+            // The pushes of the others go on.
+            changed.unproven.formUnion(new)
             return changed
         }
     }
@@ -82,11 +83,12 @@ package struct AppRegistry: Sendable {
                 throw Failure(description: "\(id) has no app \(missing)")
             }
             identity.apps.removeAll { apps.contains($0) }
+            identity.unproven.subtract(apps)
             return identity
         }
     }
 
-    /// Looks for the proof of a domain, and stores the result.
+    /// Looks for the proof of a domain, and stores the result. If only new apps lack it, the others stay proven.
     package func verify(_ id: String) async throws -> (app: AdminApp, way: DomainProof.Way) {
         guard let checked = try await store.transact({ try $0.appIdentity(id) }), id != AppIdentity.defaultID else {
             throw Self.unknown(id)
@@ -95,10 +97,16 @@ package struct AppRegistry: Sendable {
         do throws(DomainProof.Failure) {
             way = try await proof.check(checked)
         } catch {
-            _ = try await change(id) { _, identity in
-                guard var identity else { throw Self.unknown(id) }
-                identity.verified = nil
-                return identity
+            var known = checked
+            known.apps = checked.provenApps
+            let hasOthers = !known.apps.isEmpty && known.apps != checked.apps
+            let areOthersProven = hasOthers ? (try? await proof.check(known)) != nil : false
+            if !areOthersProven {
+                _ = try await change(id) { _, identity in
+                    guard var identity else { throw Self.unknown(id) }
+                    identity.verified = nil
+                    return identity
+                }
             }
             throw Failure(description: "\(id) is not proven: \(error)")
         }
@@ -108,6 +116,7 @@ package struct AppRegistry: Sendable {
                 throw Failure(description: "the apps of \(id) have changed in the meantime: verify it again")
             }
             identity.verified = time
+            identity.unproven = []
             return identity
         }
         return (app, way)
@@ -142,10 +151,16 @@ package struct AppRegistry: Sendable {
 
     // MARK: For wakes
 
-    /// The credentials in use, by their ids, with the identity that each belongs to.
+    /// The credentials in use, by their ids, with the identity that each belongs to, and of its apps those that are proven.
     package func usableCredentials() async throws -> [(id: String, identity: AppIdentity, credential: StoredCredential)] {
         let (rows, identities) = try await store.transact { (try $0.credentials(), try $0.appIdentities()) }
-        let usable = Dictionary(uniqueKeysWithValues: identities.filter(\.isUsable).map { ($0.id, $0) })
+        let usable = Dictionary(
+            uniqueKeysWithValues: identities.filter(\.isUsable).map { identity in
+                var identity = identity
+                identity.apps = identity.provenApps
+                return (identity.id, identity)
+            }
+        )
         return rows.compactMap { row in
             guard let identity = usable[row.identity], let bytes = key.open(row.sealed, label: "push credential \(row.id)"),
                 let credential = try? JSONDecoder().decode(StoredCredential.self, from: Data(bytes))

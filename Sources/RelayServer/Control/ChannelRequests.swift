@@ -10,16 +10,19 @@ final class ChannelRequests {
     private let services: ControlServices
     private let eventLoop: any EventLoop
     private let handler: NIOLoopBound<ControlChannelHandler>
+    /// The client's network, as limits count it.
+    private let address: String
     private var observers: [RevocationObserver] = []
 
-    init(_ services: ControlServices, of handler: ControlChannelHandler, on eventLoop: any EventLoop) {
+    init(_ services: ControlServices, of handler: ControlChannelHandler, from client: IPAddress?, on eventLoop: any EventLoop) {
         self.services = services
+        self.address = client?.network.description ?? ""
         self.eventLoop = eventLoop
         self.handler = NIOLoopBound(handler, eventLoop: eventLoop)
     }
 
     func checkToken(_ token: String, endpointKey: SigningPublicKey) {
-        services.verify(token: token, endpointKey: endpointKey) { [handler, eventLoop] result in
+        services.verify(token: token, endpointKey: endpointKey, address: address) { [handler, eventLoop] result in
             eventLoop.execute { handler.value.input { $0.tokenChecked(result, $1) } }
         }
     }

@@ -12,6 +12,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     package typealias OutboundOut = ByteBuffer
 
     private let services: ControlServices
+    private let client: IPAddress?
     private let welcomed: () -> Void
     private var machine: RelayChannelStateMachine
     private var reader: WebSocketReader
@@ -39,6 +40,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     ///   - welcomed: called when the endpoint is authenticated.
     package init(services: ControlServices, channel: any Channel, client: IPAddress?, welcomed: @escaping () -> Void) {
         self.services = services
+        self.client = client
         self.welcomed = welcomed
         self.machine = services.makeStateMachine(on: channel.localAddress, from: client)
         self.reader = WebSocketReader(maximumMessageBytes: services.settings.limits[.controlFrameBytesBeforeWelcome])
@@ -48,7 +50,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
 
     package func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
-        requests = ChannelRequests(services, of: self, on: context.eventLoop)
+        requests = ChannelRequests(services, of: self, from: client, on: context.eventLoop)
         run(machine.opened(now))
     }
 

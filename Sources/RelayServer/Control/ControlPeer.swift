@@ -40,6 +40,8 @@ package struct ProvedHello: Hashable, Sendable {
     package var inviter: EndpointID?
     /// The network address of the client.
     package var address: String?
+    /// When the token was made; `nil` if its issuer ends the logins of revoked endpoints.
+    package var tokenMade: Milliseconds?
 
     package init(
         identity: Identity,
@@ -51,7 +53,8 @@ package struct ProvedHello: Hashable, Sendable {
         scopes: Set<RelayScope>,
         login: Login? = nil,
         inviter: EndpointID? = nil,
-        address: String? = nil
+        address: String? = nil,
+        tokenMade: Milliseconds? = nil
     ) {
         self.identity = identity
         self.mayMakeAccount = mayMakeAccount
@@ -63,5 +66,6 @@ package struct ProvedHello: Hashable, Sendable {
         self.login = login
         self.inviter = inviter
         self.address = address
+        self.tokenMade = tokenMade
     }
 }

@@ -47,9 +47,10 @@ package struct ControlServices: Sendable {
     func verify(
         token: String,
         endpointKey: SigningPublicKey,
+        address: String,
         completion: @escaping @Sendable (Result<AcceptedToken, TokenRejection>) -> Void
     ) {
-        tokens.verify(token: token, endpointKey: endpointKey) { [core, clock] result in
+        tokens.verify(token: token, endpointKey: endpointKey, address: address) { [core, clock] result in
             let isOver =
                 switch result {
                 case .success(let token): token.expires <= clock.now().time

@@ -38,7 +38,8 @@ extension RelayChannelStateMachine {
                 scopes: token.scopes,
                 login: token.login,
                 inviter: token.inviter,
-                address: address
+                address: address,
+                tokenMade: token.made
             )
             state = .connecting(proved, early: [])
             greetingEnds = now.uptime + helloTime

@@ -99,19 +99,28 @@ extension RelayChannelStateMachine {
         return say(answer, now) + following + handleDeadlines(now)
     }
 
-    /// The token belongs to the person at the endpoint only if that person has just signed in: an older one may be stolen.
+    /// The token belongs to the person at the endpoint only if that person has just signed in, at this endpoint: an older one may be stolen,
+    /// and one that is not bound to the endpoint's key may come from another service of the issuer.
     private mutating func linked(_ ref: RequestRef, _ result: Result<AcceptedToken, TokenRejection>, _ open: Open, _ now: Moment)
         -> [Action]
     {
         let failure: RelayMessage.Failure
         switch result {
+        case .success(let token) where !token.isBound:
+            let message =
+                "the issuer did not bind the token to this device's key (DPoP); let the relay's operator link the identity: relayd account link"
+            failure = .init(ref: ref, code: .tokenNotBound, message: message)
         case .success(let token):
             if let time = token.authenticated, time <= now.time + Milliseconds(clamping: TokenRules.leeway),
                 now.time <= time + Self.freshLogin
             {
                 return [.link(token.identity, ref, open.channel)] + handleDeadlines(now)
             }
-            failure = .init(ref: ref, code: .loginTooOld, message: "this needs a login of the last five minutes; sign in again")
+            let message =
+                token.authenticated == nil
+                ? "the token does not say when its user signed in (auth_time); let the relay's operator link the identity: relayd account link"
+                : "this needs a login of the last five minutes; sign in again"
+            failure = .init(ref: ref, code: .loginTooOld, message: message)
         case .failure(let rejection): failure = .init(ref: ref, code: rejection.code, message: rejection.message)
         }
         return say(.failure(failure), now) + handleDeadlines(now)

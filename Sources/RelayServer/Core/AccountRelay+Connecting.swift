@@ -87,6 +87,11 @@ extension AccountRelay {
                 let message = "the device that invited this one was revoked; ask for a new link"
                 return .rejected(.init(code: .endpointRevoked, message: message, retry: false))
             }
+            // The relay cannot end logins of other issuers. A revoked device may have such a token still, and use it with another key.
+            if let made = hello.tokenMade, let revoked = try store.lastRevocation(of: account), made.count / 1_000 < revoked / 1_000 {
+                let message = "the token was made before a device of the account was revoked; sign in again"
+                return .rejected(.init(code: .tokenRevoked, message: message, retry: true))
+            }
             let others = try store.endpoints(of: account)
             // The trust of an account begins with its first endpoint, so the token must permit being one.
             guard !others.isEmpty || hello.scopes.contains(.deviceRegister) else {
@@ -100,7 +105,9 @@ extension AccountRelay {
             } catch {
                 return .rejected(.init(code: .limitExceeded, message: error.description, retry: false, limit: ExceededLimit(error)))
             }
-            let joining = Joining(time: Milliseconds(clamping: time), invitedBy: hello.inviter, address: hello.address)
+            // A device that links an identity lets in whoever signs in with it.
+            let linker = try store.account(account)?.identities.first { $0.identity == hello.identity }?.linker
+            let joining = Joining(time: Milliseconds(clamping: time), invitedBy: hello.inviter ?? linker, address: hello.address)
             let row = EndpointRow(
                 id: id,
                 account: account,
@@ -252,6 +259,11 @@ extension RelayMessage.Rejected {
 }
 
 extension StoreTransaction {
+    /// When an endpoint of the account was last revoked by another one, or by the operator. An endpoint that revokes itself was not stolen.
+    func lastRevocation(of account: AccountID) throws -> Int64? {
+        try revocations(of: account).last { $0.statement?.revoker != $0.endpoint }?.time
+    }
+
     func introduction(of endpoint: EndpointRow) throws -> Introduction {
         Introduction(record: Blob(endpoint.record), vouchers: try vouchers(for: endpoint.id).map { Blob($0) })
     }

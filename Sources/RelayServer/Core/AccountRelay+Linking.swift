@@ -3,12 +3,27 @@
 
 package import RelayProtocol
 
-/// An identity that an endpoint has given to its account.
-package struct LinkedIdentity: Hashable, Sendable {
+/// A change of the identities of an account.
+package struct IdentityChange: Hashable, Sendable {
+    package enum Kind: Hashable, Sendable {
+        case linked, removed
+    }
+
+    package var kind: Kind
     package var identity: Identity
-    package var endpoint: EndpointID
-    /// The identities that the account had before.
+    /// The endpoint that linked it; `nil` if the operator or the account's owner did.
+    package var linker: EndpointID?
+    /// The other identities of the account.
     package var others: [Identity]
+}
+
+/// What removing an identity has done.
+package enum IdentityRemoval: Hashable, Sendable {
+    case removed
+    /// The account has no such identity.
+    case unknown
+    /// The account began with it, and its id is derived from it.
+    case first
 }
 
 /// Linking a second identity to an account, so that its owner can sign in at another issuer, too.
@@ -20,21 +35,75 @@ extension AccountRelay {
     mutating func link(_ identity: Identity, _ ref: RequestRef, on channel: AccountChannel) {
         guard channels[channel.id] != nil else { return }
         let account = id
-        serve(ref, on: channel) { store, _ -> LinkedIdentity? in
+        serve(ref, on: channel) { store, now -> IdentityChange? in
             // A newcomer, perhaps with a stolen link, must not open the account to its own identity.
             guard try store.member(channel.endpoint, of: account).isEstablished else { throw Rejection.notEstablished }
-            let others = try store.account(account)?.identities ?? []
+            let others = try store.account(account)?.identities.map(\.identity) ?? []
             guard others.count < Self.maximumIdentities || others.contains(identity) else {
                 throw Rejection(.limitExceeded, "an account can have \(Self.maximumIdentities) identities")
             }
-            switch try store.link(identity, to: account) {
-            case .added: return LinkedIdentity(identity: identity, endpoint: channel.endpoint, others: others)
+            switch try store.link(.init(identity, linker: channel.endpoint, added: now), to: account) {
+            case .added: return IdentityChange(kind: .linked, identity: identity, linker: channel.endpoint, others: others)
             case .known: return nil
             case .ofAnother: throw Rejection(.wrongAccount, "this identity belongs to another account of this relay")
             }
-        } then: { relay, link in
-            if let link { relay.perform(.linked(link)) }
+        } then: { relay, change in
+            if let change { relay.changed(change, except: channel.endpoint) }
         }
+    }
+
+    /// Links an identity for the operator.
+    mutating func link(_ identity: Identity, answer: @escaping @Sendable (Result<Bool, any Error>) -> Void) {
+        let account = id
+        transact { store, now -> (isLinked: Bool, change: IdentityChange?) in
+            let others = try store.account(account)?.identities.map(\.identity) ?? []
+            let linking = try store.link(.init(identity, added: now), to: account)
+            let change = IdentityChange(kind: .linked, identity: identity, linker: nil, others: others)
+            return (linking != .ofAnother, linking == .added ? change : nil)
+        } then: { relay, result in
+            if case .success((_, let change?)) = result { relay.changed(change) }
+            relay.perform(.call { answer(result.map(\.isLinked)) })
+        }
+    }
+
+    /// Removes an identity for the operator or the owner, and ends the channels of its tokens.
+    mutating func unlink(_ identity: Identity, answer: @escaping @Sendable (Result<IdentityRemoval, any Error>) -> Void) {
+        let account = id
+        transact { store, _ -> (IdentityRemoval, IdentityChange?) in
+            guard let found = try store.account(account)?.identities.first(where: { $0.identity == identity }) else {
+                return (.unknown, nil)
+            }
+            // A later account of this identity would have the same id.
+            guard AccountID(of: identity) != account else { return (.first, nil) }
+            return (.removed, try store.unlink(found, from: account))
+        } then: { relay, result in
+            if case .success((_, let change?)) = result { relay.changed(change) }
+            relay.perform(.call { answer(result.map(\.0)) })
+        }
+    }
+
+    /// Tells the account's other channels, and whoever keeps a record for the owner. Ends the channels of a removed identity.
+    mutating func changed(_ change: IdentityChange, except endpoint: EndpointID? = nil) {
+        let open = channels.values.map(\.channel).sorted { $0.id < $1.id }
+        if change.kind == .removed {
+            let message = "this way to sign in was removed from the account"
+            for channel in open where channel.identity == change.identity {
+                close(
+                    channel,
+                    saying: .authInvalidated(.init(code: .accountUnknown, message: message)),
+                    code: 1008,
+                    reason: ControlErrorCode.accountUnknown.rawValue
+                )
+            }
+        }
+        let notice = RelayMessage.IdentityChanged(
+            change: change.kind == .linked ? .linked : .removed,
+            issuer: change.identity.issuer,
+            endpoint: change.linker,
+            time: now
+        )
+        for channel in open where channel.endpoint != endpoint { send(.identityChanged(notice), to: channel.id) }
+        perform(.identity(change))
     }
 }
 
@@ -48,9 +117,21 @@ enum IdentityLinking: Hashable {
 
 extension StoreTransaction {
     /// Gives an account one more identity. An identity is of one account.
-    func link(_ identity: Identity, to account: AccountID) throws -> IdentityLinking {
-        if let owner = try self.account(of: identity) { return owner == account ? .known : .ofAnother }
+    func link(_ identity: AccountIdentity, to account: AccountID) throws -> IdentityLinking {
+        if let owner = try self.account(of: identity.identity) { return owner == account ? .known : .ofAnother }
         try add(identity, to: account)
         return .added
+    }
+
+    func unlink(_ identity: AccountIdentity, from account: AccountID) throws -> IdentityChange {
+        try remove(identity.identity, from: account)
+        let others = try self.account(account)?.identities.map(\.identity) ?? []
+        return IdentityChange(kind: .removed, identity: identity.identity, linker: identity.linker, others: others)
+    }
+
+    /// Removes the identities that a revoked endpoint linked: whoever had the endpoint may be able to sign in with them.
+    func unlinkIdentities(linkedBy endpoint: EndpointID, from account: AccountID) throws -> [IdentityChange] {
+        let linked = try self.account(account)?.identities.filter { $0.linker == endpoint } ?? []
+        return try linked.map { try unlink($0, from: account) }
     }
 }

@@ -9,9 +9,14 @@ extension AccountRelay {
         let (account, limits, bytes) = (id, rules.limits, request.registration.bytes)
         serveRegistrations(request.ref, on: channel) { store in
             let (rows, stored) = (try store.registrations(of: channel.endpoint), try store.storedBytes(of: account))
-            if rows.contains(where: { $0.registration == bytes }) { return false }
             let registration = try Unverified<AppRegistration>(decoding: bytes).payload
             let appID = registration.appID
+            // Also of a registration that is stored: its identity may not be proven any more.
+            if let identity = registration.identity, try store.appIdentity(identity)?.proves(appID) != true {
+                let message = "the relay knows no proof that \(appID) belongs to \(identity); its operator adds one: relayd app add"
+                throw Rejection(.identityNotProven, message)
+            }
+            if rows.contains(where: { $0.registration == bytes }) { return false }
             if let known = rows.first(where: { $0.appID == appID }), registration.version <= known.version { throw Rejection.outdated }
             let others = rows.reduce(0) { $1.appID == appID ? $0 : $0 + $1.registration.count }
             do throws(LimitExceeded) {

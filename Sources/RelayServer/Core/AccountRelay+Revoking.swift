@@ -17,6 +17,7 @@ extension AccountRelay {
     private struct Removal: Sendable {
         var revocation: RevocationRow
         var changes: [CommandChange]
+        var identities: [IdentityChange]
     }
 
     mutating func revoke(_ request: EndpointMessage.EndpointRevoke, on channel: AccountChannel) {
@@ -85,7 +86,11 @@ extension AccountRelay {
     ) throws -> Removal {
         try store.removeEndpoint(row.id, of: row.account)
         if revocation.isKept || !revocation.loginsEnded { try store.add(revocation) }
-        return Removal(revocation: revocation, changes: try store.endCommands(of: row.id, in: row.account, now: now))
+        return Removal(
+            revocation: revocation,
+            changes: try store.endCommands(of: row.id, in: row.account, now: now),
+            identities: try store.unlinkIdentities(linkedBy: row.id, from: row.account)
+        )
     }
 
     private mutating func removed(_ removal: Removal) {
@@ -98,6 +103,7 @@ extension AccountRelay {
         presences.forget(endpoint)
         tellWatchers(.endpointRemoved(.init(removal.revocation)))
         for change in removal.changes { perform(change) }
+        for change in removal.identities { changed(change) }
         // After the last message on its channels, because the end of a login closes them too.
         if !removal.revocation.loginsEnded { perform(.endLogins) }
     }

@@ -34,8 +34,8 @@ struct AccountRelay: Sendable {
         case wake(WakeRequest)
         /// An endpoint that may have been woken has connected.
         case endWakes(EndpointID)
-        /// An endpoint has linked an identity to the account.
-        case linked(LinkedIdentity)
+        /// An identity was linked to the account, or removed from it.
+        case identity(IdentityChange)
         /// The logins of revoked endpoints must be ended.
         case endLogins
         /// Call a completion outside the lock.

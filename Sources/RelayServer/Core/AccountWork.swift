@@ -58,6 +58,8 @@ final class AccountChannel: Sendable {
     let account: AccountID
     let endpoint: EndpointID
     let identityKey: SigningPublicKey
+    /// Of the channel's tokens.
+    let identity: Identity
     let role: EndpointMessage.Hello.Role
     let instance: Blob<BlobKinds.Instance>
     /// The digests of the registrations that were stored when the channel opened.
@@ -68,6 +70,7 @@ final class AccountChannel: Sendable {
         self.account = account
         endpoint = hello.record.payload.endpointID
         identityKey = hello.record.payload.identityKey
+        identity = hello.identity
         role = hello.role
         instance = hello.instance
         verifiedRegistrations = registrations

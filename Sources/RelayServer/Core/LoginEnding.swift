@@ -40,7 +40,7 @@ extension RelayCore {
             return true
         }
         guard begins else { return }
-        Task {
+        tasks.start { [self] in
             let rows = (try? await store.transact { try $0.revocationsWithLogins(limit: Self.loginsInPass) }) ?? []
             // A failure does not stop the loop.
             for row in rows {

@@ -29,7 +29,16 @@ extension RelayCore {
     /// Gives an account one more identity.
     /// - Returns: Whether that was possible: an identity is of one account.
     package func link(_ identity: Identity, to account: AccountID) async throws -> Bool {
-        try await store.transact(for: account) { try $0.link(identity, to: account) != .ofAnother }
+        try await withCheckedThrowingContinuation { continuation in
+            change(account) { relay in relay.link(identity) { continuation.resume(with: $0) } }
+        }
+    }
+
+    /// Takes an identity from an account, and ends the channels of its tokens.
+    package func unlink(_ identity: Identity, from account: AccountID) async throws -> IdentityRemoval {
+        try await withCheckedThrowingContinuation { continuation in
+            change(account) { relay in relay.unlink(identity) { continuation.resume(with: $0) } }
+        }
     }
 
     package func setDisabled(_ isDisabled: Bool, of account: AccountID) async throws {

@@ -41,12 +41,14 @@ package final class RelayCore: RelayCoreProtocol {
     let logins: (any LoginEnding)?
     /// `nil` if the relay sends no wakes.
     let wakes: (any WakeSender)?
-    /// Told of each identity that an endpoint has linked to its account.
-    let linked: @Sendable (LinkedIdentity) -> Void
+    /// Called after each change of an account's identities.
+    let identityChanged: @Sendable (IdentityChange) -> Void
+    let tasks: BackgroundTasks
     let shards: AccountShards
     let node = Mutex(Node())
     let tunnels: TunnelRegistry
 
+    /// - Parameter tasks: Owns what runs beside the callers.
     package init(
         store: any RelayStore,
         relay: RelayID,
@@ -55,7 +57,8 @@ package final class RelayCore: RelayCoreProtocol {
         logger: Logger,
         logins: (any LoginEnding)? = nil,
         wakes: (any WakeSender)? = nil,
-        linked: @escaping @Sendable (LinkedIdentity) -> Void = { _ in },
+        identityChanged: @escaping @Sendable (IdentityChange) -> Void = { _ in },
+        tasks: BackgroundTasks = BackgroundTasks(),
         tunnelMetrics: TunnelMetrics = TunnelMetrics(factory: NOOPMetricsHandler.instance)
     ) {
         self.store = store
@@ -65,7 +68,8 @@ package final class RelayCore: RelayCoreProtocol {
         self.logger = logger
         self.logins = logins
         self.wakes = wakes
-        self.linked = linked
+        self.identityChanged = identityChanged
+        self.tasks = tasks
         self.shards = AccountShards()
         self.tunnels = TunnelRegistry(metrics: tunnelMetrics)
     }

@@ -30,12 +30,21 @@ struct IntrospectionCache {
         entries[token].flatMap { $0.askedAt.count <= now.count && now.count < $0.ends ? $0 : nil }
     }
 
+    /// Whether the issuer has said that the token is active, even if that was too long ago to count.
+    func isKnown(_ token: Digest256) -> Bool { entries[token]?.claims != nil }
+
     mutating func insert(_ entry: Entry, for token: Digest256) {
-        if entries[token] == nil, entries.count >= capacity {
-            entries = entries.filter { entry.askedAt.count < $0.value.ends }
-            // A full cache starts anew: its entries are worth one request each.
-            if entries.count >= capacity { entries = [:] }
-        }
+        if entries[token] == nil, entries.count >= capacity { makeRoom(at: entry.askedAt.count) }
         entries[token] = entry
+    }
+
+    /// Invented tokens go first, so that they displace no known ones.
+    private mutating func makeRoom(at time: Int64) {
+        for isKept in [{ $0.claims != nil || time < $0.ends }, { $0.claims != nil }, { time < $0.ends }] as [(Entry) -> Bool] {
+            entries = entries.filter { isKept($0.value) }
+            if entries.count < capacity { return }
+        }
+        // Each of the rest is worth one question.
+        entries = [:]
     }
 }

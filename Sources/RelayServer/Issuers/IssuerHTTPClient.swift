@@ -14,11 +14,21 @@ struct IssuerHTTPClient: Sendable {
         var status: Int
         var headers: HTTPHeaders
         var body: [UInt8]
+        /// Where it came from.
+        var reach = NetworkReach.loopback
     }
 
     /// Why there is no answer. It contains nothing of the answer.
     enum Failure: Error, Hashable {
         case timedOut, tooLong, closed, status(Int), malformed
+        /// The issuer does not accept the relay's client id and secret.
+        case credentialsRefused
+        /// An address that the issuer names is nearer than the issuer itself: on this machine, or in its network.
+        case addressNotAllowed
+        /// The issuer's metadata does not name an address that is needed, or not a permitted one.
+        case addressMissing
+        /// The relay stops.
+        case cancelled
     }
 
     /// The limit of an answer's body.
@@ -26,8 +36,18 @@ struct IssuerHTTPClient: Sendable {
     /// The limit of the whole request.
     static let timeout = TimeAmount.seconds(10)
 
-    /// - Parameter form: The body of a POST request; without it, the request is a GET.
-    func send(to url: IssuerURL, authorization: Secret<String>? = nil, form: Secret<String>? = nil) async throws -> Answer {
+    /// Tells addresses of the public Internet from others.
+    var isPublic: @Sendable (SocketAddress) -> Bool = { _ in true }
+
+    /// - Parameters:
+    ///   - form: The body of a POST request; without it, the request is a GET.
+    ///   - nearest: How near the server may be. A nearer one gets no byte.
+    func send(
+        to url: IssuerURL,
+        authorization: Secret<String>? = nil,
+        form: Secret<String>? = nil,
+        nearest: NetworkReach = .loopback
+    ) async throws -> Answer {
         let loop = EventLoops.connections.next()
         let promise = loop.makePromise(of: Answer.self)
         let tls = url.origin.isEncrypted ? try NIOSSLContext(configuration: .makeClientConfiguration()) : nil
@@ -42,11 +62,13 @@ struct IssuerHTTPClient: Sendable {
                 // Only now: of several addresses that are tried at once, one gets the request.
                 case .success(let channel):
                     promise.futureResult.whenComplete { _ in channel.close(promise: nil) }
+                    let reach = NetworkReach(of: channel.remoteAddress, isPublic: isPublic)
+                    guard reach >= nearest else { return promise.fail(Failure.addressNotAllowed) }
                     do {
                         let pipeline = channel.pipeline.syncOperations
                         if let tls { try pipeline.addHandler(Self.tlsHandler(tls, name)) }
                         try pipeline.addHTTPClientHandlers()
-                        try pipeline.addHandler(AnswerHandler(promise))
+                        try pipeline.addHandler(AnswerHandler(promise, from: reach))
                     } catch {
                         return promise.fail(error)
                     }
@@ -54,7 +76,11 @@ struct IssuerHTTPClient: Sendable {
                 case .failure(let error): promise.fail(error)
                 }
             }
-        return try await promise.futureResult.get()
+        return try await withTaskCancellationHandler {
+            try await promise.futureResult.get()
+        } onCancel: {
+            promise.fail(Failure.cancelled)
+        }
     }
 
     private static func tlsHandler(_ context: NIOSSLContext, _ host: String) throws -> NIOSSLClientHandler {
@@ -82,13 +108,17 @@ private final class AnswerHandler: ChannelInboundHandler {
     typealias InboundIn = HTTPClientResponsePart
 
     private let promise: EventLoopPromise<IssuerHTTPClient.Answer>
+    private let reach: NetworkReach
     private var answer: IssuerHTTPClient.Answer?
 
-    init(_ promise: EventLoopPromise<IssuerHTTPClient.Answer>) { self.promise = promise }
+    init(_ promise: EventLoopPromise<IssuerHTTPClient.Answer>, from reach: NetworkReach) {
+        self.promise = promise
+        self.reach = reach
+    }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         switch unwrapInboundIn(data) {
-        case .head(let head): answer = IssuerHTTPClient.Answer(status: Int(head.status.code), headers: head.headers, body: [])
+        case .head(let head): answer = IssuerHTTPClient.Answer(status: Int(head.status.code), headers: head.headers, body: [], reach: reach)
         case .body(let part):
             guard let count = answer?.body.count, part.readableBytes <= IssuerHTTPClient.maximumBytes - count else {
                 return promise.fail(IssuerHTTPClient.Failure.tooLong)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+package import NIOCore
 package import RelayProtocol
 import RelayStorage
 
@@ -104,9 +105,43 @@ package struct IssuerSettings: Sendable {
         return ClientCredentials(id: id, secret: Secret(secret))
     }
 
-    /// - Parameter now: The relay's clock.
-    package func trusted(now: @escaping @Sendable () -> Milliseconds) -> TrustedIssuer {
-        let remote = RemoteIssuer(url: url, credentials: credentials, now: now)
+    /// What the operator should know of the entry although it is valid.
+    /// - Parameter origins: The relay's URLs.
+    package func warnings(origins: [Origin]) -> [String] {
+        var warnings: [String] = []
+        let own = origins.map(\.description)
+        let foreign: [String] =
+            switch audience {
+            case .exactly(let text): [text]
+            case .anyOf(let texts): texts.sorted()
+            case .scope(let scope): ["the scope \(scope)"]
+            }
+        let others = foreign.filter { text in !own.contains { $0 == text || $0 + "/" == text } }
+        if !others.isEmpty {
+            warnings.append(
+                "\(url): its tokens for \(others.joined(separator: " and ")) may also be meant for other services, whose operators could use "
+                    + "them here; give its entry the audience \(own.first ?? ""), and let the issuer write it into tokens for this relay"
+            )
+        }
+        if !Self.permanentClaims.contains(accountClaim) {
+            warnings.append(
+                "\(url): accountClaim is \(accountClaim); if users can change it there, they can enter the accounts of others; use sub"
+            )
+        }
+        return warnings
+    }
+
+    /// The claims that identify a user for ever: `sub` (OpenID Connect Core §5.7), and Microsoft Entra's `oid`.
+    private static let permanentClaims: Set<String> = ["sub", "oid"]
+
+    /// - Parameters:
+    ///   - now: The relay's clock.
+    ///   - isPublic: Tells addresses of the public Internet from others.
+    package func trusted(
+        now: @escaping @Sendable () -> Milliseconds,
+        isPublic: @escaping @Sendable (SocketAddress) -> Bool
+    ) -> TrustedIssuer {
+        let remote = RemoteIssuer(url: url, credentials: credentials, now: now, isPublic: isPublic)
         let check: TrustedIssuer.Check =
             credentials == nil ? .keys { try await remote.keys() } : .introspection { try await remote.introspect($0) }
         var trusted = TrustedIssuer(key: url.description, urls: [url.description], audience: audience, check: check)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+package import NIOCore
 import NIOHTTP1
 package import RelayProtocol
 
@@ -9,6 +10,8 @@ struct IssuerMetadata: JSONReadable, Hashable, Sendable {
     var issuer: String
     var keys: IssuerURL?
     var introspection: IssuerURL?
+    /// Where the issuer itself is.
+    var reach = NetworkReach.loopback
 
     init(json: JSONValue) throws(JSONError) {
         issuer = try json.member("issuer")
@@ -27,18 +30,26 @@ package actor RemoteIssuer {
     private let url: IssuerURL
     private let credentials: ClientCredentials?
     private let now: @Sendable () -> Milliseconds
-    private let http = IssuerHTTPClient()
+    private let http: IssuerHTTPClient
     private var metadata: (value: IssuerMetadata, readAt: Int64)?
 
-    package init(url: IssuerURL, credentials: ClientCredentials?, now: @escaping @Sendable () -> Milliseconds) {
+    /// - Parameter isPublic: Tells addresses of the public Internet from others.
+    package init(
+        url: IssuerURL,
+        credentials: ClientCredentials?,
+        now: @escaping @Sendable () -> Milliseconds,
+        isPublic: @escaping @Sendable (SocketAddress) -> Bool
+    ) {
         self.url = url
         self.credentials = credentials
         self.now = now
+        self.http = IssuerHTTPClient(isPublic: isPublic)
     }
 
     package func keys() async throws -> FetchedKeys {
-        guard let address = try await currentMetadata().keys else { throw IssuerHTTPClient.Failure.malformed }
-        let answer = try await http.send(to: address)
+        let metadata = try await currentMetadata()
+        guard let address = metadata.keys else { throw IssuerHTTPClient.Failure.addressMissing }
+        let answer = try await http.send(to: address, nearest: metadata.reach)
         guard answer.status == 200 else { throw IssuerHTTPClient.Failure.status(answer.status) }
         let keys = try JSONWebKeySet(json: JSONValue(parsing: answer.body))
         return FetchedKeys(keys, freshFor: Self.freshness(answer.headers))
@@ -46,9 +57,11 @@ package actor RemoteIssuer {
 
     /// Asks about a token (RFC 7662).
     package func introspect(_ token: Secret<String>) async throws -> IntrospectionAnswer {
-        guard let address = try await currentMetadata().introspection else { throw IssuerHTTPClient.Failure.malformed }
+        let metadata = try await currentMetadata()
+        guard let address = metadata.introspection else { throw IssuerHTTPClient.Failure.addressMissing }
         let form = Secret("token=\(FormCoding.encode(token.exposed))&token_type_hint=access_token")
-        let answer = try await http.send(to: address, authorization: credentials?.basic, form: form)
+        let answer = try await http.send(to: address, authorization: credentials?.basic, form: form, nearest: metadata.reach)
+        if answer.refusesClient { throw IssuerHTTPClient.Failure.credentialsRefused }
         guard answer.status == 200 else { throw IssuerHTTPClient.Failure.status(answer.status) }
         return try IntrospectionAnswer(json: JSONValue(parsing: answer.body))
     }
@@ -72,7 +85,8 @@ package actor RemoteIssuer {
             do {
                 let answer = try await http.send(to: address)
                 guard answer.status == 200 else { throw IssuerHTTPClient.Failure.status(answer.status) }
-                let value = try IssuerMetadata(json: JSONValue(parsing: answer.body))
+                var value = try IssuerMetadata(json: JSONValue(parsing: answer.body))
+                value.reach = answer.reach
                 // Otherwise one issuer could publish another one's keys as its own (RFC 8414 §3.3).
                 guard value.issuer.utf8.elementsEqual(url.description.utf8) else { throw IssuerHTTPClient.Failure.malformed }
                 return value
@@ -91,6 +105,15 @@ package actor RemoteIssuer {
             return Milliseconds(clamping: min(seconds, 31_536_000) * 1_000)
         }
         return nil
+    }
+}
+
+extension IssuerHTTPClient.Answer {
+    /// Whether the server rejects the credentials of the request (RFC 6749 §5.2). Servers use several statuses.
+    fileprivate var refusesClient: Bool {
+        if status == 401 || status == 403 { return true }
+        let error = try? JSONValue(parsing: body)["error"].flatMap { try? String(json: $0) }
+        return status == 400 && ["invalid_client", "unauthorized_client"].contains(error)
     }
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+package import RelayProtocol
+
 /// What is stored of an account.
 package struct AccountRow: Hashable, Sendable {
     package var id: AccountID
@@ -10,17 +12,33 @@ package struct AccountRow: Hashable, Sendable {
     /// Milliseconds since 1970.
     package var created: Int64
     /// In the order of their issuers and subjects.
-    package var identities: [Identity]
+    package var identities: [AccountIdentity]
     /// How many endpoints it has.
     package var endpoints: Int
 
-    package init(id: AccountID, name: String?, isDisabled: Bool, created: Int64, identities: [Identity], endpoints: Int) {
+    package init(id: AccountID, name: String?, isDisabled: Bool, created: Int64, identities: [AccountIdentity], endpoints: Int) {
         self.id = id
         self.name = name
         self.isDisabled = isDisabled
         self.created = created
         self.identities = identities
         self.endpoints = endpoints
+    }
+}
+
+/// An identity of an account.
+package struct AccountIdentity: Hashable, Sendable {
+    package var identity: Identity
+    /// The endpoint that linked it; `nil` for the one that the account began with, and those of the operator. When the endpoint is revoked,
+    /// the identity goes, too.
+    package var linker: EndpointID?
+    /// When the account got it: milliseconds since 1970.
+    package var added: Int64
+
+    package init(_ identity: Identity, linker: EndpointID? = nil, added: Int64) {
+        self.identity = identity
+        self.linker = linker
+        self.added = added
     }
 }
 

@@ -4,17 +4,24 @@
 import RelayProtocol
 
 /// The bytes that each account has stored in commands, outcomes and registrations. The sum is read once per account and updated with
-/// every write; a rollback restores it. Used only by the store's thread.
+/// every write; a rollback restores it. The sums of more accounts than `capacity` are forgotten and read again. Used only by the store's
+/// thread.
 final class AccountUse {
     /// What a row counts in addition to its blobs.
     static let overhead = 512
 
-    /// For the accounts read so far.
+    private let capacity: Int
+    /// For accounts that were read.
     private var committed: [AccountID: Int] = [:]
     /// The changes of the current group, not committed yet.
     private var group: [AccountID: Int] = [:]
     /// The changes of the current transaction.
     private var work: [AccountID: Int] = [:]
+
+    init(capacity: Int = 65_536) { self.capacity = capacity }
+
+    /// For tests.
+    var count: Int { committed.count }
 
     static func bytes(of command: MailboxCommand) -> Int { overhead + (command.isFinal ? command.resultSize : command.command.size) }
     static func bytes(of registration: RegistrationRow) -> Int { overhead + registration.registration.count }
@@ -24,6 +31,8 @@ final class AccountUse {
         let changes = group[account, default: 0] + work[account, default: 0]
         if let known = committed[account] { return known + changes }
         let bytes = try read()
+        // A sum that is read again includes the changes that are not committed, like this one.
+        if committed.count >= capacity { committed.removeAll(keepingCapacity: true) }
         committed[account] = bytes - changes
         return bytes
     }

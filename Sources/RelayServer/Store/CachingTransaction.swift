@@ -45,7 +45,8 @@ struct CachingTransaction<Backend: StoreTransaction>: StoreTransaction {
     func isDisabled(_ id: AccountID) throws -> Bool { try backend.isDisabled(id) }
     func setName(_ name: String, of id: AccountID) throws { try backend.setName(name, of: id) }
     func setDisabled(_ isDisabled: Bool, of id: AccountID) throws { try backend.setDisabled(isDisabled, of: id) }
-    func add(_ identity: Identity, to id: AccountID) throws { try backend.add(identity, to: id) }
+    func add(_ identity: AccountIdentity, to id: AccountID) throws { try backend.add(identity, to: id) }
+    func remove(_ identity: Identity, from id: AccountID) throws { try backend.remove(identity, from: id) }
     func isRemoved(_ identity: Identity) throws -> Bool { try backend.isRemoved(identity) }
 
     func removeAccount(_ id: AccountID, time: Int64) throws {

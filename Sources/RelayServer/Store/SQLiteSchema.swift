@@ -53,6 +53,9 @@ enum SQLiteSchema {
             issuer TEXT NOT NULL,
             subject TEXT NOT NULL,
             account TEXT NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
+            -- The endpoint that linked it, which may be revoked later
+            linker BLOB CHECK (length(linker) = 32),
+            added INTEGER NOT NULL,
             PRIMARY KEY (issuer, subject)
         ) WITHOUT ROWID;
         CREATE INDEX identities_account ON identities (account);
@@ -177,6 +180,7 @@ enum SQLiteSchema {
             app TEXT NOT NULL,
             platform TEXT NOT NULL,
             identity TEXT NOT NULL REFERENCES app_identities (id) ON DELETE CASCADE,
+            proven INTEGER NOT NULL CHECK (proven IN (0, 1)),
             -- An app is of one identity
             PRIMARY KEY (app, platform)
         ) WITHOUT ROWID;

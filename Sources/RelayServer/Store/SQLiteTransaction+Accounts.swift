@@ -22,7 +22,7 @@ extension SQLiteTransaction {
         return try rows.map { row in
             let id: String = row[0]
             let identities = try Row.fetchAll(
-                statement("SELECT issuer, subject FROM identities WHERE account = ? ORDER BY issuer, subject"),
+                statement("SELECT issuer, subject, added, linker FROM identities WHERE account = ? ORDER BY issuer, subject"),
                 arguments: .bound(id)
             )
             return AccountRow(
@@ -30,7 +30,13 @@ extension SQLiteTransaction {
                 name: row[1],
                 isDisabled: row[2],
                 created: row[3],
-                identities: identities.map { Identity(issuer: $0[0], subject: $0[1]) },
+                identities: try identities.map { row in
+                    AccountIdentity(
+                        Identity(issuer: row[0], subject: row[1]),
+                        linker: row.hasNull(atIndex: 3) ? nil : try row.endpoint(at: 3),
+                        added: row[2]
+                    )
+                },
                 endpoints: row[4]
             )
         }
@@ -50,12 +56,20 @@ extension SQLiteTransaction {
         try run("UPDATE accounts SET disabled = ? WHERE id = ?", [isDisabled, id.rawValue])
     }
 
-    func add(_ identity: Identity, to id: AccountID) throws {
+    func add(_ identity: AccountIdentity, to id: AccountID) throws {
+        let (issuer, subject) = (identity.identity.issuer, identity.identity.subject)
         try run(
-            "INSERT INTO identities (issuer, subject, account) VALUES (?, ?, ?)",
+            "INSERT INTO identities (issuer, subject, account, linker, added) VALUES (?, ?, ?, ?, ?)",
+            [issuer, subject, id.rawValue, identity.linker?.column, identity.added]
+        )
+        try run("DELETE FROM removed_identities WHERE issuer = ? AND subject = ?", [issuer, subject])
+    }
+
+    func remove(_ identity: Identity, from id: AccountID) throws {
+        try run(
+            "DELETE FROM identities WHERE issuer = ? AND subject = ? AND account = ?",
             [identity.issuer, identity.subject, id.rawValue]
         )
-        try run("DELETE FROM removed_identities WHERE issuer = ? AND subject = ?", [identity.issuer, identity.subject])
     }
 
     func removeAccount(_ id: AccountID, time: Int64) throws {

@@ -23,13 +23,17 @@ extension SQLiteTransaction {
         return try rows.map { row in
             let id: String = row[0]
             let apps = try Row.fetchAll(
-                statement("SELECT platform, app FROM apps WHERE identity = ? ORDER BY platform, app"),
+                statement("SELECT platform, app, proven FROM apps WHERE identity = ? ORDER BY platform, app"),
                 arguments: .bound(id)
             )
+            // A platform of a later version is left out.
+            let known = apps.compactMap { row in
+                AppIdentity.App.Platform(rawValue: row[0]).map { (app: AppIdentity.App($0, id: row[1]), isProven: row[2] as Bool) }
+            }
             return AppIdentity(
                 id: id,
-                // A platform of a later version is left out.
-                apps: apps.compactMap { app in AppIdentity.App.Platform(rawValue: app[0]).map { .init($0, id: app[1]) } },
+                apps: known.map(\.app),
+                unproven: Set(known.filter { !$0.isProven }.map(\.app)),
                 proof: row[1],
                 verified: row[2],
                 created: row[3]
@@ -47,7 +51,10 @@ extension SQLiteTransaction {
         )
         try run("DELETE FROM apps WHERE identity = ?", [identity.id])
         for app in identity.apps {
-            try run("INSERT INTO apps (identity, platform, app) VALUES (?, ?, ?)", [identity.id, app.platform.rawValue, app.id])
+            try run(
+                "INSERT INTO apps (identity, platform, app, proven) VALUES (?, ?, ?, ?)",
+                [identity.id, app.platform.rawValue, app.id, !identity.unproven.contains(app)]
+            )
         }
     }
 

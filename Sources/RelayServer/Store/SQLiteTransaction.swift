@@ -39,8 +39,8 @@ struct SQLiteTransaction: StoreTransaction {
     func addAccount(_ id: AccountID, identity: Identity, time: Int64) throws {
         try run("INSERT INTO accounts (id, created) VALUES (?, ?)", [id.rawValue, time])
         try run(
-            "INSERT INTO identities (issuer, subject, account) VALUES (?, ?, ?)",
-            [identity.issuer, identity.subject, id.rawValue]
+            "INSERT INTO identities (issuer, subject, account, added) VALUES (?, ?, ?, ?)",
+            [identity.issuer, identity.subject, id.rawValue, time]
         )
     }
 

@@ -40,7 +40,7 @@ final class StoreCache: GroupCommitCache {
     /// What each entry counts in addition to its bytes.
     private static let overhead = 512
 
-    /// Not emptied with the rest: it is one number per account, and slow to read.
+    /// Not emptied with the rest, because it is slow to read. It has a bound of its own.
     let use = AccountUse()
     private(set) var commands: [StoredCommandKey: Command] = [:]
     private(set) var endpoints: [EndpointID: Endpoint] = [:]

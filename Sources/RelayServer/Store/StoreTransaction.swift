@@ -230,7 +230,9 @@ package protocol StoreTransaction: AppRows {
     func setName(_ name: String, of id: AccountID) throws
     func setDisabled(_ isDisabled: Bool, of id: AccountID) throws
     /// Adds an identity that is of no account.
-    func add(_ identity: Identity, to id: AccountID) throws
+    func add(_ identity: AccountIdentity, to id: AccountID) throws
+    /// Removes an identity from its account.
+    func remove(_ identity: Identity, from id: AccountID) throws
     /// Removes the account with all that is of it, and remembers its identities as removed.
     func removeAccount(_ id: AccountID, time: Int64) throws
     /// Whether the account of the identity was removed.

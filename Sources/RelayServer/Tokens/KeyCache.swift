@@ -16,6 +16,8 @@ struct KeyCache: Sendable {
     /// When the keys are no longer fresh; `nil` if none were ever fetched.
     private var freshUntil: Int64?
     private var lastTry: (at: Int64, failed: Bool)?
+    /// How often keys were fetched.
+    private(set) var generation = 0
 
     enum Answer {
         case found([TokenKey])
@@ -27,10 +29,15 @@ struct KeyCache: Sendable {
         case unavailable
     }
 
+    /// Whether the issuer may be asked now.
+    func mayTry(at now: Milliseconds) -> Bool {
+        // A clock that was set back must not block requests.
+        lastTry.map { now.count - $0.at >= KeyCache.pause || now.count < $0.at } ?? true
+    }
+
     /// The keys that may have signed a token with this header.
     func answer(id: String?, algorithm: TokenAlgorithm, now: Milliseconds) -> Answer {
-        // A clock that was set back must not block requests.
-        let mayTry = lastTry.map { now.count - $0.at >= KeyCache.pause || now.count < $0.at } ?? true
+        let mayTry = mayTry(at: now)
         guard let freshUntil else { return mayTry ? .fetch : .unavailable }
         if now.count >= freshUntil, mayTry { return .fetch }
         let fitting = keys.filter { $0.fits(algorithm) && (id == nil || $0.id == id) }
@@ -47,6 +54,7 @@ struct KeyCache: Sendable {
     mutating func succeeded(_ fetched: FetchedKeys, at now: Milliseconds) {
         keys = fetched.keys.keys.prefix(KeyCache.maximumKeys).compactMap(TokenKey.init)
         let life = fetched.freshFor?.count ?? KeyCache.minimumLife
+        generation += 1
         freshUntil = now.count + min(max(life, KeyCache.minimumLife), KeyCache.maximumLife)
     }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import RelayProtocol
+package import RelayProtocol
 
 /// The claims of an access token. Issuers use different types for the same claim.
-struct TokenClaims: JSONReadable, Sendable {
+package struct TokenClaims: JSONReadable, Sendable {
     private let claims: JSONValue
 
-    init(json: JSONValue) throws(JSONError) {
+    package init(json: JSONValue) throws(JSONError) {
         _ = try json.object()
         self.claims = json
     }
@@ -26,15 +26,9 @@ struct TokenClaims: JSONReadable, Sendable {
         return date.time
     }
 
-    /// When the user signed in, or else when the token was made. `nil` if the issuer says neither, or a time that cannot be read.
-    var authenticated: Milliseconds? {
-        do throws(TokenError) {
-            if let time = try time("auth_time") { return time }
-            return try time("iat")
-        } catch {
-            return nil
-        }
-    }
+    /// When the user signed in; `nil` if the issuer does not say it, or not as a time. When the token was made (`iat`) says nothing about
+    /// that: it may come from a refresh.
+    var authenticated: Milliseconds? { try? time("auth_time") }
 
     /// What the token is bound to.
     enum Binding: Equatable {

@@ -25,6 +25,8 @@ package enum TokenError: Error, Hashable, Sendable, CaseIterable {
     /// The token is bound to something other than a key of this endpoint, such as a client certificate.
     case unknownBinding
     case issuerUnavailable
+    /// The issuer refuses the relay's own credentials.
+    case relayRefused
 
     package var code: ControlErrorCode {
         switch self {
@@ -36,7 +38,7 @@ package enum TokenError: Error, Hashable, Sendable, CaseIterable {
         case .audience: .wrongAudience
         case .client: .clientNotAllowed
         case .boundToOtherKey, .unknownBinding: .tokenBoundToOtherKey
-        case .issuerUnavailable: .issuerUnavailable
+        case .issuerUnavailable, .relayRefused: .issuerUnavailable
         }
     }
 
@@ -45,7 +47,7 @@ package enum TokenError: Error, Hashable, Sendable, CaseIterable {
         switch self {
         case .malformed: "The token is not a signed JSON Web Token."
         case .algorithm: "The token must be signed with one of \(TokenAlgorithm.allCases.map(\.rawValue).joined(separator: ", "))."
-        case .type: "The token is not an access token: its typ is not at+jwt."
+        case .type: "The token is not an access token."
         case .unknownIssuer: "The token is from an issuer this relay does not trust."
         case .unknownKey: "The token is signed with a key that its issuer does not publish."
         case .signature: "The token's signature is not valid."
@@ -58,6 +60,8 @@ package enum TokenError: Error, Hashable, Sendable, CaseIterable {
         case .boundToOtherKey: "The token is bound to another key than this endpoint's."
         case .unknownBinding: "The token is bound to something that this relay cannot check."
         case .issuerUnavailable: "The relay cannot reach the token's issuer to check it."
+        case .relayRefused:
+            "The token's issuer does not accept the relay's own client id and secret, so the relay cannot check the token. Tell its operator."
         }
     }
 
@@ -67,7 +71,7 @@ package enum TokenError: Error, Hashable, Sendable, CaseIterable {
             code: code,
             message: message,
             retry: true,
-            retryAfter: self == .issuerUnavailable ? Milliseconds(clamping: KeyCache.pause) : nil
+            retryAfter: code == .issuerUnavailable ? Milliseconds(clamping: KeyCache.pause) : nil
         )
     }
 }

@@ -3,7 +3,7 @@
 
 import Crypto
 import CryptoExtras
-import RelayProtocol
+package import RelayProtocol
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -12,7 +12,7 @@ import Foundation
 #endif
 
 /// The permitted signature algorithms of tokens. All are asymmetric, so that a published key cannot be used to sign.
-enum TokenAlgorithm: String, Sendable, CaseIterable {
+package enum TokenAlgorithm: String, Sendable, CaseIterable {
     case es256 = "ES256"
     case es384 = "ES384"
     case edDSA = "EdDSA"
@@ -21,7 +21,7 @@ enum TokenAlgorithm: String, Sendable, CaseIterable {
 }
 
 /// A public key of an issuer that verifies signatures.
-struct TokenKey: Sendable {
+package struct TokenKey: Sendable {
     let id: String?
     /// The only algorithm of the key, if the issuer names one.
     private let algorithm: String?
@@ -35,7 +35,7 @@ struct TokenKey: Sendable {
     }
 
     /// `nil` if the key has an unsupported type, is not for signatures, or is invalid.
-    init?(_ jwk: JSONWebKey) {
+    package init?(_ jwk: JSONWebKey) {
         guard jwk.use == nil || jwk.use == "sig", let key = TokenKey.key(jwk) else { return nil }
         self.id = jwk.kid
         self.algorithm = jwk.alg
@@ -65,7 +65,7 @@ struct TokenKey: Sendable {
         }
     }
 
-    func fits(_ algorithm: TokenAlgorithm) -> Bool {
+    package func fits(_ algorithm: TokenAlgorithm) -> Bool {
         guard self.algorithm == nil || self.algorithm == algorithm.rawValue else { return false }
         return switch (algorithm, key) {
         case (.es256, .p256), (.es384, .p384), (.edDSA, .ed25519), (.ps256, .rsa), (.rs256, .rsa): true
@@ -73,7 +73,7 @@ struct TokenKey: Sendable {
         }
     }
 
-    func isValid(_ signature: [UInt8], for message: [UInt8], by algorithm: TokenAlgorithm) -> Bool {
+    package func isValid(_ signature: [UInt8], for message: [UInt8], by algorithm: TokenAlgorithm) -> Bool {
         switch (algorithm, key) {
         case (.es256, .p256(let key)):
             (try? P256.Signing.ECDSASignature(rawRepresentation: signature)).map { key.isValidSignature($0, for: message) } ?? false

@@ -20,8 +20,12 @@ package struct VerifiedToken: Hashable, Sendable {
     package var inviter: EndpointID?
     /// When the issuer is to be asked again whether the token is still active; `nil` if it is not asked.
     package var recheck: Milliseconds?
-    /// When the user signed in (`auth_time`), or else when the token was made (`iat`); `nil` if the issuer says neither.
+    /// When the user signed in (`auth_time`); `nil` if the issuer does not say it.
     package var authenticated: Milliseconds?
+    /// Whether the token is bound to a key, which was checked.
+    package var isBound: Bool
+    /// When the token was made; `nil` if its age does not matter, because its issuer ends the logins of revoked endpoints.
+    package var made: Milliseconds?
 
     package init(
         identity: Identity,
@@ -32,7 +36,9 @@ package struct VerifiedToken: Hashable, Sendable {
         client: String? = nil,
         session: String? = nil,
         inviter: EndpointID? = nil,
-        authenticated: Milliseconds? = nil
+        authenticated: Milliseconds? = nil,
+        isBound: Bool = false,
+        made: Milliseconds? = nil
     ) {
         self.identity = identity
         self.mayMakeAccount = mayMakeAccount
@@ -43,6 +49,8 @@ package struct VerifiedToken: Hashable, Sendable {
         self.session = session
         self.inviter = inviter
         self.authenticated = authenticated
+        self.isBound = isBound
+        self.made = made
     }
 
     package var login: Login? { session.map { Login(issuer: identity.issuer, session: $0) } }
@@ -56,19 +64,36 @@ package struct TokenRules {
 
     let issuer: TrustedIssuer
 
-    func checkType(_ header: SignedJSON.Header) throws(TokenError) {
+    package init(issuer: TrustedIssuer) { self.issuer = issuer }
+
+    /// How old a token that does not say when it was made may be.
+    static let assumedLife: Int64 = 24 * 3_600_000
+
+    private func fault(_ error: TokenError, _ name: String? = nil, expected: String? = nil, found: String? = nil) -> TokenFault {
+        TokenFault(error, issuer: issuer.key, name: name, expected: expected, found: found)
+    }
+
+    package func checkType(_ header: SignedJSON.Header) throws(TokenFault) {
         switch (header.typ?.lowercased(), issuer.typeCheck) {
         case ("at+jwt", _), ("application/at+jwt", _), ("jwt", .relaxed), (nil, .relaxed): return
-        default: throw .type
+        case (_, .strict): throw fault(.type, "typ", expected: "at+jwt", found: header.typ ?? "")
+        case (_, .relaxed): throw fault(.type, "typ", expected: "at+jwt or JWT", found: header.typ ?? "")
         }
     }
 
+    private func time(_ name: String, of claims: TokenClaims) throws(TokenFault) -> Milliseconds? {
+        do throws(TokenError) { return try claims.time(name) } catch { throw fault(error, name, expected: "a time") }
+    }
+
     /// - Parameter key: What a bound token must be bound to; `nil` for any key.
-    func check(_ claims: TokenClaims, key: SigningPublicKey?, now: Milliseconds) throws(TokenError) -> VerifiedToken {
-        guard let expires = try claims.time("exp") else { throw .claims }
-        guard now.count < expires.count + TokenRules.leeway else { throw .expired }
-        for start in [try claims.time("nbf"), try claims.time("iat")] {
-            if let start, start.count > now.count + TokenRules.leeway { throw .notYetValid }
+    package func check(_ claims: TokenClaims, key: SigningPublicKey?, now: Milliseconds) throws(TokenFault) -> VerifiedToken {
+        guard let expires = try time("exp", of: claims) else { throw fault(.claims, "exp", expected: "a time") }
+        guard now.count < expires.count + TokenRules.leeway else { throw fault(.expired, "exp", found: "\(expires.count / 1_000)") }
+        let issued = try time("iat", of: claims)
+        for (name, start) in [("nbf", try time("nbf", of: claims)), ("iat", issued)] {
+            if let start, start.count > now.count + TokenRules.leeway {
+                throw fault(.notYetValid, name, found: "\(start.count / 1_000)")
+            }
         }
         let audiences = Set(claims.texts("aud") ?? [])
         let scopes = Set((claims.texts(issuer.scopesClaim) ?? []).flatMap { $0.split(separator: " ").map(String.init) })
@@ -78,17 +103,26 @@ package struct TokenRules {
             case .anyOf(let allowed): !audiences.isDisjoint(with: allowed)
             case .scope(let scope): scopes.contains(scope) || audiences.contains { $0.split(separator: " ").contains { $0 == scope } }
             }
-        guard isForUs, audiences.allSatisfy(Self.isASCII) else { throw .audience }
+        guard isForUs, audiences.allSatisfy(Self.isASCII) else {
+            throw fault(.audience, "aud", expected: "\(issuer.audience)", found: audiences.sorted().joined(separator: ", "))
+        }
         let client = claims.text("client_id") ?? claims.text("azp")
         if let allowed = issuer.allowedClients {
-            guard let client, Self.isASCII(client), allowed.contains(client) else { throw .client }
+            guard let client, Self.isASCII(client), allowed.contains(client) else {
+                throw fault(.client, "client_id", expected: "one of allowedClients", found: client ?? "")
+            }
         }
-        guard let subject = claims.text(issuer.accountClaim), Self.isSubject(subject) else { throw .claims }
-        switch claims.binding {
+        guard let subject = claims.text(issuer.accountClaim), Self.isSubject(subject) else {
+            throw fault(.claims, issuer.accountClaim, expected: "1 to \(Self.maximumSubjectBytes) visible ASCII characters")
+        }
+        let binding = claims.binding
+        switch binding {
         case .nothing: break
         case .key(let thumbprint):
-            guard key == nil || thumbprint == key?.jwkThumbprint else { throw .boundToOtherKey }
-        case .other: throw .unknownBinding
+            guard key == nil || thumbprint == key?.jwkThumbprint else {
+                throw fault(.boundToOtherKey, "cnf", expected: "this endpoint's key")
+            }
+        case .other: throw fault(.unknownBinding, "cnf", expected: "a jkt")
         }
         return VerifiedToken(
             identity: Identity(issuer: issuer.key, subject: subject),
@@ -100,7 +134,9 @@ package struct TokenRules {
             session: claims.text("sid"),
             // The inviter is only shown to users, so an invalid id is treated as missing.
             inviter: issuer.namesInviters ? claims.text("invited_by").flatMap { try? EndpointID(parsing: $0) } : nil,
-            authenticated: claims.authenticated
+            authenticated: claims.authenticated,
+            isBound: binding != .nothing,
+            made: issuer.endsLogins ? nil : issued ?? Milliseconds(clamping: expires.count - Self.assumedLife)
         )
     }
 

@@ -6,10 +6,13 @@ package import RelayProtocol
 /// Checks access tokens.
 package protocol TokenVerifying: Sendable {
     /// Calls back once, from any thread.
-    /// - Parameter endpointKey: the key that a bound token must be bound to.
+    /// - Parameters:
+    ///   - endpointKey: the key that a bound token must be bound to.
+    ///   - address: the network address of the client. Addresses share what the check costs.
     func verify(
         token: String,
         endpointKey: SigningPublicKey,
+        address: String,
         completion: @escaping @Sendable (Result<AcceptedToken, TokenRejection>) -> Void
     )
     /// Calls back once, from any thread, when a login is revoked; immediately if it already is.
@@ -33,8 +36,12 @@ package struct AcceptedToken: Hashable, Sendable {
     package var inviter: EndpointID?
     /// When the token is to be checked again on a live channel: milliseconds since 1970. `nil` if its signature says all.
     package var recheck: Milliseconds?
-    /// When the user signed in, or else when the token was made, as the issuer says.
+    /// When the user signed in, as the issuer says.
     package var authenticated: Milliseconds?
+    /// Whether it is bound to the endpoint's key.
+    package var isBound: Bool
+    /// When the token was made; `nil` if its issuer ends the logins of revoked endpoints.
+    package var made: Milliseconds?
 
     package init(
         identity: Identity,
@@ -45,7 +52,9 @@ package struct AcceptedToken: Hashable, Sendable {
         inviter: EndpointID? = nil,
         recheck: Milliseconds? = nil,
         single: Login? = nil,
-        authenticated: Milliseconds? = nil
+        authenticated: Milliseconds? = nil,
+        isBound: Bool = false,
+        made: Milliseconds? = nil
     ) {
         self.identity = identity
         self.mayMakeAccount = mayMakeAccount
@@ -56,6 +65,8 @@ package struct AcceptedToken: Hashable, Sendable {
         self.recheck = recheck
         self.single = single
         self.authenticated = authenticated
+        self.isBound = isBound
+        self.made = made
     }
 }
 

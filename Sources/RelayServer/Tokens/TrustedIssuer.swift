@@ -18,6 +18,8 @@ package struct TrustedIssuer: Sendable {
     package var needsScopes = true
     /// Whether the claim `invited_by` is trusted: the endpoint whose invitation started the login.
     package var namesInviters = false
+    /// Whether it ends the logins of a revoked endpoint. Otherwise tokens from before a revocation let no further endpoint in.
+    package var endsLogins = false
     /// The name of the claim that identifies the account's owner.
     package var accountClaim = "sub"
     /// Whether an unknown identity creates an account.
@@ -52,13 +54,21 @@ package struct TrustedIssuer: Sendable {
     }
 
     /// The required audience of a token.
-    package enum AudienceRule: Hashable, Sendable {
+    package enum AudienceRule: Hashable, Sendable, CustomStringConvertible {
         /// Exactly this audience.
         case exactly(String)
         /// At least one of these audiences.
         case anyOf(Set<String>)
         /// This scope, in the scopes or in the audience: some providers write it there.
         case scope(String)
+
+        package var description: String {
+            switch self {
+            case .exactly(let audience): audience
+            case .anyOf(let audiences): "one of \(audiences.sorted().joined(separator: ", "))"
+            case .scope(let scope): "a list with the scope \(scope)"
+            }
+        }
     }
 }
 

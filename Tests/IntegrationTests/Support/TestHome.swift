@@ -3,6 +3,7 @@
 
 import DeviceRelay
 import Foundation
+import GRDB
 import Logging
 import NIOHTTP1
 import RelayProtocol
@@ -34,6 +35,26 @@ final class TestHome {
 
     deinit {
         try? FileManager.default.removeItem(at: directory)
+    }
+
+    /// Makes an app identity proven at the relay, as `relayd app verify` does with a real domain.
+    func prove(_ identity: String, _ apps: [String], on platform: String) throws {
+        var configuration = GRDB.Configuration()
+        configuration.busyMode = .timeout(60)
+        let queue = try DatabaseQueue(path: relayd.directory.path + "/relay.sqlite", configuration: configuration)
+        try queue.write { database in
+            try database.execute(
+                sql: "INSERT INTO app_identities (id, proof, verified, created) VALUES (?, 'proof', 1, 1)",
+                arguments: [identity]
+            )
+            for app in apps {
+                try database.execute(
+                    sql: "INSERT INTO apps (app, platform, identity, proven) VALUES (?, ?, ?, 1)",
+                    arguments: [app, platform, identity]
+                )
+            }
+        }
+        try queue.close()
     }
 
     /// An access token that is not bound to a key.

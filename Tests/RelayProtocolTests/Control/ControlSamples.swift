@@ -108,6 +108,7 @@ enum ControlSamples {
             .endpointRemoved(.init(endpoint: endpoint, isRevoked: true, revocation: Blob([5]))),
             .enumerationCompleted(.init()),
             .notificationsState(.init(appID: "com.example.player", state: .expiring)),
+            .identityChanged(.init(change: .linked, issuer: "https://issuer.example", endpoint: nil, time: 1_700_000_000_000)),
             .command(.init(command: Blob(bytes(300)), sender: introduction)),
             .command(.init(command: Blob([1]), sender: nil)),
             .commandCancel(.init(sender: endpoint, id: command)),

@@ -169,6 +169,10 @@ extension VectorMaker {
             ),
             ("all endpoints are told", .enumerationCompleted(.init())),
             ("the state of notifications", .notificationsState(.init(appID: "com.example.player", state: .expiring))),
+            (
+                "another way to sign in was linked",
+                .identityChanged(.init(change: .linked, issuer: "https://issuer.example", endpoint: phone, time: now))
+            ),
             ("a command", .command(.init(command: Blob(blob), sender: introduction))),
             ("please cancel", .commandCancel(.init(sender: phone, id: header.id))),
             ("settled", .commandSettled(.init(ref: try ref(11), sender: phone, id: header.id))),

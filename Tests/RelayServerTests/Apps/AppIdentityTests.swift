@@ -66,11 +66,27 @@ import Testing
         let (app, way) = try await proven.verify("apps.invalid")
         #expect(app.verified == 1_000 && way == .dns)
         #expect(try await proven.add("apps.invalid", [.init(.ios, id: "player")]).verified == 1_000)
-        #expect(try await proven.add("apps.invalid", [.init(.android, id: "player")]).verified == nil)
+        // A new app has to be proven, and the proven ones stay so.
+        let more = try await proven.add("apps.invalid", [.init(.android, id: "player")])
+        #expect(more.verified == 1_000 && more.unproven == ["android=player"])
         // A proof that is gone counts no more.
         _ = try await proven.verify("apps.invalid")
         await #expect(throws: AppRegistry.Failure.self) { try await registry(store, key).verify("apps.invalid") }
         #expect(try await proven.list().map(\.verified) == [nil, nil])
+    }
+
+    @Test func newAppDoesNotStopThePushesOfProvenOnes() async throws {
+        let (store, key) = (try SQLiteStore(), RelayKey())
+        let record = try #require(try await registry(store, key).add("apps.invalid", [.init(.ios, id: "player")]).record)
+        let registry = registry(store, key, texts: [record])
+        _ = try await registry.add(credential, to: "apps.invalid")
+        _ = try await registry.verify("apps.invalid")
+        _ = try await registry.add("apps.invalid", [.init(.ios, id: "recorder")])
+        #expect(try await registry.usableCredentials().map { $0.identity.apps.map(\.id) } == [["player"]])
+        _ = try await registry.verify("apps.invalid")
+        #expect(try await registry.usableCredentials().map { $0.identity.apps.map(\.id) } == [["player", "recorder"]])
+        _ = try await registry.remove("apps.invalid", [.init(.ios, id: "player")])
+        #expect(try await registry.usableCredentials().map { $0.identity.apps.map(\.id) } == [["recorder"]])
     }
 
     @Test func credentialsOfAProvenDomainAreUsed() async throws {

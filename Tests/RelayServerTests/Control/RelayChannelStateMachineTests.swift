@@ -291,6 +291,7 @@ import Testing
             )
             var token = Self.token(3_600_000, subject: "bert")
             token.authenticated = time.map { Milliseconds(clamping: $0) }
+            token.isBound = true
             let actions = machine.tokenChecked(.success(token), Self.at(1))
             if isFresh {
                 #expect(actions == [.link(token.identity, ref, ChannelID(7))])
@@ -302,6 +303,16 @@ import Testing
                 #expect(failure.code == .loginTooOld && failure.ref == ref)
             }
         }
+        // A token that no key is bound to may have been given to another service of the issuer.
+        let ref = try Self.ref(100)
+        _ = machine.received(try Self.frame(.identityLink(.init(ref: ref, token: Secret("other")))), Self.at(1))
+        var token = Self.token(3_600_000, subject: "bert")
+        token.authenticated = Milliseconds(clamping: now)
+        guard case .send(.failure(let failure)) = machine.tokenChecked(.success(token), Self.at(1)).first else {
+            Issue.record("a token without a key was taken")
+            return
+        }
+        #expect(failure.code == .tokenNotBound)
         // The channel is that of its own identity.
         #expect(machine.isWelcome)
     }

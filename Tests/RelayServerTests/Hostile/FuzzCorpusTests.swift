@@ -3,6 +3,7 @@
 
 import Foundation
 import NIOCore
+import RelayProtocol
 import RelayServer
 import Testing
 
@@ -41,6 +42,38 @@ import Testing
             #expect(payload.readableBytes <= bytes.count)
         }
         #expect(events > 0)
+    }
+
+    /// The seeds of tokens and of what issuers answer, through the rules.
+    @Test func corpusOfTokensIsAcceptedOrRefused() throws {
+        let trusted = TrustedIssuer(
+            key: "https://issuer.example",
+            urls: ["https://issuer.example"],
+            audience: .exactly("relay"),
+            check: .introspection { _ in throw TokenError.issuerUnavailable }
+        )
+        let (rules, now) = (TokenRules(issuer: trusted), Milliseconds(clamping: 1_793_000_000_000))
+        var (accepted, refused) = (0, 0)
+        for folder in ["Corpus/FuzzTokens", "FailCases/FuzzTokens"].map({ Self.folder.appending(path: $0) }) {
+            for name in ((try? FileManager.default.contentsOfDirectory(atPath: folder.path)) ?? []).sorted() {
+                let bytes = [UInt8](try Data(contentsOf: folder.appending(path: name)).dropFirst())
+                let text = String(decoding: bytes, as: UTF8.self)
+                let parsed = try? SignedJSON(parsing: text).claims(TokenClaims.self)
+                let json = try? JSONValue(parsing: bytes)
+                if let claims = try parsed ?? json.map({ try TokenClaims(json: $0) }) {
+                    do throws(TokenFault) {
+                        _ = try rules.check(claims, key: nil, now: now)
+                        accepted += 1
+                    } catch {
+                        refused += 1
+                    }
+                }
+                let keys = json.flatMap { try? JSONWebKeySet(json: $0) }?.keys ?? []
+                for key in keys { #expect(TokenKey(key)?.isValid(bytes, for: bytes, by: .es256) != true) }
+                _ = try? DPoPProof(checking: text, method: "POST", urls: ["https://relay.example/auth/token"], now: now)
+            }
+        }
+        #expect(accepted > 0 && refused > 0)
     }
 
     /// Writes the seeds again: `DEVICE_RELAY_WRITE_CORPUS=1 swift test --filter RelayServerTests.FuzzCorpusTests`. One of each outcome in

@@ -152,7 +152,7 @@ import Testing
         phone.token = token
         try await phone.connect()
         // Hello, and hello again for its account: one question.
-        #expect(issuer.count("/tenant/introspect") == 1)
+        #expect(issuer.requests.count { $0.form.contains(token) } == 1)
         #expect(try await rejection(other, phone) == .tokenRevoked)
         for (claims, code) in [
             (["aud": #""other""#], .wrongAudience), (["exp": ""], .tokenInvalid), (["exp": "1"], .tokenExpired),
@@ -205,6 +205,46 @@ import Testing
         try Data(text.utf8).write(to: URL(filePath: path))
         let error = try #require(throws: ConfigurationError.self) { try IssuersFile(path: path, environment: [:]) }
         #expect(error.description.contains(word), "\(error)")
+    }
+
+    @Test(arguments: [
+        (#""audience":"https://relay.example""#, nil), (#""audience":"https://relay.example/""#, nil),
+        (#""audience":["https://relay.example","https://other.example"]"#, "https://other.example"),
+        (#""audience":"device-relay""#, "device-relay"), (#""audience":{"scope":"relay.command"}"#, "relay.command"),
+        (#""audience":"https://relay.example","accountClaim":"oid""#, nil),
+        (#""audience":"https://relay.example","accountClaim":"email""#, "email"),
+        (#""audience":"https://relay.example","accountClaim":"preferred_username""#, "preferred_username"),
+    ])
+    func entriesThatLetOthersInAreWarnedOf(members: String, word: String?) throws {
+        let path = directory.appending(path: "issuers.json").path
+        try Data(#"{"issuers":[{"issuer":"https://issuer.example",\#(members)}]}"#.utf8).write(to: URL(filePath: path))
+        let settings = try #require(try IssuersFile(path: path, environment: [:]).issuers.first)
+        let warnings = settings.warnings(origins: [try #require(Origin(scheme: "https", authority: "relay.example"))])
+        #expect(warnings.count == (word == nil ? 0 : 1))
+        #expect(warnings.allSatisfy { $0.contains(word ?? "") && $0.contains("https://issuer.example") }, "\(warnings)")
+    }
+
+    @Test func wrongSecretOfTheRelayIsReportedAtItsStart() async throws {
+        let issuer = try await IssuerServer()
+        let path = directory.appending(path: "secret").path
+        try #require(FileManager.default.createFile(atPath: path, contents: Data("wrong".utf8), attributes: [.posixPermissions: 0o600]))
+        let log = directory.appending(path: "log")
+        #expect(FileManager.default.createFile(atPath: log.path, contents: nil))
+        let members = #""mode":"introspection","clientID":"relay","clientSecretFile":"\#(path)""#
+        let file = directory.appending(path: "issuers.json")
+        try Data(#"{"issuers":[{"issuer":"\#(issuer.url)","audience":"the-relay",\#(members)}]}"#.utf8).write(to: file)
+        let relayd = try await RelaydProcess(arguments: ["--issuers-file", file.path])
+        relayd.standardError = try FileHandle(forWritingTo: log)
+        _ = try await relayd.start()
+        #expect(
+            try await eventually { (try? String(contentsOf: log, encoding: .utf8))?.contains("refuses this relay's clientID") ?? false }
+        )
+        let text = try String(contentsOf: log, encoding: .utf8)
+        #expect(text.contains("give its entry the audience \(relayd.origin)"))
+        #expect(!text.contains("wrong"))
+        let phone = WireEndpoint("Phone", at: relayd)
+        #expect(try await rejection("opaque", phone) == .issuerUnavailable)
+        #expect(try await relayd.stop() == 0)
     }
 
     @Test func secretReadableByOthersIsRejected() throws {

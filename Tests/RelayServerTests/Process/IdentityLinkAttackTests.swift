@@ -46,6 +46,12 @@ import Testing
 
     private func bound(to endpoint: WireEndpoint) -> String { #"{"jkt":"\#(endpoint.identityKey.publicKey.jwkThumbprint)"}"# }
 
+    /// A token of a login at the endpoint just now, but for the changes.
+    private func fresh(_ issuer: IssuerServer, _ endpoint: WireEndpoint, _ changes: [String: String] = [:]) throws -> String {
+        let now = Int(Date().timeIntervalSince1970)
+        return try issuer.token(["cnf": bound(to: endpoint), "auth_time": "\(now)"].merging(changes) { $1 })
+    }
+
     @Test func linkedIdentitySignsInToTheSameAccount() async throws {
         let (relayd, issuer, phone, _) = try await home()
         let tablet = WireEndpoint("Tablet", at: relayd)
@@ -54,11 +60,10 @@ import Testing
             throw WireEndpoint.Unexpected(message: "let in before")
         }
         #expect(rejected.code == .accountUnknown)
-        // An old login's token that says when its person signed in, and one that says nothing else than when it was made.
         let now = Int(Date().timeIntervalSince1970)
         let token = try issuer.token(["cnf": bound(to: phone), "auth_time": "\(now - 60)", "iat": "\(now - 30)"])
         #expect(try await link(token, by: phone) == nil)
-        #expect(try await link(try issuer.token(), by: phone) == nil)
+        #expect(try await link(try fresh(issuer, phone), by: phone) == nil)
         #expect(try await identities(relayd).count { $0.hasPrefix("Anna ") } == 2)
         try await tablet.connect()
         #expect(tablet.account == phone.account)
@@ -93,17 +98,18 @@ import Testing
         let before = try await identities(relayd)
         for (name, token, code) in [
             ("nothing", "", .tokenInvalid), ("garbage", "a.b.c", .tokenInvalid),
-            ("an old token", try issuer.token(["iat": "\(old)"]), .loginTooOld),
-            ("a refreshed token", try issuer.token(["auth_time": "\(old)", "iat": "\(young)"]), .loginTooOld),
-            ("a login of the future", try issuer.token(["auth_time": "\(now + 3_600)"]), .loginTooOld),
-            ("a login of an unreadable time", try issuer.token(["auth_time": #""now""#]), .loginTooOld),
-            ("no time", try issuer.token(["iat": ""]), .loginTooOld),
+            ("an old token", try fresh(issuer, phone, ["auth_time": "\(old)"]), .loginTooOld),
+            ("a refreshed token", try fresh(issuer, phone, ["auth_time": "\(old)", "iat": "\(young)"]), .loginTooOld),
+            ("a login of the future", try fresh(issuer, phone, ["auth_time": "\(now + 3_600)"]), .loginTooOld),
+            ("a login of an unreadable time", try fresh(issuer, phone, ["auth_time": #""now""#]), .loginTooOld),
+            ("no time of the login, although the token is new", try fresh(issuer, phone, ["auth_time": ""]), .loginTooOld),
+            ("a token that another service may have", try fresh(issuer, phone, ["cnf": ""]), .tokenNotBound),
             ("an expired token", try issuer.token(["exp": "\(old)"]), .tokenExpired),
             ("a token of an untrusted issuer", try issuer.token(name: "https://other.example"), .wrongIssuer),
             ("a token with another signature", try issuer.token(by: other), .tokenInvalid),
             ("a token for another audience", try issuer.token(["aud": #""other""#]), .wrongAudience),
             ("another endpoint's token", try issuer.token(["cnf": bound(to: eve)]), .tokenBoundToOtherKey),
-            ("a revoked token", revoked, .tokenRevoked), ("Eve's token", try issuer.token(["sub": #""eve""#]), .wrongAccount),
+            ("a revoked token", revoked, .tokenRevoked), ("Eve's identity", try fresh(issuer, phone, ["sub": #""eve""#]), .wrongAccount),
         ] as [(String, String, ControlErrorCode)] {
             #expect(try await link(token, by: phone) == code, "\(name)")
         }
@@ -111,7 +117,7 @@ import Testing
         // The same is true of an identity of the relay's own issuer.
         let loose = WireEndpoint("Loose", at: relayd)
         try await loose.join(try await relayd.run("invite", "Eve"), isBound: false)
-        #expect(try await link(loose.token, by: phone) == .wrongAccount)
+        #expect(try await link(loose.token, by: phone) == .tokenNotBound)
         #expect(try await link(phone.token, by: phone) == nil)
         #expect(try await identities(relayd) == before)
         // A channel whose login was revoked links nothing any more.
@@ -132,10 +138,10 @@ import Testing
         try await newcomer.join(try await relayd.run("invite", "Anna"))
         try await newcomer.connect()
         let before = try await identities(relayd)
-        #expect(try await link(try issuer.token(["sub": #""thief""#]), by: newcomer) == .notEstablished)
+        #expect(try await link(try fresh(issuer, newcomer, ["sub": #""thief""#]), by: newcomer) == .notEstablished)
         #expect(try await identities(relayd) == before)
         guard case .ok = try await phone.approve(newcomer) else { throw WireEndpoint.Unexpected(message: "not approved") }
-        #expect(try await link(try issuer.token(["sub": #""second""#]), by: newcomer) == nil)
+        #expect(try await link(try fresh(issuer, newcomer, ["sub": #""second""#]), by: newcomer) == nil)
         #expect(try await identities(relayd).count == before.count + 1)
         #expect(try await relayd.stop() == 0)
     }
@@ -144,11 +150,119 @@ import Testing
         let (relayd, issuer, phone, _) = try await home()
         // One is that of the relay's own issuer.
         for number in 1..<AccountRelay.maximumIdentities {
-            #expect(try await link(try issuer.token(["sub": "\"\(number)\""]), by: phone) == nil)
+            #expect(try await link(try fresh(issuer, phone, ["sub": "\"\(number)\""]), by: phone) == nil)
         }
-        #expect(try await link(try issuer.token(["sub": #""more""#]), by: phone) == .limitExceeded)
-        #expect(try await link(try issuer.token(["sub": #""1""#]), by: phone) == nil)
+        #expect(try await link(try fresh(issuer, phone, ["sub": #""more""#]), by: phone) == .limitExceeded)
+        #expect(try await link(try fresh(issuer, phone, ["sub": #""1""#]), by: phone) == nil)
         #expect(try await identities(relayd).count { $0.hasPrefix("Anna ") } == AccountRelay.maximumIdentities)
+        #expect(try await relayd.stop() == 0)
+    }
+
+    // MARK: A stolen device
+
+    private func notice(_ endpoint: WireEndpoint) async throws -> RelayMessage.IdentityChanged {
+        try await endpoint.event { if case .identityChanged(let change) = $0 { change } else { nil } }
+    }
+
+    private func rejection(_ endpoint: WireEndpoint) async throws -> ControlErrorCode? {
+        let (socket, answer) = try await endpoint.greet(role: .host)
+        await socket.socket.close()
+        return if case .rejected(let rejected) = answer, rejected.code != .wrongAccount { rejected.code } else { nil }
+    }
+
+    /// The thief of a PC links an identity of his own, and signs in with it on a device of his.
+    private func theft() async throws -> (
+        relayd: RelaydProcess, issuer: IssuerServer, phone: WireEndpoint, pc: WireEndpoint, thief: WireEndpoint
+    ) {
+        let (relayd, issuer, phone, _) = try await home()
+        let pc = WireEndpoint("PC", at: relayd)
+        try await pc.join(try await relayd.run("invite", "Anna"))
+        try await pc.connect()
+        guard case .ok = try await phone.approve(pc) else { throw WireEndpoint.Unexpected(message: "not approved") }
+        #expect(try await link(try fresh(issuer, pc, ["sub": #""thief""#]), by: pc) == nil)
+        // The owner's other device says so at once.
+        let notice = try await notice(phone)
+        #expect(notice.change == .linked && notice.issuer == issuer.url && notice.endpoint == pc.id)
+        let thief = WireEndpoint("Thief", at: relayd)
+        thief.token = try issuer.token(["sub": #""thief""#])
+        try await thief.connect()
+        return (relayd, issuer, phone, pc, thief)
+    }
+
+    /// Without this, the thief comes back with a new key for ever.
+    @Test func identityGoesWithTheEndpointThatLinkedIt() async throws {
+        let (relayd, issuer, phone, pc, thief) = try await theft()
+        let list = try await relayd.run("account", "list")
+        #expect(list.contains("signs in at \(issuer.url) as thief, linked by endpoint \(pc.id)"))
+        guard case .ok = try await phone.revoke(pc) else { throw WireEndpoint.Unexpected(message: "not revoked") }
+        let removed = try await notice(phone)
+        #expect(removed.change == .removed && removed.endpoint == pc.id)
+        // The channel of the identity ends, and no key gets in by it any more.
+        let code = try await thief.event { if case .authInvalidated(let invalidated) = $0 { invalidated.code } else { nil } }
+        #expect(code == .accountUnknown)
+        #expect(await thief.closeCode() == 1008)
+        let another = WireEndpoint("Another", at: relayd)
+        another.token = try issuer.token(["sub": #""thief""#])
+        for endpoint in [thief, another] { #expect(try await rejection(endpoint) == .accountUnknown) }
+        #expect(try await !identities(relayd).contains("Anna thief"))
+        #expect(try await relayd.stop() == 0)
+    }
+
+    /// A device that came by the linked identity counts as let in by the endpoint that linked it.
+    @Test func devicesOfALinkedIdentityAreRevokedWithItsLinker() async throws {
+        let (relayd, issuer, _, pc, thief) = try await theft()
+        let output = try await relayd.run("endpoint", "revoke", "\(pc.id)", "--with-invited")
+        #expect(output.contains("revoked \(pc.id)") && output.contains("revoked \(thief.id)"))
+        // What the relay cannot end is said.
+        #expect(!output.contains(issuer.url), "the account has no identity there any more")
+        #expect(try await rejection(thief) == .endpointRevoked)
+        #expect(try await relayd.stop() == 0)
+    }
+
+    @Test func operatorRemovesALinkedIdentity() async throws {
+        let (relayd, issuer, phone, _, thief) = try await theft()
+        let arguments = ["--issuer", issuer.url, "--subject", "thief"]
+        _ = try await relayd.run("account", "unlink", "Anna", arguments[0], arguments[1], arguments[2], arguments[3])
+        #expect(try await notice(phone).change == .removed)
+        #expect(await thief.closeCode() == 1008)
+        #expect(try await rejection(thief) == .accountUnknown)
+        await #expect(throws: RelaydProcess.Failed.self) {
+            try await relayd.run("account", "unlink", "Anna", arguments[0], arguments[1], arguments[2], arguments[3])
+        }
+        // The account began with its user of the relay's own issuer, and keeps it.
+        let accounts = try JSONDecoder().decode([AdminAccount].self, from: Data(try await relayd.run("account", "list", "--json").utf8))
+        let subject = try #require(accounts.first { $0.name == "Anna" }?.identities.first?.subject)
+        await #expect(throws: RelaydProcess.Failed.self) {
+            try await relayd.run("account", "unlink", "Anna", "--issuer", "embedded", "--subject", subject)
+        }
+        #expect(try await relayd.stop() == 0)
+    }
+
+    /// The relay cannot end the login of another issuer. Its tokens from before a revocation let no new key in.
+    @Test func tokenFromBeforeARevocationLetsNoNewKeyIn() async throws {
+        let (relayd, issuer, phone, _) = try await home()
+        _ = try await relayd.run("account", "link", "Anna", "--issuer", issuer.url, "--subject", "anna")
+        let now = Int(Date().timeIntervalSince1970)
+        let stolen = WireEndpoint("Stolen", at: relayd)
+        let known = WireEndpoint("Known", at: relayd)
+        for endpoint in [stolen, known] {
+            endpoint.token = try issuer.token(["iat": "\(now - 30)"])
+            try await endpoint.connect()
+        }
+        let output = try await relayd.run("endpoint", "revoke", "\(stolen.id)")
+        #expect(output.contains("cannot end logins there") && output.contains(issuer.url))
+        let thief = WireEndpoint("Thief", at: relayd)
+        for token in [stolen.token, try issuer.token(["iat": ""]), try fresh(issuer, thief, ["iat": "\(now - 30)"])] {
+            thief.token = token
+            #expect(try await rejection(thief) == .tokenRevoked)
+        }
+        // A device of the account goes on with such a token, and a later login lets a device in.
+        await known.disconnect()
+        try await known.connect()
+        let tablet = WireEndpoint("Tablet", at: relayd)
+        tablet.token = try issuer.token(["iat": "\(Int(Date().timeIntervalSince1970) + 2)"])
+        try await tablet.connect()
+        #expect(tablet.account == phone.account)
         #expect(try await relayd.stop() == 0)
     }
 }

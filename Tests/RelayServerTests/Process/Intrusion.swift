@@ -152,7 +152,7 @@ struct Intrusion {
             ]
         case .identityLink:
             return [
-                (.identityLink(.init(ref: ref, token: Secret(stolenToken))), .refused(.wrongAccount, .loginTooOld)),
+                (.identityLink(.init(ref: ref, token: Secret(stolenToken))), .refused(.wrongAccount, .loginTooOld, .tokenNotBound)),
                 (.identityLink(.init(ref: ref, token: Secret(pc.token))), .refused(.tokenBoundToOtherKey)),
             ]
         }

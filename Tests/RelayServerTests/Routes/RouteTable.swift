@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 import RelayProtocol
 
 @testable import RelayIssuer
@@ -169,6 +170,17 @@ enum RouteTable {
         ),
         ("POST /auth/account/login", .ownForm(fields: { ["session": $0.login.id.session] })),
         ("POST /auth/account/device", .ownForm(fields: { ["endpoint": "\($0.phone.id)"] }, isFresh: true)),
+        (
+            "POST /auth/account/identity",
+            .ownForm(
+                fields: { world in
+                    let subject = UUID().uuidString
+                    _ = try await world.relayd.run("account", "link", "Anna", "--issuer", RouteWorld.otherIssuer, "--subject", subject)
+                    return ["issuer": RouteWorld.otherIssuer, "subject": subject]
+                },
+                isFresh: true
+            )
+        ),
         (
             "POST /auth/account/password",
             .ownForm(

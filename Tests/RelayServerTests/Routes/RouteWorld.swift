@@ -15,6 +15,8 @@ struct RouteWorld {
     static let password = "correct horse battery"
     static let otherPassword = "quite another thing"
     static let verifier = String(repeating: "v", count: 43)
+    /// An issuer that the relay trusts, too. Nobody asks it.
+    static let otherIssuer = "https://issuer.example"
     static let redirect = "http://127.0.0.1/done"
 
     let relayd: RelaydProcess
@@ -35,7 +37,10 @@ struct RouteWorld {
     let app: RegisteredClient
 
     static func make() async throws -> RouteWorld {
-        let relayd = try await RelaydProcess(arguments: ["--token-failures-per-minute", "1000000"])
+        let file = FileManager.default.temporaryDirectory.appending(path: "issuers-\(UUID().uuidString).json")
+        defer { try? FileManager.default.removeItem(at: file) }
+        try Data(#"{"issuers":[{"issuer":"\#(otherIssuer)","audience":"any"}]}"#.utf8).write(to: file)
+        let relayd = try await RelaydProcess(arguments: ["--token-failures-per-minute", "1000000", "--issuers-file", file.path])
         _ = try await relayd.start()
         for name in ["Anna", "Eve"] { _ = try await relayd.run("account", "add", name) }
         let endpoints = ["Phone", "PC", "Tablet", "Laptop"].map { WireEndpoint($0, at: relayd) }

@@ -93,14 +93,29 @@ import Darwin
             try store.setName("Anna", of: account)
             try store.setName("Anna", of: account)
             #expect(throws: AccountNameTaken.self) { try store.setName("Anna", of: other) }
-            try store.add(second, to: account)
+            let linked = AccountIdentity(second, linker: EndpointID(P256SigningKey().publicKey), added: 7)
+            try store.add(linked, to: account)
             try store.setDisabled(true, of: other)
             #expect(try store.isDisabled(other) && !store.isDisabled(account))
             let row = try #require(try store.account(account))
             #expect(
-                row == AccountRow(id: account, name: "Anna", isDisabled: false, created: 1, identities: [identity, second], endpoints: 0)
+                row
+                    == AccountRow(
+                        id: account,
+                        name: "Anna",
+                        isDisabled: false,
+                        created: 1,
+                        identities: [.init(identity, added: 1), linked],
+                        endpoints: 0
+                    )
             )
             #expect(try store.account(of: second) == account)
+            // Only its own account loses it.
+            try store.remove(second, from: other)
+            #expect(try store.account(of: second) == account)
+            try store.remove(second, from: account)
+            #expect(try store.account(of: second) == nil && store.account(account)?.identities == [.init(identity, added: 1)])
+            try store.add(linked, to: account)
         }
         try await store.transact { store in
             try store.removeAccount(account, time: 5)
@@ -110,7 +125,7 @@ import Darwin
             #expect(try !store.isRemoved(Identity(issuer: "embedded", subject: "me")))
             try store.setName("Anna", of: other)
             // An identity that is linked again is not removed any more.
-            try store.add(second, to: other)
+            try store.add(.init(second, added: 6), to: other)
             #expect(try !store.isRemoved(second))
         }
     }

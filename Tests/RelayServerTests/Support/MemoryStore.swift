@@ -67,7 +67,7 @@ final class MemoryRows: StoreTransaction {
             let created: Int64
         }
 
-        var accounts: [Identity: AccountID] = [:]
+        var accounts: [Identity: (account: AccountID, row: AccountIdentity)] = [:]
         var accountRows: [AccountID: Account] = [:]
         var removed: Set<Identity> = []
         var revokedTokens: [String: Int64] = [:]
@@ -96,7 +96,7 @@ final class MemoryRows: StoreTransaction {
 
     // MARK: Across accounts
 
-    func account(of identity: Identity) -> AccountID? { tables.accounts[identity] }
+    func account(of identity: Identity) -> AccountID? { tables.accounts[identity]?.account }
     func account(ofEndpoint id: EndpointID) -> AccountID? { tables.endpoints[id]?.account }
     func endpoint(keyThumbprint: String) -> EndpointRow? { tables.endpoints.values.first { $0.keyThumbprint == keyThumbprint } }
     func revocation(of id: EndpointID) -> RevocationRow? { tables.revocations[id] }
@@ -115,8 +115,8 @@ final class MemoryRows: StoreTransaction {
     // MARK: Accounts
 
     func addAccount(_ id: AccountID, identity: Identity, time: Int64) throws {
-        try Self.check(tables.accounts[identity] == nil && !tables.accounts.values.contains(id))
-        tables.accounts[identity] = id
+        try Self.check(tables.accounts[identity] == nil && !tables.accounts.values.contains { $0.account == id })
+        tables.accounts[identity] = (id, AccountIdentity(identity, added: time))
         tables.accountRows[id] = .init(created: time)
     }
 
@@ -127,8 +127,8 @@ final class MemoryRows: StoreTransaction {
                 name: account.name,
                 isDisabled: account.isDisabled,
                 created: account.created,
-                identities: tables.accounts.filter { $0.value == id }.map(\.key)
-                    .sorted { ($0.issuer, $0.subject) < ($1.issuer, $1.subject) },
+                identities: tables.accounts.values.filter { $0.account == id }.map(\.row)
+                    .sorted { ($0.identity.issuer, $0.identity.subject) < ($1.identity.issuer, $1.identity.subject) },
                 endpoints: endpoints(of: id).count
             )
         }.sorted { ($0.created, $0.id.rawValue) < ($1.created, $1.id.rawValue) }
@@ -144,16 +144,20 @@ final class MemoryRows: StoreTransaction {
 
     func setDisabled(_ isDisabled: Bool, of id: AccountID) { tables.accountRows[id]?.isDisabled = isDisabled }
 
-    func add(_ identity: Identity, to id: AccountID) throws {
-        try Self.check(tables.accounts[identity] == nil && tables.accountRows[id] != nil)
-        tables.accounts[identity] = id
-        tables.removed.remove(identity)
+    func add(_ identity: AccountIdentity, to id: AccountID) throws {
+        try Self.check(tables.accounts[identity.identity] == nil && tables.accountRows[id] != nil)
+        tables.accounts[identity.identity] = (id, identity)
+        tables.removed.remove(identity.identity)
+    }
+
+    func remove(_ identity: Identity, from id: AccountID) {
+        if tables.accounts[identity]?.account == id { tables.accounts[identity] = nil }
     }
 
     func removeAccount(_ id: AccountID, time: Int64) {
         for endpoint in endpoints(of: id) { removeEndpoint(endpoint.id, of: id) }
         for key in tables.commands.keys where key.account == id { tables.commands[key] = nil }
-        for (identity, account) in tables.accounts where account == id {
+        for (identity, owner) in tables.accounts where owner.account == id {
             tables.removed.insert(identity)
             tables.accounts[identity] = nil
         }

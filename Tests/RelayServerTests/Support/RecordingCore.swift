@@ -125,6 +125,7 @@ struct FixedTokens: TokenVerifying {
     func verify(
         token: String,
         endpointKey: SigningPublicKey,
+        address: String,
         completion: @escaping @Sendable (Result<AcceptedToken, TokenRejection>) -> Void
     ) {
         let now = RelayClock.system.now().time

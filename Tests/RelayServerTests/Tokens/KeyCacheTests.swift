@@ -67,6 +67,37 @@ private final class PlayedSource: Sendable {
         #expect(source.requests == 1)
     }
 
+    /// A provider that replaced its key, and gave the new one the same id.
+    @Test func newKeyWithTheSameIdIsFetchedOnce() async throws {
+        let source = PlayedSource(issuer.keySet)
+        let verifier = verifier(source)
+        #expect(try await outcome(verifier) == nil)
+        let other = PlayedIssuer()
+        source.state.withLock { $0.keys = other.keySet }
+        func new() async throws -> TokenError? {
+            let token = try other.token(["exp": "1800000000"])
+            do throws(TokenError) {
+                _ = try await verifier.verify(token, key: issuer.endpoint.publicKey)
+                return nil
+            } catch {
+                return error
+            }
+        }
+        // The pause between two requests holds, so that forged tokens cause no more of them.
+        for _ in 0..<10 { #expect(try await new() == .signature) }
+        #expect(source.requests == 1)
+        source.pass(30_000)
+        try await withThrowingTaskGroup(of: TokenError?.self) { group in
+            for _ in 0..<10 { group.addTask { try await new() } }
+            for try await refused in group { #expect(refused == nil) }
+        }
+        #expect(source.requests == 2)
+        for _ in 0..<10 { #expect(try await outcome(verifier) == .signature) }
+        source.pass(30_000)
+        for _ in 0..<10 { #expect(try await outcome(verifier) == .signature) }
+        #expect(source.requests == 3)
+    }
+
     @Test func unknownKeyIdsCauseOneRequestInThirtySeconds() async throws {
         let source = PlayedSource(issuer.keySet)
         let verifier = verifier(source)

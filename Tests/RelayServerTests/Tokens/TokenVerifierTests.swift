@@ -344,7 +344,11 @@ final class PlayedIssuer: Sendable {
     @Test func followerIsNotifiedOnceOfALoginsRevocation() async throws {
         let verifier = TokenVerifier(issuers: [issuer.trusted], now: { 1_700_000_000_000 }, logger: Logger(label: "test"))
         let accepted = try await withCheckedContinuation { continuation in
-            verifier.verify(token: (try? issuer.token(["sid": "\"login\""]).exposed) ?? "", endpointKey: issuer.endpoint.publicKey) {
+            verifier.verify(
+                token: (try? issuer.token(["sid": "\"login\""]).exposed) ?? "",
+                endpointKey: issuer.endpoint.publicKey,
+                address: ""
+            ) {
                 continuation.resume(returning: $0)
             }
         }.get()

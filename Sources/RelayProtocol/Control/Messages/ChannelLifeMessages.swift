@@ -50,6 +50,50 @@ extension EndpointMessage {
 }
 
 extension RelayMessage {
+    /// The account's identities have changed: someone can now sign in, or cannot any more. The endpoint that linked the identity does not
+    /// get it.
+    package struct IdentityChanged: ControlMessage {
+        package static let type = "identity.changed"
+        package var change: Change
+        /// The issuer's URL, or `embedded` for the relay's own one.
+        package var issuer: String
+        /// The endpoint that linked the identity; `nil` if the relay's operator did.
+        package var endpoint: EndpointID?
+        /// By the relay's clock.
+        package var time: Milliseconds
+
+        package init(change: Change, issuer: String, endpoint: EndpointID?, time: Milliseconds) {
+            self.change = change
+            self.issuer = issuer
+            self.endpoint = endpoint
+            self.time = time
+        }
+
+        /// It is a string on the wire, so that a newer relay can add changes.
+        package struct Change: RawRepresentable, JSONCodable, Hashable, Sendable {
+            package let rawValue: String
+
+            package init(rawValue: String) { self.rawValue = rawValue }
+
+            package static let linked = Self(rawValue: "linked")
+            package static let removed = Self(rawValue: "removed")
+        }
+
+        package init(json: JSONValue) throws(JSONError) {
+            self.change = try json.member("change")
+            self.issuer = try json.member("issuer")
+            self.endpoint = try json.optional("endpoint")
+            self.time = try json.member("time")
+        }
+
+        package func writeMembers(to json: inout JSONWriter) {
+            json.member("change", change)
+            json.member("issuer", issuer)
+            if let endpoint { json.member("endpoint", endpoint) }
+            json.member("time", time)
+        }
+    }
+
     /// The channel's token expires soon. The relay expects `auth.refresh`.
     package struct AuthExpiring: ControlMessage {
         package static let type = "auth.expiring"

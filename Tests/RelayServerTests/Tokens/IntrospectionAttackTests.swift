@@ -3,6 +3,7 @@
 
 import RelayProtocol
 import RelayTesting
+import Synchronization
 import Testing
 
 @testable import RelayServer

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import RelayProtocol
+import Synchronization
 import Testing
 
 @testable import RelayServer

@@ -252,6 +252,7 @@ import Testing
         let output = try await relayd.run("endpoint", "revoke", "\(stolen.id)")
         #expect(output.contains("cannot end logins there") && output.contains(issuer.url))
         let thief = WireEndpoint("Thief", at: relayd)
+        thief.steal(from: stolen)
         for token in [stolen.token, try issuer.token(["iat": ""]), try fresh(issuer, thief, ["iat": "\(now - 30)"])] {
             thief.token = token
             #expect(try await rejection(thief) == .tokenRevoked)

@@ -74,7 +74,7 @@ private final class PlayedSource: Sendable {
         #expect(try await outcome(verifier) == nil)
         let other = PlayedIssuer()
         source.state.withLock { $0.keys = other.keySet }
-        func new() async throws -> TokenError? {
+        @Sendable func new() async throws -> TokenError? {
             let token = try other.token(["exp": "1800000000"])
             do throws(TokenError) {
                 _ = try await verifier.verify(token, key: issuer.endpoint.publicKey)

@@ -113,6 +113,7 @@ let package = Package(
                 "DeviceRelay",
                 "RelayProtocol",
                 "RelayStorage",
+                .product(name: "Logging", package: "swift-log"),
                 server("Subprocess", "swift-subprocess"),
                 .product(name: "SystemPackage", package: "swift-system", condition: .when(platforms: [.linux], traits: ["Server"])),
                 server("Yams", "Yams"),

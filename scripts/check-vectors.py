@@ -447,10 +447,13 @@ FIELDS = {
         "knowledge": "string", "time": "integer",
     },
     "revocation": {"account": "string", "revoker": "id", "endpoint": "id", "time": "integer"},
-    "receipt": {"command": "digest", "sender": "id", "target": "id", "outcome": "set", "reply": "digest?", "time": "integer"},
+    "receipt": {
+        "command": "digest", "sender": "id", "target": "id", "outcome": "set", "reply": "digest?", "highest": "integer?", "time": "integer",
+    },
     "header": {
         "suite": "integer", "id": "string", "account": "string", "relay": "id", "sender": "id", "target": "id", "senderApp": "string?",
-        "targetApp": "string", "keyID": "data", "kind": "string", "number": "integer", "created": "integer", "expires": "integer",
+        "targetApp": "string", "keyID": "data", "kind": "string", "number": "integer", "firstNumber": "integer?",
+        "created": "integer", "expires": "integer",
     },
 }
 PURPOSES = {
@@ -460,7 +463,7 @@ PURPOSES = {
 # The reason of each outcome: none, a text, an optional text, or one of these.
 OUTCOMES = {
     "succeeded": None, "declined": "text?", "unsupported": None, "expired": None, "cancelled": None, "failed": "text",
-    "indeterminate": ("interrupted", "timedOut", "targetLost"),
+    "indeterminate": ("interrupted", "timedOut", "forgotten", "targetLost"),
 }
 
 
@@ -549,6 +552,7 @@ def validate(body, name):
     if name == "receipt":
         if body["outcome"]["outcome"] in ("declined", "failed"):
             need(len(body["outcome"].get("reason", "").encode()) <= 1024)
+        need(is_version(body.get("highest", 1)))
 
 
 def read_signed(encoded, name, key):
@@ -807,6 +811,7 @@ def take_command(encoded, file, keys):
     need(all(map(is_word, words)) and header["kind"] in ("launch", "message") and len(header["keyID"]) == 16, "malformed")
     need(COMMAND_ID.fullmatch(header["id"]), "malformed")
     need(is_version(header["number"]) and 0 <= header["created"] < header["expires"] < 1 << 53, "malformed")
+    need(1 <= header.get("firstNumber", 1) and header.get("firstNumber", 0) < header["number"], "malformed")
     need(header["account"] == file["account"], "wrongAccount")
     need(header["relay"] == file["relay"], "wrongRelay")
     need(header["target"] == keys[file["target"]]["id"], "wrongTarget")
@@ -967,6 +972,7 @@ MESSAGES = {
         "ok": {"ref": "ref", "result?": {"state?": "text", "tunnel?": "tunnel", "waking?": "flag"}},
         "error": {
             "ref": "ref", "code": "text", "message": "text", "limit?": LIMIT, "retryAfter?": "ms", "time?": "ms", "mayHaveRun?": "flag",
+            "highest?": "ref",
         },
         "endpoint.added": {
             "endpoint": "id", "introduction": INTRODUCTION, "registrations": [REGISTRATION], "presence": PRESENCE, "joining?": JOINING,
@@ -976,7 +982,7 @@ MESSAGES = {
         "enumeration.completed": {},
         "notifications.state": {"appID": "text", "state": "text"},
         "identity.changed": {"change": "text", "issuer": "text", "endpoint?": "id", "time": "ms"},
-        "command": {"command": COMMAND, "sender?": INTRODUCTION},
+        "command": {"command": COMMAND, "sender?": INTRODUCTION, "received?": "flag"},
         "command.cancel": {"sender": "id", "id": "command"},
         "command.settled": {"ref": "ref", "sender": "id", "id": "command"},
         "command.status": {"id": "command", "state": "text", "attestedBy?": "text", "receipt?": RECEIPT, "reply?": REPLY, "outcome?": "text",

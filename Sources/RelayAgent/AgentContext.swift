@@ -33,9 +33,9 @@ package struct AgentContext: Sendable {
     ) async throws -> Result {
         let platform =
             if let accessTokens {
-                try membership.platform(in: home, accessTokens: accessTokens)
+                try membership.platform(in: home, console: console, accessTokens: accessTokens)
             } else {
-                try membership.platform(in: home)
+                try membership.platform(in: home, console: console)
             }
         if !connects { await platform.suspend() }
         try prepare(platform)

@@ -100,8 +100,8 @@ package enum Backup {
             let key = try RelayKey.load(in: directory)
             guard "\(key.id)" == description.relay else { throw BackupError.damaged(path, "its key is another relay's") }
             let store = try SQLiteStore(directory: directory)
-            // The database is incomplete after the backup's time: the relay may have offered any command in it since.
-            try await store.transact { try $0.setDatabaseBegan(now.count) }
+            // The database is incomplete after the backup's time.
+            try store.beginAgain()
             store.close()
             try Issuer(
                 settings: .init(directory: directory, origins: [], audience: ""),

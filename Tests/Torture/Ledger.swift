@@ -138,7 +138,7 @@ struct Ledger: Sendable {
         case .refused:
             demand(!entry.isAccepted, "accepted and then refused: \(learned.reason ?? "")")
             demand(entry.issue.life < 60_000 && learned.reason?.hasPrefix("expired") == true, "refused: \(learned.reason ?? "")")
-        case .targetLost: found.append("nobody knows what became of it")
+        case .forgotten, .targetLost: found.append("nobody knows what became of it")
         // A handler is suspended with its target.
         case .timedOut: demand(naps[target] != nil, "the handler did not answer")
         case .succeeded, .declined, .unsupported, .failed, .interrupted: break

@@ -105,6 +105,7 @@ extension Ending {
         case .expired: self = .expired
         case .cancelled: self = .cancelled
         case .indeterminate(.interrupted): self = .interrupted
+        case .indeterminate(.forgotten): self = .forgotten
         case .indeterminate(.timedOut): self = .timedOut
         case .indeterminate(.targetLost): self = .targetLost
         }

@@ -33,7 +33,7 @@ enum Ending: String, Codable, CaseIterable, Sendable {
     // It did not run.
     case expired, cancelled
     // It may have run.
-    case interrupted, timedOut, targetLost
+    case interrupted, timedOut, forgotten, targetLost
     // The relay never accepted it.
     case withdrawn, refused
 

@@ -51,6 +51,8 @@ package struct AccountStorage: Sendable {
         try StorageError.ofKeys(in: directory) { try body(keyStorage) }
     }
 
+    package var directoryPath: String { directory }
+
     package var journalPath: String { "\(directory)/journal.sqlite" }
 
     package var tokens: FileTokenStorage { FileTokenStorage(directory: directory) }
@@ -71,6 +73,9 @@ package struct AccountStorage: Sendable {
             return facts.version
         }
     }
+
+    /// Whether the identity key has signed anything. The endpoint then has a journal, unless it was lost.
+    package func hasSigned() throws(StorageError) -> Bool { try readFacts().version > 0 }
 
     /// Raises the version counter after the relay reported a newer record.
     package func raiseVersion(to known: UInt64) throws(StorageError) {

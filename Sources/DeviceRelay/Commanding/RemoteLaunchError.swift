@@ -135,7 +135,7 @@ extension CommandRejection {
         case .expired: (.expired, "it expired before the relay received it; it has not run and will not")
         case .limit(let exceeded) where exceeded.limit == .commandBytes: (.valueSetTooLarge, exceeded.description)
         case .limit(let exceeded): (.notAccepted, "the device's mailbox is full (\(exceeded)); try again after the device has connected")
-        case .numberPassed: (.notAccepted, "another process sent to the same app at the same moment; try again")
+        case .numberPassed: (.notAccepted, "this device's data was restored from a copy, and its commands are behind; try again")
         case .clockSkew: (.notAccepted, "this device's clock differs from the relay's; correct the clock and try again")
         case .idConflict, .livesTooLong: (.notAccepted, "the relay did not accept it (\(code))")
         case .other(let code) where code == ControlErrorCode.tooManyRequests.rawValue:
@@ -159,6 +159,12 @@ extension CommandOutcome {
         case .indeterminate(.interrupted):
             (.indeterminate, "the other device stopped while it handled the launch; it may have run, and is not run again")
         case .indeterminate(.timedOut): (.indeterminate, "the app there did not answer in time; it may have run, and is not run again")
+        case .indeterminate(.forgotten):
+            (
+                .indeterminate,
+                "the other device no longer knows whether it handled the launch, because data of one of the devices or of the relay was "
+                    + "restored from a copy; it may have run, and is not run again"
+            )
         case .indeterminate(.targetLost):
             (
                 .indeterminate,

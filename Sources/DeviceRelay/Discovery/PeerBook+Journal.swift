@@ -17,6 +17,7 @@ extension PeerBook {
             account: stored.account ?? "",
             pins: try transaction.pins().map { Pin(endpoint: $0.endpoint, record: $0.record, knowledge: $0.knowledge) },
             revoked: try transaction.revoked(),
+            shutOut: try transaction.shutOut(),
             inviter: stored.inviter,
             hasEnumerated: stored.hasEnumerated
         )

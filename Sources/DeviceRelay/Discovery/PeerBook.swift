@@ -23,6 +23,7 @@ struct PeerBook: Sendable {
     ///   - account: The account's id at the relay, as records name it.
     ///   - pins: The stored pins.
     ///   - revoked: The endpoints with a stored revocation.
+    ///   - shutOut: The endpoints whose stored revocation only the relay states.
     ///   - inviter: The endpoint whose link this one used to join, if its record has not arrived yet.
     ///   - hasEnumerated: Whether listed endpoints are no longer pinned automatically. This is the case after the first enumeration, and
     ///     from the start after a join by another endpoint's link.
@@ -33,6 +34,7 @@ struct PeerBook: Sendable {
         account: String,
         pins: [Pin] = [],
         revoked: Set<EndpointID> = [],
+        shutOut: Set<EndpointID> = [],
         inviter: EndpointID? = nil,
         hasEnumerated: Bool,
         hasNewAccount: Bool = false,
@@ -40,7 +42,7 @@ struct PeerBook: Sendable {
     ) {
         self.own = own
         self.directory = DeviceDirectory(account: directoryName, limits: limits)
-        self.peers = PeerRecords(own: own, account: account, pins: pins, revoked: revoked, limits: limits)
+        self.peers = PeerRecords(own: own, account: account, pins: pins, revoked: revoked, shutOut: shutOut, limits: limits)
         self.openInvitations = OpenInvitations(inviter: inviter == own || inviter.map(revoked.contains) ?? false ? nil : inviter)
         self.hasEnumerated = hasEnumerated
         self.hasNewAccount = hasNewAccount
@@ -88,6 +90,9 @@ struct PeerBook: Sendable {
 
     /// Whether an endpoint was revoked, by a known endpoint or by a statement of the relay.
     func isRefused(_ endpoint: EndpointID) -> Bool { peers.isRefused(endpoint) }
+
+    /// Whether only the relay states that an endpoint was revoked.
+    func isShutOut(_ endpoint: EndpointID) -> Bool { peers.revokedByRelay.contains(endpoint) }
 
     /// Whether a known endpoint has revoked an endpoint, which is for ever.
     func isRevoked(_ endpoint: EndpointID) -> Bool { peers.revoked.contains(endpoint) }

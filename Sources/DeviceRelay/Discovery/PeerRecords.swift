@@ -11,7 +11,14 @@ struct PeerRecords: Sendable {
     private var graph: TrustGraph
     private var vouchers = VoucherChecks()
 
-    init(own: EndpointID, account: String, pins: [PeerBook.Pin], revoked: Set<EndpointID>, limits: Limits) {
+    init(
+        own: EndpointID,
+        account: String,
+        pins: [PeerBook.Pin],
+        revoked: Set<EndpointID>,
+        shutOut: Set<EndpointID>,
+        limits: Limits
+    ) {
         self.own = own
         self.records = RecordBook(account: account, limits: limits)
         self.graph = TrustGraph(
@@ -24,6 +31,7 @@ struct PeerRecords: Sendable {
             guard let record = try? records.add(endpointRecord: pin.record, of: pin.endpoint) else { continue }
             graph.setSystem(record.payload.systemID, of: pin.endpoint)
         }
+        for endpoint in shutOut where endpoint != own { graph.revokeByRelay(endpoint) }
     }
 
     // MARK: Queries

@@ -274,6 +274,12 @@ final class ControlLink: ControlSending {
 
     private func makeHello(_ attempt: Int, _ challenge: RelayMessage.Challenge, _ token: Secret<String>) {
         clock.set(challenge.time)
+        if clock.target.isFarAhead {
+            let hours = clock.target.lead / 3_600_000
+            endpoint.logger.warning(
+                "this device's clock is \(hours) hours ahead of the relay's: commands expire here at once; set the clock"
+            )
+        }
         do {
             let hello = try identity.hello(to: challenge, token, at: dialled.origin, machine.role, instance: instance)
             perform(machine.helloReady(attempt: attempt, hello, now: loop.now, random: &random))

@@ -73,7 +73,13 @@ extension EndpointContext {
             settings: settings,
             accessTokens: accessTokens,
             storage: storage,
-            journal: try Journal(path: storage.journalPath, endpoint: id, limits: settings.limits),
+            journal: try Journal(
+                path: storage.journalPath,
+                endpoint: id,
+                isExpected: try storage.hasSigned(),
+                now: settings.clock.wall(),
+                limits: settings.limits
+            ),
             identityKey: identityKey,
             systemKey: try settings.systemKey.load(),
             loop: EndpointLoop(eventLoop, clock: settings.clock),

@@ -26,6 +26,8 @@ final class Inbox {
     private var isFlushScheduled = false
     private var hasStarted = false
     private var held = HeldCommands()
+    /// The launches of new endpoints.
+    private var newcomerRate = LaunchRate()
     /// The delay before a result is sent again that the account had no room for, in milliseconds.
     private static let retryDelay: Int64 = 60_000
     /// These results.
@@ -112,7 +114,7 @@ final class Inbox {
         let descriptor = command.descriptor
         let isKnown = machine.knows(descriptor)
         let (check, body) = isKnown ? (.valid, nil) : check(command, message.sender)
-        machine.offered(descriptor, check: check, clock.target)
+        machine.offered(descriptor, check: check, wasReceived: message.wasReceived, clock.target)
         if !isKnown, machine.knows(descriptor), let record = message.sender?.record {
             contents.keep(.init(sealed: command, body: body, record: record.bytes), for: descriptor.key)
         }
@@ -152,7 +154,11 @@ final class Inbox {
         do {
             let body = try command.open(with: identity.agreementKeys(for: header.keyID))
             let identity = peers.identity(ofApp: header.senderApp, at: header.sender)
-            return (AccessPolicy.check(body, from: header.sender, header.senderApp, of: identity, isNew: peer.isNew, to: app), body)
+            let check = AccessPolicy.check(body, from: header.sender, header.senderApp, of: identity, isNew: peer.isNew, to: app)
+            guard check == .valid, AccessPolicy.isBounded(body, isNew: peer.isNew, to: app) else { return (check, body) }
+            let perMinute = app.newCallerBounds.launchesPerMinute
+            let isWithin = newcomerRate.admit(peer.record.systemID, isNew: true, perMinute: perMinute, at: .now)
+            return (isWithin ? .valid : AccessPolicy.tooManyLaunches(perMinute: perMinute), body)
         } catch let error as StorageError {
             // A storage error is not a fault of the command. The relay offers it again on the next connection.
             storage.fail(error)
@@ -226,9 +232,9 @@ final class Inbox {
             } else if let result = try await contents.storedResult(key) {
                 send(result, for: key)
             }
-        case .sendUnstoredResult(let command, let outcome):
-            let receipt = try Signed(CommandReceipt(for: command, outcome: outcome, time: clock.time), key: endpoint.identityKey)
-            send(.init(receipt: receipt.encoded, reply: nil), for: command.key)
+        case .sendUnstoredResult(let command, let outcome, let highest):
+            let receipt = CommandReceipt(for: command, outcome: outcome, highest: highest, time: clock.time)
+            send(.init(receipt: try Signed(receipt, key: endpoint.identityKey).encoded, reply: nil), for: command.key)
         case .handle(let command): try await handle(command)
         case .extendTime(let key): handlers.extendTime(key)
         case .tellCancelled(let key): handlers.cancel(key)

@@ -70,6 +70,9 @@ actor LocalEndpoint {
         let (own, target) = try journal.read { (try $0.ownEndpoint(), try $0.target()) }
         let notification = try journal.read { try $0.notification() }
         let (offset, urls) = try journal.read { (try $0.relayOffset() ?? 0, try $0.relayURLs()) }
+        if let replaced = try journal.read({ try $0.replaced() }) {
+            logger.warning("\(Journal.replacementWarning(endpoint.storage.journalPath, at: replaced))")
+        }
         let clock = RelayClock(loop, journal, offset: offset)
         let storageGuard = StorageGuard(loop, journal, logger)
         let identity = OwnIdentity(endpoint, stored: own, invitationProof: invitationProof)

@@ -184,7 +184,7 @@ final class Outbox {
         case .send(let id, let again): try await send(id, again: again)
         case .cancel(let id): cancelAtRelay(id)
         case .acknowledge(let id): link.say(.commandAcknowledge(.init(id: id)))
-        case .signAnew(let id): try await signAnew(id)
+        case .signAnew(let id, let number): try await signAnew(id, above: number)
         case .retryLater(let id):
             link.afterOnConnection(retryAfter.removeValue(forKey: id) ?? 60_000) { [weak self] in
                 self?.machine.retry(id)
@@ -215,15 +215,18 @@ final class Outbox {
     }
 
     private nonisolated(nonsending) func send(_ id: CommandID, again: Bool) async throws {
-        guard let blob = try await contents.blob(of: id) else { return }
+        guard let blob = try await contents.blob(of: id), let command = machine[id]?.command else { return }
         link.request {
             .commandSend(.init(ref: $0, command: Blob(blob), again: again))
         } answer: { [self] answer in
+            // An answer to earlier bytes says nothing about the bytes that were signed since.
+            guard machine[id]?.command.digest == command.digest else { return }
             switch answer {
             case .ok: machine.accepted(id)
             case .failure(let failure):
                 if failure.code == .clockSkew, let time = failure.time { clock.set(time) }
                 retryAfter[id] = failure.retryAfter.map { max(100, $0.count) }
+                if let highest = failure.highest { raise(command.lane, to: highest) }
                 machine.refused(id, CommandRejection(failure), now: clock.time)
             case .settled, .connectionLost: return
             }
@@ -243,8 +246,24 @@ final class Outbox {
         }
     }
 
-    private nonisolated(nonsending) func signAnew(_ id: CommandID) async throws {
-        guard let row = machine[id], let signed = try await contents.signAnew(id), machine[id]?.state == row.state else { return }
+    /// The relay or a target names the lane's highest number. If this endpoint has not stored it, its stored state has gone back, or another
+    /// machine uses a copy of it.
+    private func raise(_ lane: CommandLane, to highest: UInt64) {
+        let (logger, directory) = (endpoint.logger, endpoint.storage.directoryPath)
+        journal.write {
+            try $0.raiseLane(lane, to: highest)
+        } completion: { wasBehind in
+            guard case .success(true) = wasBehind else { return }
+            logger.warning(
+                "the numbers of this device's commands were behind: its data was restored from a copy, or is used on two machines",
+                metadata: ["directory": "\(directory)"]
+            )
+        }
+    }
+
+    private nonisolated(nonsending) func signAnew(_ id: CommandID, above number: UInt64?) async throws {
+        guard let row = machine[id], let signed = try await contents.signAnew(id, above: number), machine[id]?.state == row.state
+        else { return }
         contents.keep(signed)
         machine.signedAnew(signed.command)
     }
@@ -260,10 +279,18 @@ final class Outbox {
         case .step(let state): if let progress = CommandProgress(state) { machine.progressed(id, progress) }
         case .attestedByRelay(let outcome): machine.ended(id, CommandFinal(attestedByRelay: outcome), receiptIsValid: false)
         case .attestedByTarget(let receipt, let reply):
-            guard let command = machine[id]?.command, let target = try await record(of: command.lane.target, to: id) else {
+            guard let row = machine[id], let target = try await record(of: row.command.lane.target, to: id) else {
                 return endpoint.logger.warning("a receipt cannot be verified; it is ignored")
             }
-            let final = CommandFinal(receipt: receipt.bytes, reply: reply?.bytes, of: command, from: target)
+            let final = CommandFinal(
+                receipt: receipt.bytes,
+                reply: reply?.bytes,
+                of: row.command,
+                isSignedAgain: row.signings > 1,
+                from: target
+            )
+            guard let final else { return }
+            if let highest = final.highest { raise(row.command.lane, to: highest) }
             if final.attestedBy == .relay {
                 endpoint.logger.warning("a receipt is not valid: the outcome of the command cannot be determined")
             }

@@ -62,10 +62,11 @@ final class OutboxContents {
         isConnected: Bool
     ) async throws -> (row: SentCommand, others: [CommandID]) {
         let key = endpoint.identityKey
+        let lowest = clock.lowestNumber
         let (row, blob, others) = try await journal.write { transaction in
             var header = header
             let others = try transaction.unansweredCommands(to: header.target, appID: header.targetApp)
-            header.number = try transaction.nextNumber(to: header.target, appID: header.targetApp)
+            header.number = try transaction.nextNumber(to: header.target, appID: header.targetApp, from: lowest)
             let command = try SealedCommand(body, header: header, target: record.payload.agreementKey, key: key)
             let (row, _) = SentCommand.prepare(command.descriptor, isConnected: isConnected)
             let content = JournalTransaction.SentContent(
@@ -122,15 +123,26 @@ final class OutboxContents {
 
     // MARK: Signing again
 
-    /// Signs the same command again with the relay's time, because the clocks of relay and device differ too much.
-    nonisolated(nonsending) func signAnew(_ id: CommandID) async throws -> Resigned? {
+    /// Signs the same command again with the relay's time: the clocks of relay and device differ too much, or the lane is behind.
+    /// - Parameter number: The highest number that another party has seen in the lane. The command gets a higher one, and still expires at
+    ///   the same time.
+    nonisolated(nonsending) func signAnew(_ id: CommandID, above number: UInt64?) async throws -> Resigned? {
         guard let content = try await journal.write({ try $0.sentContent(id) }) else { return nil }
         let old = try SealedCommand(decoding: content.blob)
         let target = try Signed<EndpointRecord>(verifying: content.target)
         var header = old.header
-        let life = header.expires - header.created
         header.created = clock.time
-        header.expires = header.created + life
+        if let number {
+            let (lane, lowest) = (header.lane, clock.lowestNumber)
+            header.firstNumber = header.firstNumber ?? header.number
+            header.number = try await journal.write { transaction in
+                try transaction.raiseLane(lane, to: number)
+                return try transaction.nextNumber(to: lane.target, appID: lane.appID, from: lowest)
+            }
+            header.expires = max(header.expires, header.created + 1)
+        } else {
+            header.expires = header.created + (old.header.expires - old.header.created)
+        }
         let body = try CommandBody(decoding: content.body, kind: header.kind, limits: Limits())
         let command = try SealedCommand(body, header: header, target: target.payload.agreementKey, key: endpoint.identityKey)
         return Resigned(

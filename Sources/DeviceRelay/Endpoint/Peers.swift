@@ -96,7 +96,10 @@ final class Peers {
 
     func added(_ message: RelayMessage.EndpointAdded) {
         readInvitations(for: message.endpoint)
+        let peer = message.endpoint
+        let wasShutOut = book.isShutOut(peer)
         change { $0.added(message) }
+        if wasShutOut, !book.isShutOut(peer) { statements.store { try $0.removeShutOut(peer) } }
     }
 
     func updated(_ message: RelayMessage.EndpointUpdated) {
@@ -161,7 +164,9 @@ final class Peers {
             let by = revocation.payload.revoker.label
             endpoint.logger.notice("an endpoint was revoked", metadata: ["peer": "\(peer.label)", "by": "\(by)"])
             statements.store { try $0.storeRevocation(of: peer, revocation.encoded, isUnsent: isUnsent) }
-        case .shutOut(let peer): onEvent(.shutOut(peer))
+        case .shutOut(let peer):
+            onEvent(.shutOut(peer))
+            if book.isShutOut(peer) { statements.store { try $0.storeShutOut(peer, at: now) } }
         case .forgetSender(let sender): onEvent(.gone(sender))
         case .vouch(let record, let invitation):
             vouch(for: record) {}

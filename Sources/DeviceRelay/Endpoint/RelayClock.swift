@@ -24,6 +24,9 @@ final class RelayClock {
         return loop.wallTime.addingReportingOverflow(offset).partialValue
     }
 
+    /// The lowest number that a new command may have.
+    var lowestNumber: UInt64 { CommandNumber.lowest(relayTime: time, ownTime: loop.wallTime) }
+
     /// The local and the relay's time, for `CommandTarget`.
     var target: TargetClock { TargetClock(own: loop.wallTime, relay: time) }
 

@@ -8,6 +8,16 @@ import RelayProtocol
 enum AccessPolicy {
     private static let webSchemes: Set<String> = ["http", "https"]
 
+    /// Whether a launch counts for the rate of new endpoints.
+    static func isBounded(_ body: CommandBody, isNew: Bool, to app: RemoteSystemAppRegistration) -> Bool {
+        guard case .launch = body else { return false }
+        return isNew && app.newCallers == .webPages
+    }
+
+    static func tooManyLaunches(perMinute: Int) -> CommandCheck {
+        .refused(.declined(reason: "too many launches: \(perMinute) launches a minute are accepted from new devices"))
+    }
+
     /// - Parameter identity: The identity of the calling app, as its endpoint publishes it.
     static func check(
         _ body: CommandBody,
@@ -21,8 +31,13 @@ enum AccessPolicy {
         case .launch(let request):
             let scheme = request.uri.scheme
             guard let launching = app.launchHandler, launching.schemes.contains(scheme) else { return .refused(.unsupported) }
-            let isOpen = app.newCallers == .everything || app.newCallers == .webPages && webSchemes.contains(scheme)
-            if isNew, !isOpen { return .refused(.declined(reason: newcomer(sender))) }
+            let isPage = app.newCallers == .webPages && webSchemes.contains(scheme)
+            if isNew, app.newCallers != .everything, !isPage { return .refused(.declined(reason: newcomer(sender))) }
+            if isNew, isPage, !app.newCallerBounds.decidesOnLocalPages, !WebHost.isOnInternet(request.uri) {
+                let reason =
+                    "pages of the local network are not opened for a device that is not approved; run there: relay approve \(sender)"
+                return .refused(.declined(reason: reason))
+            }
             return app.allows(appID, of: identity) ? .valid : .refused(.declined(reason: "the app is for apps of \(app.identity ?? "")"))
         case .message(let name, _):
             guard let service = app.services.first(where: { $0.name == name }) else { return .refused(.unsupported) }

@@ -22,6 +22,8 @@ public struct RemoteSystemAppRegistration: Sendable {
     public var allowedApps: [String]
     /// What new endpoints may do with the app. It is not published. Default: `webPages`.
     public var newCallers: NewCallerAccess
+    /// The bounds of `NewCallerAccess.webPages`.
+    package var newCallerBounds = NewCallerBounds()
 
     /// Creates a registration.
     public init(

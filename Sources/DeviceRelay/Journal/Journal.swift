@@ -39,8 +39,19 @@ package final class Journal: Sendable {
     private let insertions = Mutex(0)
 
     /// Opens the journal of an endpoint, or creates it. A file that is damaged, locked or too new is not changed.
-    /// - Parameter patience: How long to wait for other processes, in seconds.
-    package init(path: String, endpoint: EndpointID, limits: Limits = Limits(), patience: Double = 5) throws(JournalError) {
+    /// - Parameters:
+    ///   - isExpected: Whether the endpoint has had a journal. A new one then takes the place of a lost one. It trusts none of the endpoints
+    ///     that the relay lists, unless a known one vouches for them: this endpoint itself did for those that it knew when it invited.
+    ///   - now: The local time.
+    ///   - patience: How long to wait for other processes, in seconds.
+    package init(
+        path: String,
+        endpoint: EndpointID,
+        isExpected: Bool = false,
+        now: Int64 = 0,
+        limits: Limits = Limits(),
+        patience: Double = 5
+    ) throws(JournalError) {
         self.path = path
         self.endpoint = endpoint
         self.limits = limits
@@ -48,6 +59,9 @@ package final class Journal: Sendable {
             database = try DatabaseFile.open(path, migrator: JournalSchema.migrator, patience: patience)
             try database.write { database in
                 try database.execute(sql: "INSERT OR IGNORE INTO meta (id, endpoint) VALUES (1, ?)", arguments: .bound(endpoint.column))
+                if isExpected, database.changesCount > 0 {
+                    try database.execute(sql: "UPDATE meta SET enumerated = 1, replaced = ?", arguments: .bound(now))
+                }
                 let owner = try Row.fetchOne(database, sql: "SELECT endpoint FROM meta")?.endpoint("endpoint")
                 guard owner == endpoint else { throw JournalError.otherEndpoint(path) }
             }

@@ -1,6 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+extension Journal {
+    /// What a person should know about a journal that has taken the place of a lost one.
+    static func replacementWarning(_ path: String, at time: Int64) -> String {
+        let date = Date(timeIntervalSince1970: Double(time) / 1_000).formatted(.iso8601)
+        return
+            "\(path) was missing or empty and was made anew at \(date): the commands that had not ended, the approvals of devices and the "
+            + "revocations in it are lost; sending and receiving go on. Other devices are new here until they are approved again (relay "
+            + "approve DEVICE), unless this device had invited them. Restore the file from a backup of that time, or join again"
+    }
+}
+
 /// Why the journal cannot be used.
 package enum JournalError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The file is not a journal, or its content is inconsistent. The file is not changed.

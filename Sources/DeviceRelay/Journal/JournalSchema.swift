@@ -36,7 +36,9 @@ enum JournalSchema {
             -- The registration for notifications, as JSON
             notification TEXT,
             enumerated INTEGER NOT NULL DEFAULT 0 CHECK (enumerated IN (0, 1)),
-            inviter BLOB CHECK (inviter IS NULL OR length(inviter) = 32)
+            inviter BLOB CHECK (inviter IS NULL OR length(inviter) = 32),
+            -- When this journal took the place of one that was lost, by the local clock
+            replaced INTEGER
         );
 
         CREATE TABLE sent_lanes (
@@ -90,6 +92,8 @@ enum JournalSchema {
             sender BLOB NOT NULL CHECK (length(sender) = 32),
             app TEXT NOT NULL,
             highest INTEGER NOT NULL,
+            -- The latest accepted id
+            latest BLOB NOT NULL CHECK (length(latest) = 16),
             PRIMARY KEY (sender, app)
         ) WITHOUT ROWID;
         CREATE TABLE received_commands (
@@ -142,6 +146,11 @@ enum JournalSchema {
             revocation BLOB NOT NULL,
             unsent INTEGER NOT NULL CHECK (unsent IN (0, 1))
         );
+        -- Endpoints whose revocation only the relay states, until it lists them again
+        CREATE TABLE shut_out (
+            endpoint BLOB PRIMARY KEY NOT NULL CHECK (length(endpoint) = 32),
+            time INTEGER NOT NULL
+        ) WITHOUT ROWID;
         CREATE TABLE invitations (
             secret BLOB PRIMARY KEY NOT NULL CHECK (length(secret) = 32),
             ends INTEGER NOT NULL

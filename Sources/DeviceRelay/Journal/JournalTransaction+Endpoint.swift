@@ -43,6 +43,11 @@ extension JournalTransaction {
         )
     }
 
+    /// When this journal took the place of one that was lost: milliseconds since 1970, by the local clock.
+    package func replaced() throws -> Int64? {
+        try Row.fetchOne(statement("SELECT replaced FROM meta"))?.value("replaced")
+    }
+
     package func setAccount(_ account: String) throws {
         try run("UPDATE meta SET account = ?", [account])
     }

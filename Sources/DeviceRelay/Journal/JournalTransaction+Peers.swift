@@ -66,6 +66,7 @@ extension JournalTransaction {
     package func forgetPeers() throws {
         try run("DELETE FROM pins")
         try run("DELETE FROM vouchers")
+        try run("DELETE FROM shut_out")
     }
 
     // MARK: Revocations
@@ -78,6 +79,7 @@ extension JournalTransaction {
         let count = try Int.fetchOne(statement("SELECT count(*) FROM revocations")) ?? 0
         try run("DELETE FROM pins WHERE endpoint = ?", [endpoint.column])
         try run("DELETE FROM vouchers WHERE endpoint = ?", [endpoint.column])
+        try run("DELETE FROM shut_out WHERE endpoint = ?", [endpoint.column])
         // Revocations that are made here have twice the limit, so that those of other endpoints cannot fill it.
         guard count < (isUnsent ? 2 : 1) * Self.maximumRevocations else { return }
         try run(
@@ -105,6 +107,24 @@ extension JournalTransaction {
         try Row.fetchAll(statement("SELECT endpoint, revocation FROM revocations WHERE unsent = 1 ORDER BY endpoint")).map {
             (try $0.endpoint("endpoint"), try $0.bytes("revocation"))
         }
+    }
+
+    /// Stores that the relay has revoked an endpoint. Above the maximum of revocations none is stored.
+    package func storeShutOut(_ endpoint: EndpointID, at time: Int64) throws {
+        try run(
+            "INSERT OR IGNORE INTO shut_out (endpoint, time) SELECT ?, ? WHERE (SELECT count(*) FROM shut_out) < ?",
+            [endpoint.column, time, Self.maximumRevocations]
+        )
+    }
+
+    /// The relay lists the endpoint again.
+    package func removeShutOut(_ endpoint: EndpointID) throws {
+        try run("DELETE FROM shut_out WHERE endpoint = ?", [endpoint.column])
+    }
+
+    /// The endpoints that the relay has revoked and not listed since.
+    package func shutOut() throws -> Set<EndpointID> {
+        Set(try Row.fetchAll(statement("SELECT endpoint FROM shut_out")).map { try $0.endpoint("endpoint") })
     }
 
     // MARK: Vouchers

@@ -37,7 +37,7 @@ extension JournalTransaction {
 
     /// Stores a row of `CommandTarget`.
     /// - Parameters:
-    ///   - highest: The lane's new highest number, if it changed.
+    ///   - highest: The lane's new highest number, if it changed. The lane's latest id changes with it.
     ///   - content: The content of a new row.
     ///   - result: The result of an answered row.
     package func persist(_ row: CommandTarget.Row, highest: UInt64?, content: ReceivedContent? = nil, result: Result? = nil) throws {
@@ -46,10 +46,10 @@ extension JournalTransaction {
         if let highest {
             try run(
                 """
-                INSERT INTO lanes (sender, app, highest) VALUES (?, ?, ?)
-                ON CONFLICT (sender, app) DO UPDATE SET highest = max(highest, excluded.highest)
+                INSERT INTO lanes (sender, app, highest, latest) VALUES (?, ?, ?, ?)
+                ON CONFLICT (sender, app) DO UPDATE SET (highest, latest) = (max(highest, excluded.highest), max(latest, excluded.latest))
                 """,
-                [command.lane.sender.column, command.lane.appID, NumberColumn.encode(highest)]
+                [command.lane.sender.column, command.lane.appID, NumberColumn.encode(highest), command.id.column]
             )
         }
         var outcome: CommandOutcome?
@@ -115,10 +115,10 @@ extension JournalTransaction {
 
     /// Loads the `CommandTarget`.
     package func target() throws -> CommandTarget {
-        var highest: [CommandLane: UInt64] = [:]
+        var positions: [CommandLane: CommandTarget.LanePosition] = [:]
         for row in try Row.fetchAll(statement("SELECT * FROM lanes")) {
             let lane = CommandLane(sender: try row.endpoint("sender"), target: journal.endpoint, appID: try row.required("app"))
-            highest[lane] = try row.number("highest")
+            positions[lane] = .init(number: try row.number("highest"), latest: try row.commandID("latest"))
         }
         let rows = try Row.fetchAll(statement("SELECT * FROM received_commands")).map { row in
             CommandTarget.Row(
@@ -126,7 +126,7 @@ extension JournalTransaction {
                 state: try receivedState(row)
             )
         }
-        return CommandTarget(limits: journal.limits, highestNumbers: highest, rows: rows)
+        return CommandTarget(limits: journal.limits, positions: positions, rows: rows)
     }
 
     private func receivedState(_ row: Row) throws -> CommandTarget.State {

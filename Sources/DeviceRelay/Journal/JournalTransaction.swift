@@ -57,19 +57,29 @@ package struct JournalTransaction {
         }
     }
 
-    /// Returns the lane's next number. Once the transaction is committed, the number counts as used, even if no command uses it.
-    package func nextNumber(to target: EndpointID, appID: String) throws -> UInt64 {
+    /// Returns the lane's next number: `lowest`, or the next one after the highest used number. Once the transaction is committed, the
+    /// number counts as used, even if no command uses it.
+    package func nextNumber(to target: EndpointID, appID: String, from lowest: UInt64) throws -> UInt64 {
         let row = try Row.fetchOne(
             statement(
                 """
                 INSERT INTO sent_lanes (target, app, highest) VALUES (?, ?, ?)
-                ON CONFLICT (target, app) DO UPDATE SET highest = highest + 1 WHERE highest < ? RETURNING highest
+                ON CONFLICT (target, app) DO UPDATE SET highest = max(highest + 1, excluded.highest) WHERE highest < ? RETURNING highest
                 """
             ),
-            arguments: .bound(target.column, appID, NumberColumn.encode(1), NumberColumn.encode(.max))
+            arguments: .bound(target.column, appID, NumberColumn.encode(lowest), NumberColumn.encode(CommandNumber.maximum))
         )
         guard let next = try row?.number("highest") else { throw ColumnError() }
         return next
+    }
+
+    /// Takes over the lane's highest number from another party, so that the next command is above it.
+    /// - Returns: Whether the lane was behind.
+    @discardableResult
+    package func raiseLane(_ lane: CommandLane, to number: UInt64) throws -> Bool {
+        guard number <= CommandNumber.maximumFromOthers else { return false }
+        try raiseSentLane(lane.target, lane.appID, to: number)
+        return database.changesCount > 0
     }
 
     private func raiseSentLane(_ target: EndpointID, _ appID: String, to number: UInt64) throws {

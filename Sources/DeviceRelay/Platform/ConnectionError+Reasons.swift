@@ -41,10 +41,15 @@ extension ConnectionError {
         case .malformed: self.init(.notCompatible, "the relay sent an invalid message; update the relay or this app, whichever is older")
         case .restarting: self.init(.relayRestarting, "the relay is restarting")
         case .networkChanged: self.init(.networkChanged, "the network changed")
-        case .endpointInUse: self.init(.endpointInUse, "another process took over as this endpoint's host; stop it, then start again")
+        case .endpointInUse: self.init(.endpointInUse, Self.copied)
         case .suspended: self.init(.suspended, "suspended by the app")
         }
     }
+
+    /// Two processes cannot host from one directory, because the first one holds its lock.
+    private static let copied =
+        "a copy of this device's data is used, on another machine or in another directory, and took over; delete the copy there, "
+        + "and let that device join with a link of its own"
 
     init(_ failure: DialFailure) {
         switch failure {

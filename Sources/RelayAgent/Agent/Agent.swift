@@ -161,7 +161,7 @@ private struct AgentServices: Sendable {
         let programs = configuration.services.sorted { $0.key < $1.key }.map { name, service in
             ProgramService(name: name, configuration: service, environment: environment, running: running, log: log).service
         }
-        return RemoteSystemAppRegistration(
+        var registration = RemoteSystemAppRegistration(
             appID: AgentConfiguration.appID,
             displayName: configuration.name,
             launchHandler: LaunchHandler(
@@ -180,6 +180,10 @@ private struct AgentServices: Sendable {
             services: [PingService.service, EchoService.service] + (files.map { [$0] } ?? []) + programs,
             newCallers: configuration.newDevices
         )
+        registration.newCallerBounds.launchesPerMinute = configuration.open.newLaunchesPerMinute
+        // The policy asks a person about them.
+        registration.newCallerBounds.decidesOnLocalPages = true
+        return registration
     }
 
     private func event(_ request: LaunchRequest, _ answer: LaunchAnswer) -> Agent.Event {

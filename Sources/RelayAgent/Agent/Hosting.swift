@@ -76,6 +76,7 @@ extension LocalDevice {
     /// Prints why this device cannot be reached.
     fileprivate func watchConnection() async throws {
         var reported: ConnectionError?
+        var pauses = TakeoverPauses()
         for await state in platform.connectionStates(for: account) {
             guard let problem = state.problem else {
                 if state.isConnected, reported != nil { console.note("connected again") }
@@ -84,7 +85,15 @@ extension LocalDevice {
             }
             // A polling agent suspends itself.
             if problem.code == .suspended { continue }
-            if state.phase == .stopped { throw problem }
+            if state.phase == .stopped {
+                guard problem.code == .endpointInUse else { throw problem }
+                let pause = pauses.next(at: .now)
+                console.note("not connected: \(problem.message); trying again in \(pause.components.seconds / 60) min")
+                reported = problem
+                try await Task.sleep(for: pause)
+                await platform.resume()
+                continue
+            }
             if reported != problem { console.note("not connected: \(problem.message)") }
             reported = problem
         }

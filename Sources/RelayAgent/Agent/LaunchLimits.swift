@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import DeviceRelay
 import RelayProtocol
 import Synchronization
 
@@ -16,11 +17,11 @@ final class LaunchLimits: Sendable {
 
     private let state = Mutex(State())
 
-    /// Counts a launch.
-    func admit(_ device: SystemID, isNew: Bool, _ configuration: AgentConfiguration.Opening) -> LaunchRejection? {
-        let perMinute = isNew ? configuration.newLaunchesPerMinute : configuration.launchesPerMinute
-        let isWithin = state.withLock { $0.rate.admit(device, isNew: isNew, perMinute: perMinute, at: .now) }
-        return isWithin ? nil : .tooManyLaunches(perMinute: perMinute, new: isNew)
+    /// Counts a launch of a known device.
+    func admit(_ device: SystemID, _ configuration: AgentConfiguration.Opening) -> LaunchRejection? {
+        let perMinute = configuration.launchesPerMinute
+        let isWithin = state.withLock { $0.rate.admit(device, isNew: false, perMinute: perMinute, at: .now) }
+        return isWithin ? nil : .tooManyLaunches(perMinute: perMinute)
     }
 
     /// Counts a program before it starts.
@@ -59,7 +60,7 @@ final class LaunchLimits: Sendable {
 /// Why the agent does not open a URI. The sender sees this text, so it contains nothing about this machine.
 enum LaunchRejection: Hashable, Sendable, CustomStringConvertible {
     case neverOpened(scheme: String)
-    case tooManyLaunches(perMinute: Int, new: Bool)
+    case tooManyLaunches(perMinute: Int)
     case tooManyPrograms(Int, new: Bool)
     /// A page of the local network, launched by a new device.
     case localPage(for: EndpointID)
@@ -74,10 +75,7 @@ enum LaunchRejection: Hashable, Sendable, CustomStringConvertible {
     var description: String {
         switch self {
         case .neverOpened(let scheme): "\(scheme): links are never opened there"
-        case .tooManyLaunches(let perMinute, let isNew):
-            isNew
-                ? "too many launches: \(perMinute) launches a minute are accepted from new devices"
-                : "too many launches: \(perMinute) launches a minute are accepted from one device"
+        case .tooManyLaunches(let perMinute): "too many launches: \(perMinute) launches a minute are accepted from one device"
         case .tooManyPrograms(let most, let isNew):
             isNew
                 ? "\(most) programs that new devices opened still run there; it starts no more (open.programs)"

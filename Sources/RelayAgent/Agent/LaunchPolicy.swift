@@ -31,7 +31,8 @@ struct LaunchPolicy: Sendable {
     private func rejection(of request: LaunchRequest) async -> LaunchRejection? {
         let (uri, caller) = (request.uri, request.caller)
         let isNew = isUntrusted(caller)
-        if let rejection = counts.admit(caller.systemID, isNew: isNew, configuration) { return rejection }
+        // The SDK counts the launches of new devices.
+        if !isNew, let rejection = counts.admit(caller.systemID, configuration) { return rejection }
         guard !AgentConfiguration.Opening.neverOpened.contains(uri.scheme) else { return .neverOpened(scheme: uri.scheme) }
         let isLocalPage = isNew && !WebHost.isOnInternet(uri)
         guard isLocalPage || !configuration.schemes.contains(uri.scheme) else { return nil }

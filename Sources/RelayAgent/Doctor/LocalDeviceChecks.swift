@@ -54,6 +54,14 @@ struct LocalDeviceChecks: Sendable {
                 advice: "start the process that hosts, such as `relay agent`; commands for this device wait until then"
             )
         }
+        guard own.presence.reason != .contested else {
+            return Doctor.Check(
+                .presence,
+                .warning,
+                "this device's data is used in two places, which take the connection from each other: it was copied",
+                advice: "delete the copy on the other machine, and let that one join with a link of its own: relay invite"
+            )
+        }
         return Doctor.Check(.presence, .ok, "others see this device as available, with \(apps)")
     }
 

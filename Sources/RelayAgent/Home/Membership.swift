@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import DeviceRelay
+import Logging
 import RelayProtocol
 
 #if canImport(FoundationEssentials)
@@ -32,6 +33,7 @@ struct Membership: Codable, Hashable {
     /// - Parameter accessTokens: The source of tokens; by default the stored login, which never asks a user.
     func platform(
         in home: Home,
+        console: Console,
         accessTokens: any AccessTokenProvider = JoinLinkAccessTokenProvider(clientID: Self.clientID)
     ) throws -> ConnectedDevicesPlatform {
         guard let url = URL(exactly: relay) else {
@@ -51,6 +53,7 @@ struct Membership: Codable, Hashable {
             device: device
         )
         settings.allowsPlainHTTP = insecure
+        settings.logger = Logger(label: "relay") { _ in ConsoleLogHandler { console.note($0) } }
         settings.certificateAuthorities = caFile.map { URL(filePath: $0) }
         return ConnectedDevicesPlatform(settings: settings, accessTokens: accessTokens)
     }

@@ -16,6 +16,7 @@ enum PresenceText {
         let reason =
             switch presence.reason {
             case .connected: "connected"
+            case .contested: "connected from two places, because its data was copied,"
             case .waking: "a wake was sent to it"
             case .suspended: "asleep"
             case .signedOut: "signed out"

@@ -34,6 +34,8 @@ package struct CommandDescriptor: Hashable, Sendable {
     package let lane: CommandLane
     /// Grows strictly within the lane.
     package let number: UInt64
+    /// The lowest number with which the command was signed before, if it got a higher one since. `nil` also in a stored row.
+    package let firstNumber: UInt64?
     /// In relay time, in milliseconds since 1970, as all times here.
     package let created: Int64
     /// In relay time.
@@ -42,10 +44,20 @@ package struct CommandDescriptor: Hashable, Sendable {
     /// The size of the blob, in bytes.
     package let size: Int
 
-    package init(id: CommandID, lane: CommandLane, number: UInt64, created: Int64, expires: Int64, digest: Digest256, size: Int) {
+    package init(
+        id: CommandID,
+        lane: CommandLane,
+        number: UInt64,
+        firstNumber: UInt64? = nil,
+        created: Int64,
+        expires: Int64,
+        digest: Digest256,
+        size: Int
+    ) {
         self.id = id
         self.lane = lane
         self.number = number
+        self.firstNumber = firstNumber
         self.created = created
         self.expires = expires
         self.digest = digest
@@ -53,6 +65,29 @@ package struct CommandDescriptor: Hashable, Sendable {
     }
 
     package var key: CommandKey { CommandKey(sender: lane.sender, id: id) }
+
+    /// Whether the sender has signed `other` again as this command, with a higher number.
+    package func replaces(_ other: CommandDescriptor) -> Bool {
+        key == other.key && lane == other.lane && firstNumber.map { $0 <= other.number } ?? false && other.number < number
+    }
+}
+
+/// The numbers of a lane, at their sender.
+package enum CommandNumber {
+    /// The highest number.
+    package static let maximum = WireNumber.range.upperBound
+    /// A higher number than this is not taken over from other parties, so that none can use up the numbers of a lane.
+    package static let maximumFromOthers: UInt64 = 1 << 52
+
+    /// The lowest number that a new command may have: the time, in milliseconds. So a sender whose stored state goes back does not use a
+    /// number twice. A relay whose clock is wrong gains at most a day.
+    /// - Parameters:
+    ///   - relayTime: The relay's clock, as the sender knows it.
+    ///   - ownTime: The sender's own clock.
+    package static func lowest(relayTime: Int64, ownTime: Int64) -> UInt64 {
+        let time = min(relayTime, ownTime.saturatingAdding(86_400_000))
+        return min(UInt64(max(time, 1)), maximumFromOthers)
+    }
 }
 
 /// The periods of the command protocol, in milliseconds.

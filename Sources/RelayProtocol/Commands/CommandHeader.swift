@@ -25,6 +25,8 @@ package struct CommandHeader: Codable, Hashable, Sendable {
     package var kind: Kind
     /// Grows strictly within the lane.
     package var number: UInt64
+    /// The lowest number with which the command was signed before, if it got a higher one since.
+    package var firstNumber: UInt64?
     /// Milliseconds since 1970, in relay time.
     package var created: Int64
     /// Milliseconds since 1970, in relay time. From this time on the command is not handled.
@@ -79,6 +81,8 @@ package struct CommandHeader: Codable, Hashable, Sendable {
         }
         let senderApp = fields.take("senderApp")
         guard senderApp == nil || senderApp?.string != nil, let targetApp = fields.take("targetApp")?.string else { throw .malformed }
+        let firstNumber = fields.take("firstNumber")
+        guard firstNumber == nil || firstNumber?.uint64 != nil else { throw .malformed }
         self.init(
             id: id,
             account: account,
@@ -94,6 +98,7 @@ package struct CommandHeader: Codable, Hashable, Sendable {
             expires: expires
         )
         self.suite = suite
+        self.firstNumber = firstNumber?.uint64
     }
 
     package var lane: CommandLane { CommandLane(sender: sender, target: target, appID: targetApp) }
@@ -110,5 +115,6 @@ package struct CommandHeader: Codable, Hashable, Sendable {
         guard keyID.count == 16, WireNumber.range.contains(number), created >= 0, expires < 1 << 53, !overflow, timeToLive > 0 else {
             throw .malformed
         }
+        if let firstNumber, firstNumber < 1 || firstNumber >= number { throw .malformed }
     }
 }

@@ -28,6 +28,9 @@
         case interrupted
         /// The handler did not answer in time.
         case timedOut
+        /// The target cannot tell any more whether it ran: its number, or a higher one, was handled there before, or the target's stored
+        /// state is older than the command.
+        case forgotten
         /// The target was removed, did not answer within 24 h after the command expired, or sent an invalid receipt.
         case targetLost
     }

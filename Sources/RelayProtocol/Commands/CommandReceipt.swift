@@ -14,14 +14,18 @@ package struct CommandReceipt: SignedPayload {
     package let outcome: CommandOutcome
     /// The digest of the sealed reply, if there is one.
     package let reply: Digest256?
+    /// The highest number of the lane, if the command was not accepted because its number has passed. A `failed` command has then not run
+    /// and will not: its sender signs it again, above this number.
+    package let highest: UInt64?
     /// Milliseconds since 1970, in relay time.
     package let time: Int64
 
-    package init(for command: CommandDescriptor, outcome: CommandOutcome, reply: [UInt8]? = nil, time: Int64) {
+    package init(for command: CommandDescriptor, outcome: CommandOutcome, highest: UInt64? = nil, reply: [UInt8]? = nil, time: Int64) {
         self.command = command.digest
         self.sender = command.lane.sender
         self.target = command.lane.target
         self.outcome = outcome
+        self.highest = highest
         self.reply = reply.map { Digest256(hashing: $0) }
         self.time = time
     }
@@ -35,16 +39,20 @@ package struct CommandReceipt: SignedPayload {
         else { throw RecordError.malformed }
         let reply = digest("reply")
         guard reply != nil || set["reply"] == nil else { throw RecordError.malformed }
+        let highest = set["highest"]?.uint64
+        guard highest != nil || set["highest"] == nil else { throw RecordError.malformed }
         self.command = command
         self.sender = sender
         self.target = target
         self.outcome =
             outcome.count == 1 && outcome["outcome"]?.string == "succeeded" ? .succeeded : try ValueSetDecoder().decode(from: outcome)
+        self.highest = highest
         self.reply = reply
         self.time = time
     }
 
     package func validate(limits: Limits) throws(RecordError) {
+        if let highest, !WireNumber.range.contains(highest) { throw .invalidField("highest") }
         switch outcome {
         case .declined(let reason), .failed(let reason):
             if reason.utf8.count > Self.maximumReasonBytes || reason.utf8.contains(0) { throw .invalidField("reason") }
@@ -76,11 +84,21 @@ extension Signed<CommandReceipt> {
 extension CommandFinal {
     /// The final state that a sender derives from a receipt. The relay keeps only the first receipt of a command. If that one is invalid,
     /// by a fault of target or relay, the command may have run, and its outcome stays unknown.
-    package init(receipt: [UInt8], reply: [UInt8]?, of command: CommandDescriptor, from target: EndpointRecord) {
+    /// - Parameter isSignedAgain: Whether the command was signed more than once. The receipt may then be for earlier bytes, and says
+    ///   nothing about these: the result is `nil`.
+    package init?(
+        receipt: [UInt8],
+        reply: [UInt8]?,
+        of command: CommandDescriptor,
+        isSignedAgain: Bool = false,
+        from target: EndpointRecord
+    ) {
         do {
             let reply = try reply.map { try SealedReply(decoding: $0) }
             let signed = try Signed<CommandReceipt>(verifying: receipt, for: command, from: target, reply: reply)
-            self.init(outcome: signed.payload.outcome, receipt: receipt, reply: reply?.encoded)
+            self.init(outcome: signed.payload.outcome, receipt: receipt, reply: reply?.encoded, highest: signed.payload.highest)
+        } catch CommandError.wrongCommand where isSignedAgain {
+            return nil
         } catch {
             self.init(attestedByRelay: .indeterminate(.targetLost))
         }

@@ -83,13 +83,17 @@ package struct CommandFinal: Hashable, Sendable {
     package let receipt: [UInt8]?
     /// The handler's answer, sealed for the sender.
     package let reply: [UInt8]?
+    /// The lane's highest number at the target, if the command's number had passed there. It is part of the receipt, and not stored by
+    /// itself.
+    package let highest: UInt64?
 
     /// The target's result.
-    package init(outcome: CommandOutcome, receipt: [UInt8], reply: [UInt8]?) {
+    package init(outcome: CommandOutcome, receipt: [UInt8], reply: [UInt8]?, highest: UInt64? = nil) {
         self.outcome = outcome
         self.attestedBy = .target
         self.receipt = receipt
         self.reply = reply
+        self.highest = highest
     }
 
     /// An outcome that the relay states. The receiver checks with `isWithinAuthority` whether the relay may state it.
@@ -98,7 +102,11 @@ package struct CommandFinal: Hashable, Sendable {
         self.attestedBy = .relay
         self.receipt = nil
         self.reply = nil
+        self.highest = nil
     }
+
+    /// The number above which the sender signs the command again: the target certainly has not run it, and never will under its number.
+    package var passedNumber: UInt64? { if case .failed = outcome { highest } else { nil } }
 
     /// Whether the attesting party may attest this outcome. Only the target can state what a handler did.
     package var isWithinAuthority: Bool {

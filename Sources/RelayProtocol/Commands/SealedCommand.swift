@@ -86,6 +86,7 @@ package struct SealedCommand: Hashable, Sendable {
             id: header.id,
             lane: header.lane,
             number: header.number,
+            firstNumber: header.firstNumber,
             created: header.created,
             expires: header.expires,
             digest: digest,

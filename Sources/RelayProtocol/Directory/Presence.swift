@@ -73,6 +73,9 @@ public struct Presence: Hashable, Sendable {
 
         /// It has a live connection.
         public static let connected = Reason(rawValue: "connected")
+        /// It has a live connection, and another process takes this connection over again and again: its data was copied, and is used in two
+        /// places.
+        public static let contested = Reason(rawValue: "contested")
         /// A wake was sent, and it has not answered yet.
         public static let waking = Reason(rawValue: "waking")
         /// It announced that it goes to sleep.

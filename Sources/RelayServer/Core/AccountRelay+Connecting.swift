@@ -186,6 +186,9 @@ extension AccountRelay {
         if channel.role == .host {
             for older in others { close(older, saying: .replaced(.init()), code: 1000, reason: "replaced by a newer channel") }
             presences.losses[channel.endpoint] = nil
+            var takeovers = takeovers[channel.endpoint] ?? HostTakeovers()
+            takeovers.opened(channel.instance, insteadOf: others.map(\.instance), at: now)
+            self.takeovers[channel.endpoint] = takeovers.isEmpty ? nil : takeovers
             if let push {
                 if push.channel.kind != .polling { perform(.endWakes(channel.endpoint)) }
                 tellRegistration(push)

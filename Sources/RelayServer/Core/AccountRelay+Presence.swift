@@ -30,7 +30,8 @@ extension AccountRelay {
     /// - Returns: also when the presence changes by itself.
     private func presence(of row: EndpointRow, _ push: PushRow?) -> (presence: Presence, until: Milliseconds?) {
         if let host = host(of: row.id), let open = channels[host.id] {
-            return (Presence(.available, .connected, since: open.opened), nil)
+            let contested = takeovers[row.id]?.contestedUntil(at: now)
+            return (Presence(.available, contested == nil ? .connected : .contested, since: open.opened), contested)
         }
         let wakeability = push?.wakeability(at: now.count, rules) ?? Wakeability()
         if let push, let until = push.wakingEnd(at: now.count) {

@@ -113,9 +113,13 @@ extension AccountRelay {
             if offersIt { actions += row.offer(now: now) }
             // One write adds the row with its offer. Nearly all commands are new, so the insertion itself detects the few that are not.
             let urgency = urgency(of: command.header, from: sender, to: target)
+            // The earlier bytes of a command that its sender has signed again with a higher number have no use any more.
+            let isReplaced = try descriptor.firstNumber != nil && store.command(key).map { descriptor.replaces($0.command) } ?? false
+            if isReplaced { try store.removeCommand(key) }
             if try store.add(row, urgency: urgency, blob: command.encoded, account: account) {
                 actions.removeAll { if case .persist = $0 { true } else { false } }
                 var change = try store.perform(actions, of: row, account: account)
+                if isReplaced { change.effects.insert(.answered, at: 0) }
                 change.newUrgency = urgency
                 return change
             }

@@ -99,6 +99,8 @@ struct AccountRelay: Sendable {
     var offerTimes: [ChannelID: Milliseconds] = [:]
     /// The hosts that were woken although they are connected, and have given no sign of life since.
     var wokenHosts: Set<ChannelID> = []
+    /// The hosts whose channel another process took over.
+    var takeovers: [EndpointID: HostTakeovers] = [:]
     /// The number of commands per target that are being stored and will be offered after that. New commands must not overtake them.
     var storing: [EndpointID: Int] = [:]
     var tunnels: TunnelTable

@@ -10,7 +10,7 @@ struct CommandChange: Sendable {
         case refuse(CommandRejection)
         case progress(CommandProgress)
         case final(CommandFinal)
-        case offer([UInt8], Introduction?)
+        case offer([UInt8], Introduction?, wasReceived: Bool)
         case requestCancel
         case settle
         case answered
@@ -51,10 +51,10 @@ extension StoreTransaction {
             case .refuse(let rejection): effects.append(.refuse(rejection))
             case .progress(let progress): effects.append(.progress(progress))
             case .final(let final): effects.append(.final(final))
-            case .offer:
+            case .offer(let wasReceived):
                 guard let blob = try self.blob(of: key) else { throw Rejection(.internalError, "a command has lost its bytes") }
                 let sender = try endpoint(row.command.lane.sender, of: account)
-                effects.append(.offer(blob, try sender.map { try introduction(of: $0) }))
+                effects.append(.offer(blob, try sender.map { try introduction(of: $0) }, wasReceived: wasReceived))
             case .requestCancel: effects.append(.requestCancel)
             case .settle: effects.append(.settle)
             case .answered: effects.append(.answered)
@@ -111,9 +111,9 @@ extension AccountRelay {
                 send(.failure(failure(rejection, request.ref)), to: request.channel)
             case .progress(let progress): tell(sender, progress.status, of: id)
             case .final(let final): tell(sender, final.message, of: id)
-            case .offer(let blob, let introduction):
+            case .offer(let blob, let introduction, let wasReceived):
                 guard let target, target == host else { continue }
-                send(.command(.init(command: Blob(blob), sender: introduction)), to: target)
+                send(.command(.init(command: Blob(blob), sender: introduction, wasReceived: wasReceived)), to: target)
                 noteOffer(to: target)
             case .requestCancel:
                 guard let host else { continue }
@@ -141,6 +141,7 @@ extension AccountRelay {
         )
         switch rejection.reason {
         case .clockSkew: failure.time = now
+        case .numberPassed: failure.highest = rejection.highest
         case .limit(let exceeded):
             failure.limit = ExceededLimit(exceeded)
             failure.message = exceeded.description

@@ -28,7 +28,9 @@ enum SQLiteSchema {
     private static let first = """
         CREATE TABLE meta (
             id INTEGER PRIMARY KEY NOT NULL CHECK (id = 1),
-            began INTEGER NOT NULL
+            began INTEGER NOT NULL,
+            -- Grows while the database is used; see `SQLiteStore`
+            mark INTEGER NOT NULL DEFAULT 0
         );
         CREATE TABLE accounts (
             id TEXT PRIMARY KEY NOT NULL CHECK (length(id) = 32),

@@ -35,10 +35,55 @@ package final class SQLiteStore: RelayStore {
     package convenience init(holding lock: StoreLock) throws(StoreError) {
         let path = lock.directory + "/relay.sqlite"
         do {
-            self.init(database: try DatabaseFile.open(path, migrator: SQLiteSchema.migrator), lock: lock)
+            let database = try DatabaseFile.open(path, migrator: SQLiteSchema.migrator)
+            try Self.beginAgainIfReplaced(database, lock)
+            self.init(database: database, lock: lock)
         } catch {
             throw Self.openingError(error, path: path)
         }
+    }
+
+    // MARK: Copies
+
+    /// The longest time between two marks, while there are commits.
+    private static let markPeriod = Duration.seconds(60)
+    /// Used only on the thread.
+    private nonisolated(unsafe) var marked: ContinuousClock.Instant?
+
+    /// The directory knows the last mark of its database. A database with an earlier mark is a copy that has been put in its place, and one
+    /// in another directory is a copy, too.
+    private static func beginAgainIfReplaced(_ database: DatabaseQueue, _ lock: StoreLock) throws {
+        let mark = try database.read { try Int64.fetchOne($0, sql: "SELECT mark FROM meta") }
+        guard let mark else { return }
+        if let last = lock.mark(), mark >= last { return }
+        try database.write { try beginAgain($0) }
+    }
+
+    /// Makes a copy of a database usable as one that begins now. A command that was not offered when the copy was made may have been
+    /// offered, cancelled or ended since. Only its sender knows whether it is still open, and sends it again.
+    private static func beginAgain(_ database: Database) throws {
+        try database.execute(sql: "DELETE FROM commands WHERE state = 0")
+        try database.execute(sql: "DELETE FROM meta")
+    }
+
+    /// Makes the database, which is a copy, one that begins when it is used next. Call it before any work is submitted.
+    package func beginAgain() throws(StoreError) {
+        do {
+            try database.write { try Self.beginAgain($0) }
+        } catch {
+            throw Self.unavailable(error)
+        }
+    }
+
+    /// Marks the database, and then the directory. So a database is never behind its directory, unless it is a copy.
+    private func markIfDue() {
+        guard let lock, marked.map({ ContinuousClock.now - $0 >= Self.markPeriod }) ?? true else { return }
+        marked = .now
+        let mark = try? database.write { database in
+            try database.execute(sql: "UPDATE meta SET mark = mark + 1")
+            return try Int64.fetchOne(database, sql: "SELECT mark FROM meta")
+        }
+        if let mark = mark ?? nil { lock.write(mark: mark) } else { marked = nil }
     }
 
     /// A database in memory, for tests.
@@ -84,6 +129,7 @@ package final class SQLiteStore: RelayStore {
             let failure = commit(&group)
             for work in group { work.report(failure) }
             queues.done(group)
+            if failure == nil { markIfDue() }
         }
     }
 

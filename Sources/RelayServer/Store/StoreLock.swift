@@ -22,6 +22,19 @@ package struct StoreLock: Sendable {
         self.lock = lock
     }
 
+    /// What the last store in this directory has written here: the database's last mark, and the number of this very file. A copied
+    /// directory has another file. `nil` if there is nothing, or nothing readable.
+    func mark() -> Int64? {
+        guard let bytes = try? PrivateFile.contents(of: path) else { return nil }
+        let words = String(decoding: bytes, as: UTF8.self).split(separator: " ").compactMap { Int64($0) }
+        return words.count == 2 && words[1] == lock.fileNumber ? words[0] : nil
+    }
+
+    /// A failed write makes the next start take the database for a restored one, which loses nothing.
+    func write(mark: Int64) { lock.sign("\(mark) \(lock.fileNumber)") }
+
+    private var path: String { directory + "/relay.lock" }
+
     /// Releases the lock, as the end of the last copy does.
     package func release() { lock.release() }
 }

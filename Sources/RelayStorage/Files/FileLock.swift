@@ -67,6 +67,12 @@ package final class FileLock: Sendable {
         }
     }
 
+    /// The file's number in its file system.
+    package var fileNumber: Int64 {
+        var status = stat()
+        return fstat(descriptor, &status) == 0 ? Int64(truncatingIfNeeded: status.st_ino) : 0
+    }
+
     deinit {
         release()
         close(descriptor)

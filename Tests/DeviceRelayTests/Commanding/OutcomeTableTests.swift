@@ -19,8 +19,9 @@ import Testing
 
     @Test(arguments: [
         ("declined", CommandOutcome.declined), ("unsupported", .unsupported), ("failed", .failed(reason: "x")), ("expired", .expired),
-        ("cancelled", .cancelled), ("indeterminate: interrupted, timedOut", .indeterminate(.interrupted)),
-        ("indeterminate: interrupted, timedOut", .indeterminate(.timedOut)),
+        ("cancelled", .cancelled), ("indeterminate: interrupted, timedOut, forgotten", .indeterminate(.interrupted)),
+        ("indeterminate: interrupted, timedOut, forgotten", .indeterminate(.timedOut)),
+        ("indeterminate: interrupted, timedOut, forgotten", .indeterminate(.forgotten)),
         ("indeterminate: targetLost", .indeterminate(.targetLost)),
     ])
     func documentedErrorMatchesTheOutcome(name: String, outcome: CommandOutcome) throws {

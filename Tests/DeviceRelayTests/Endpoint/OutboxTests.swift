@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 import RelayProtocol
 import Testing
 
@@ -106,6 +107,69 @@ import Testing
         #expect(again.header.expires - again.header.created == row.command.expires - row.command.created)
         // The stored command is the one that is sent.
         #expect(try world.endpoint.journal.read { try $0.sent(row.command.id)?.command.digest } == again.descriptor.digest)
+        await world.end()
+    }
+
+    /// The journal of the endpoint goes back to an earlier state, as with a restored backup.
+    @Test func restoredJournalUsesNoNumberTwice() async throws {
+        let copy = try TemporaryDirectory()
+        let first = try await world()
+        await first.connect()
+        let path = first.endpoint.storage.journalPath
+        await first.end()
+        try FileManager.default.copyItem(atPath: path, toPath: copy.path + "/journal")
+        let second = try await world()
+        await second.connect()
+        var numbers: [UInt64] = []
+        for number in 1...3 {
+            let (row, _) = try await second.launch("https://example.org/\(number)", on: target.id, appID: "player")
+            numbers.append(row.command.number)
+            await second.answer(try await sent(by: second, after: number - 1).ref, .ok(nil))
+        }
+        await second.end()
+        for name in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: path + name) }
+        try FileManager.default.copyItem(atPath: copy.path + "/journal", toPath: path)
+        let third = try await world()
+        await third.connect()
+        let (row, _) = try await third.launch("https://example.org/4", on: target.id, appID: "player")
+        #expect(try row.command.number > #require(numbers.max()))
+        await third.end()
+    }
+
+    /// The relay has a higher number than this endpoint's stored state.
+    @Test func commandWithAPassedNumberIsSentAgainAboveIt() async throws {
+        let world = try await world()
+        await world.connect()
+        let (row, state) = try await world.launch("https://example.org/", on: target.id, appID: "player")
+        let send = try await sent(by: world)
+        let highest = row.command.number + 1_000_000_000
+        await world.answer(send.ref, .failure(.init(ref: send.ref, code: .numberPassed, message: "", highest: highest)))
+        let message = try await sent(by: world, after: 1)
+        let again = try SealedCommand(decoding: message.command.bytes)
+        #expect(again.header.id == row.command.id)
+        #expect(again.header.number == highest + 1)
+        #expect(again.header.firstNumber == row.command.number)
+        #expect(again.header.expires == row.command.expires)
+        #expect(!message.again)
+        // The target has passed this one, too.
+        await world.answer(message.ref, .ok(nil))
+        let passed = CommandReceipt(for: again.descriptor, outcome: .failed(reason: "passed"), highest: highest + 9, time: 1)
+        let receipt = Blob<BlobKinds.Receipt>(try Signed(passed, key: target.key).encoded)
+        await world.receiveStatus(.init(id: row.command.id, status: .attestedByTarget(receipt, reply: nil)))
+        let third = try await sent(by: world, after: 2)
+        let last = try SealedCommand(decoding: third.command.bytes)
+        #expect(last.header.number == highest + 10)
+        #expect(last.header.firstNumber == row.command.number)
+        // The same receipt once more says nothing about the new bytes.
+        await world.receiveStatus(.init(id: row.command.id, status: .attestedByTarget(receipt, reply: nil)))
+        await world.answer(third.ref, .ok(nil))
+        let done = try Signed(CommandReceipt(for: last.descriptor, outcome: .succeeded, time: 1), key: target.key)
+        await world.receiveStatus(.init(id: row.command.id, status: .attestedByTarget(Blob(done.encoded), reply: nil)))
+        guard case .final(let final) = await state.first(where: \.isEnded) else { return #expect(Bool(false)) }
+        #expect(final.outcome == .succeeded)
+        // The next command goes on above them.
+        let (next, _) = try await world.launch("https://example.org/2", on: target.id, appID: "player")
+        #expect(next.command.number == highest + 11)
         await world.end()
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 import RelayProtocol
 import Testing
 
@@ -70,6 +71,8 @@ import Testing
         func added(_ member: Member) { peers.added(member.added()) }
 
         func updated(_ message: RelayMessage.EndpointUpdated) { peers.updated(message) }
+
+        func revokedByRelay(_ member: Member) { peers.removed(.init(endpoint: member.id, isRevoked: true, revocation: nil)) }
 
         func removed(_ member: Member) { peers.removed(.init(endpoint: member.id, isRevoked: false, revocation: nil)) }
 
@@ -165,6 +168,52 @@ import Testing
     }
 
     // MARK: Revocations
+
+    /// Only the relay states it, so it holds until the relay lists the endpoint again, whether this endpoint stops meanwhile or not.
+    @Test func revocationByTheRelayOutlivesTheProcess() async throws {
+        let first = try World(directory)
+        await first.enumerate(peer)
+        await first.revokedByRelay(peer)
+        #expect(await first.isRefused(peer))
+        try await first.written()
+        await first.end()
+        let second = try World(directory)
+        #expect(await second.isRefused(peer))
+        #expect(second.listed.isEmpty)
+        await second.enumerate(peer)
+        #expect(await !second.isRefused(peer))
+        #expect(second.listed == [peer.id: .pinned])
+        try await second.written()
+        await second.end()
+        let third = try World(directory)
+        #expect(await !third.isRefused(peer))
+        await third.end()
+    }
+
+    /// The journal is missing or empty, and the keys are there: what the relay lists is not trusted.
+    @Test(arguments: [false, true]) func lostJournalTrustsNoListedEndpoint(isEmpty: Bool) async throws {
+        let first = try World(directory)
+        await first.enumerate(peer)
+        #expect(first.listed == [peer.id: .pinned])
+        #expect(try first.endpoint.journal.read { try $0.replaced() } == nil)
+        _ = try first.endpoint.storage.nextVersion()
+        let path = first.endpoint.storage.journalPath
+        try await first.written()
+        await first.end()
+        for suffix in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: path + suffix) }
+        if isEmpty { #expect(FileManager.default.createFile(atPath: path, contents: nil, attributes: [.posixPermissions: 0o600])) }
+        let context = try EndpointContext.sample(directory)
+        #expect(context.id == first.endpoint.id)
+        let (replaced, own) = try context.journal.read { (try $0.replaced(), try $0.ownEndpoint()) }
+        #expect(replaced != nil)
+        #expect(own.hasEnumerated)
+        #expect(Journal.replacementWarning(path, at: replaced ?? 0).contains(path))
+        context.journal.close()
+        // The next process still knows it.
+        let next = try EndpointContext.sample(directory)
+        #expect(try next.journal.read { try $0.replaced() } == replaced)
+        next.journal.close()
+    }
 
     @Test func unansweredRevocationIsSentAgainOnTheNextConnection() async throws {
         let world = try World(directory)

@@ -58,7 +58,7 @@ import Testing
                 group.addTask {
                     do {
                         try await journal.write { transaction in
-                            _ = try transaction.nextNumber(to: EndpointID(digest: .zero), appID: "a")
+                            _ = try transaction.nextNumber(to: EndpointID(digest: .zero), appID: "a", from: 1)
                             if number % 2 == 0 { throw Refused() }
                         }
                         return true
@@ -68,7 +68,7 @@ import Testing
             return await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
         }
         #expect(outcomes == 50)
-        #expect(try await journal.write { try $0.nextNumber(to: EndpointID(digest: .zero), appID: "a") } == 51)
+        #expect(try await journal.write { try $0.nextNumber(to: EndpointID(digest: .zero), appID: "a", from: 1) } == 51)
     }
 
     @Test func closeCommitsTheSubmittedWrites() throws {

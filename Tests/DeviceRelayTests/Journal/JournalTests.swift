@@ -142,18 +142,18 @@ import Testing
             }
         }
         let again = try journal()
-        let highest = [
-            CommandLane(sender: peer, target: endpoint, appID: "app0"): 5,
-            CommandLane(sender: peer, target: endpoint, appID: "app1"): UInt64(4),
+        let positions = [
+            CommandLane(sender: peer, target: endpoint, appID: "app0"): CommandTarget.LanePosition(number: 5, latest: rows[4].command.id),
+            CommandLane(sender: peer, target: endpoint, appID: "app1"): .init(number: 4, latest: rows[3].command.id),
         ]
-        #expect(try again.read { try $0.target() } == CommandTarget(highestNumbers: highest, rows: rows))
+        #expect(try again.read { try $0.target() } == CommandTarget(positions: positions, rows: rows))
         #expect(try again.read { try $0.result(rows[2].command.key) } == result)
         #expect(try again.read { try $0.receivedContent(rows[1].command.key) } == .init(blob: [1, 2, 3], record: [7]))
         try await again.write { try $0.remove(rows[2].command.key) }
         #expect(try again.read { try $0.result(rows[2].command.key) } == nil)
         #expect(try again.read { try $0.receivedContent(rows[2].command.key) } == nil)
         // The lane is never removed.
-        #expect(try again.read { try $0.target() } == CommandTarget(highestNumbers: highest, rows: rows.filter { $0 != rows[2] }))
+        #expect(try again.read { try $0.target() } == CommandTarget(positions: positions, rows: rows.filter { $0 != rows[2] }))
     }
 
     @Test func actionsOfTheStateMachinesAreStored() async throws {
@@ -191,17 +191,25 @@ import Testing
         let (one, two) = (try journal(), try journal())
         let other = EndpointID(P256SigningKey().publicKey)
         let peer = peer
-        #expect(try await one.write { try $0.nextNumber(to: peer, appID: "a") } == 1)
-        #expect(try await two.write { try $0.nextNumber(to: peer, appID: "a") } == 2)
-        #expect(try await one.write { try $0.nextNumber(to: peer, appID: "b") } == 1)
-        #expect(try await one.write { try $0.nextNumber(to: other, appID: "a") } == 1)
+        #expect(try await one.write { try $0.nextNumber(to: peer, appID: "a", from: 1) } == 1)
+        #expect(try await two.write { try $0.nextNumber(to: peer, appID: "a", from: 1) } == 2)
+        #expect(try await one.write { try $0.nextNumber(to: peer, appID: "b", from: 1) } == 1)
+        #expect(try await one.write { try $0.nextNumber(to: other, appID: "a", from: 1) } == 1)
+        // The time, unless a number that was used is higher.
+        #expect(try await one.write { try $0.nextNumber(to: peer, appID: "a", from: 1_000) } == 1_000)
+        #expect(try await two.write { try $0.nextNumber(to: peer, appID: "a", from: 999) } == 1_001)
+        // What others name is bounded, so that none can use up the numbers.
+        let lane = CommandLane(sender: endpoint, target: peer, appID: "a")
+        #expect(try await one.write { try $0.raiseLane(lane, to: 5_000) })
+        #expect(try await one.write { try !$0.raiseLane(lane, to: 4_000) })
+        #expect(try await one.write { try !$0.raiseLane(lane, to: CommandNumber.maximumFromOthers + 1) })
+        #expect(try await one.write { try $0.nextNumber(to: peer, appID: "a", from: 1) } == 5_001)
         let raw = try DatabaseQueue(path: path)
         // With the top bit flipped.
-        try await raw.write { try $0.execute(sql: "UPDATE sent_lanes SET highest = 0 WHERE app = 'a'") }
-        #expect(try await two.write { try $0.nextNumber(to: peer, appID: "a") } == UInt64(1) << 63 + 1)
-        try await raw.write { try $0.execute(sql: "UPDATE sent_lanes SET highest = ? WHERE app = 'a'", arguments: [Int64.max - 1]) }
-        #expect(try await two.write { try $0.nextNumber(to: peer, appID: "a") } == UInt64.max)
-        await #expect(throws: JournalError.self) { try await two.write { try $0.nextNumber(to: peer, appID: "a") } }
+        let last = Int64(bitPattern: CommandNumber.maximum - 1 ^ 1 << 63)
+        try await raw.write { try $0.execute(sql: "UPDATE sent_lanes SET highest = ? WHERE app = 'a'", arguments: [last]) }
+        #expect(try await two.write { try $0.nextNumber(to: peer, appID: "a", from: 1) } == CommandNumber.maximum)
+        await #expect(throws: JournalError.self) { try await two.write { try $0.nextNumber(to: peer, appID: "a", from: 1) } }
     }
 
     @Test func unansweredCommandsOfALaneAreReadInOrder() async throws {
@@ -242,7 +250,7 @@ import Testing
         #expect(try journal.read { try $0.sentCommands() } == [after])
         #expect(try journal.read { try $0.sentContent(old.id) } == content)
         let peer = peer
-        #expect(try await journal.write { try $0.nextNumber(to: peer, appID: "app") } == 10)
+        #expect(try await journal.write { try $0.nextNumber(to: peer, appID: "app", from: 1) } == 10)
         try await journal.write { try $0.forgetSent(old.id) }
         #expect(try journal.read { try $0.sentContent(old.id) } == nil)
     }
@@ -363,7 +371,7 @@ import Testing
 extension JournalTransaction {
     /// A command gets its number in the transaction that stores it; here it brings it.
     fileprivate func add(_ sent: SentCommand) throws {
-        _ = try nextNumber(to: sent.command.lane.target, appID: sent.command.lane.appID)
+        _ = try nextNumber(to: sent.command.lane.target, appID: sent.command.lane.appID, from: 1)
         try insert(sent, JournalTests.content)
     }
 }

@@ -80,7 +80,8 @@ struct Exploration {
 
     private func all(in world: CommandWorld) -> [CommandWorld.Step] {
         var steps: [CommandWorld.Step] = [
-            .crash(0), .crash(1), .crashRelay(losingDatabase: false), .crashRelay(losingDatabase: true),
+            .crash(0), .crash(1), .crashRelay(losingDatabase: false), .crashRelay(losingDatabase: true), .restoreRelay,
+            .restore(0),
             .pass(60_000), .pass(60_000 + CommandPeriod.grace), .pass(8 * 86_400_000),
         ]
         for node in 0..<2 {

@@ -30,15 +30,27 @@ import Testing
         for code in faults.expectedRejections { #expect(rejections[code, default: 0] > 0, "never \(code)") }
     }
 
-    @Test func passedNumberIsRefusedAndNotRun() {
+    /// A sender whose stored state goes back uses a number again, while the relay has the first command with it.
+    @Test func numberThatPassedAtTheRelayIsTakenAnew() {
         var walk = CommandWalk(seed: 0, faults: .none)
-        walk.useANumberAgain()
+        walk.useANumberAgain { !$0.relay.stored.isEmpty }
         walk.drain()
         #expect(walk.world.violations.isEmpty, "\(walk.world.violations)")
         #expect(walk.unfinished.isEmpty, "\(walk.unfinished)")
-        #expect(walk.world.history.rejections == ["numberPassed": 1])
         #expect(walk.world.history.outcomes == [.succeeded: 1])
-        #expect(walk.world.history.handled.count == 1)
+        #expect(walk.world.history.handled.count == 2)
+    }
+
+    /// The same after the target has handled the first command, and the relay has forgotten it.
+    @Test func numberThatPassedAtTheTargetIsTakenAnew() {
+        var walk = CommandWalk(seed: 0, faults: .none)
+        walk.useANumberAgain { !$0.history.outcomes.isEmpty && $0.relay.stored.isEmpty }
+        walk.drain()
+        #expect(walk.world.violations.isEmpty, "\(walk.world.violations)")
+        #expect(walk.unfinished.isEmpty, "\(walk.unfinished)")
+        #expect(walk.world.history.rejections.isEmpty)
+        #expect(walk.world.history.outcomes == [.succeeded: 2])
+        #expect(walk.world.history.handled.count == 2)
     }
 }
 
@@ -53,8 +65,16 @@ struct CommandWalk {
         case crashes
         /// The relay also loses its database.
         case lostDatabase
+        /// Processes crash, and the stored state of senders goes back to an earlier one, or is empty.
+        case restoredSenders
+        /// The same for the stored state of targets. The relay never stops.
+        case restoredTargets
+        /// The same for senders, targets and the relay.
+        case restored
         /// Time jumps, targets are removed, mailboxes are full.
         case everything
+
+        var restores: Bool { self == .restoredSenders || self == .restoredTargets || self == .restored }
 
         var testDescription: String { rawValue }
 
@@ -63,6 +83,8 @@ struct CommandWalk {
             return switch self {
             case .none, .connections: always
             case .crashes, .lostDatabase: always + [.indeterminate(.interrupted), .indeterminate(.timedOut)]
+            case .restoredSenders, .restored: always + [.indeterminate(.forgotten)]
+            case .restoredTargets: always + [.indeterminate(.forgotten)]
             case .everything:
                 always + [.indeterminate(.interrupted), .indeterminate(.timedOut), .indeterminate(.targetLost), .failed(reason: "refused")]
             }
@@ -99,13 +121,26 @@ struct CommandWalk {
         }
     }
 
-    /// A sender takes a number again, while the relay has the command that it was for.
-    mutating func useANumberAgain() {
+    /// A sender loses its stored state and takes a number again.
+    /// - Parameter isTime: Whether it is time to lose the state.
+    mutating func useANumberAgain(when isTime: (CommandWorld) -> Bool) {
         let lane = CommandLane(sender: world.senders[0].id, target: world.targets[0].id, appID: "player")
         for node in world.links.indices { world.apply(.connect(node)) }
         world.apply(.submit(sender: 0, lane: lane, life: 60_000))
-        while world.relay.stored.isEmpty, let step = due.first { world.apply(step) }
-        world.forgetNumbers(0)
+        let start = world.now
+        while !isTime(world) {
+            if let step = due.first {
+                world.apply(step)
+            } else if let command = world.targets[0].handlers.first {
+                world.apply(.answer(target: 0, command.key, .succeeded))
+            } else {
+                return
+            }
+        }
+        // No time has passed, so the number is the same.
+        world.now = start
+        world.apply(.restore(0))
+        world.apply(.connect(0))
         world.apply(.submit(sender: 0, lane: lane, life: 60_000))
     }
 
@@ -151,12 +186,13 @@ struct CommandWalk {
 
     private mutating func faultStep() -> CommandWorld.Step? {
         let node = Int.random(in: 0..<4, using: &random)
+        if faults.restores, let step = restoration() { return step }
         switch Int.random(in: 0..<100, using: &random) {
         case 0..<45: return .connect(node)
         case 45..<62: return .disconnect(node)
         case 62..<68: return .losePipes(node)
         case 68..<80: return faults == .connections ? nil : .crash(node)
-        case 80..<85: return faults == .connections ? nil : .crashRelay(losingDatabase: false)
+        case 80..<85: return faults == .connections || faults == .restoredTargets ? nil : .crashRelay(losingDatabase: false)
         case 97, 98: return faults == .connections ? nil : .failToStore(node)
         case 85..<87: return faults == .lostDatabase || faults == .everything ? .crashRelay(losingDatabase: true) : nil
         case 87..<92:
@@ -167,6 +203,18 @@ struct CommandWalk {
         case 93..<97: return forgery()
         default: return lie()
         }
+    }
+
+    /// A copy of stored state, or its return.
+    private mutating func restoration() -> CommandWorld.Step? {
+        let node = Int.random(in: 0..<2, using: &random)
+        let nodes: [CommandWorld.Step] =
+            switch faults {
+            case .restoredSenders: [.backUp(node), .restore(node)]
+            case .restoredTargets: [.backUp(2 + node), .restore(2 + node)]
+            default: [.backUp(node), .restore(node), .backUp(2 + node), .restore(2 + node), .backUpRelay, .restoreRelay]
+            }
+        return chance(20) ? nodes.randomElement(using: &random) : nil
     }
 
     /// A forged command whose number would block the lane permanently.

@@ -7,13 +7,21 @@
 extension CommandWorld {
     mutating func handle(_ command: CommandDescriptor, _ target: Int) {
         targets[target].handlers.append(command)
-        if !history.handled.insert(command.key).inserted { violations.append("handled twice") }
-        if let last = history.lastHandled[command.lane], command.number <= last { violations.append("handled out of order") }
-        history.lastHandled[command.lane] = command.number
+        let isNew = history.handled.insert(command.key).inserted
         if now >= command.expires { violations.append("handled after its expiry") }
-        if history.answered.contains(command.digest) { violations.append("handled after its result was sent") }
-        if history.reportedNotRun.contains(command.key) { violations.append("handled after it was reported as not run") }
+        // A target whose journal has gone back does not know these, unless the relay tells.
+        if !mayBeHandledAgain(command.key) {
+            if !isNew { violations.append("handled twice") }
+            if let last = history.lastHandled[command.lane], command.number <= last { violations.append("handled out of order") }
+            if history.answered.contains(command.digest) { violations.append("handled after its result was sent") }
+            if history.reportedNotRun.contains(command.key) { violations.append("handled after it was reported as not run") }
+        }
+        history.lastHandled[command.lane] = command.number
         if targets[target].stored[command.key]?.state != .handling { violations.append("handled without a word in the store") }
+    }
+
+    private func mayBeHandledAgain(_ key: CommandKey) -> Bool {
+        (relayKeepsItsMemory ? history.unconfirmed : history.lostByTarget).contains(key)
     }
 
     /// Checks the commit of a sender's row, which the app learns of now or after a crash.
@@ -32,6 +40,7 @@ extension CommandWorld {
         case .final(let final):
             history.outcomes[final.outcome, default: 0] += 1
             switch final.outcome {
+            case .failed where final.highest != nil: tellNotRun(key, "failed")
             case .succeeded, .declined, .unsupported, .failed:
                 if history.answers[key] != final.outcome || final.attestedBy != .target {
                     violations.append("told \(final.outcome), answered \(String(describing: history.answers[key]))")
@@ -41,12 +50,13 @@ extension CommandWorld {
                 tellNotRun(key, "expired")
             case .cancelled:
                 tellNotRun(key, "cancelled")
-            case .indeterminate(.interrupted):
-                if !history.begun.contains(key) { violations.append("interrupted, never begun") }
+            case .indeterminate(.forgotten) where history.hasGoneBack: break
+            case .indeterminate(.interrupted), .indeterminate(.forgotten):
+                if !history.begun.contains(key) { violations.append("\(final.outcome), never begun") }
                 // A committed result reaches the sender, unless the relay has lost or removed its state.
                 let isForgotten = history.lostResults.contains(key) || now >= row.command.created + CommandPeriod.retention
-                if let result = history.results[key], result != final.outcome, !isForgotten {
-                    violations.append("interrupted, but the result was \(result)")
+                if let result = history.results[key], result != final.outcome, !isForgotten, !history.hasGoneBack {
+                    violations.append("\(final.outcome), but the result was \(result)")
                 }
             case .indeterminate(.timedOut):
                 if !history.timedOut.contains(key) { violations.append("timed out, but did not") }
@@ -59,6 +69,6 @@ extension CommandWorld {
 
     mutating func tellNotRun(_ key: CommandKey, _ word: String) {
         history.reportedNotRun.insert(key)
-        if history.handled.contains(key) { violations.append("told \(word), but it ran") }
+        if history.handled.contains(key), !history.reopened.contains(key) { violations.append("told \(word), but it ran") }
     }
 }

@@ -22,8 +22,13 @@ extension CommandWorld {
     }
 
     mutating func arrive(_ command: CommandDescriptor, _ again: Bool, _ link: Int, _ epoch: Int) {
-        if let row = relay.rows[command.key] { return perform(command, row.sentAgain(digest: command.digest)) }
         guard let target = targets.firstIndex(where: { $0.id == command.lane.target }) else { return }
+        if let row = relay.rows[command.key] {
+            guard command.replaces(row.command) else { return perform(command, row.sentAgain(digest: command.digest)) }
+            relay.rows[command.key] = nil
+            relay.queue.append(.removeMailbox(command.key))
+            relay.deliveries[target]?.answered(row.command)
+        }
         let mailbox = relay.rows.values.filter { $0.command.lane.target == command.lane.target && !$0.isFinal }
         let waiting = relay.rows.values.filter { $0.command.lane.sender == command.lane.sender && $0.isFinal }
         let inLane = relay.rows.values.filter { $0.command.lane == command.lane }
@@ -44,7 +49,7 @@ extension CommandWorld {
             relay.deliveries[target]?.add(command)
             offerNext(target)
         } catch {
-            relay.queue.append(.frame(link: link, epoch: epoch, .refused(command.id, error)))
+            relay.queue.append(.frame(link: link, epoch: epoch, .refused(command.id, command.digest, error)))
         }
     }
 
@@ -74,11 +79,11 @@ extension CommandWorld {
             case .remove:
                 relay.rows[command.key] = nil
                 relay.queue.append(.removeMailbox(command.key))
-            case .accept: relay.queue.append(toSender(.accepted(command.id)))
-            case .refuse(let rejection): relay.queue.append(toSender(.refused(command.id, rejection)))
+            case .accept: relay.queue.append(toSender(.accepted(command.id, command.digest)))
+            case .refuse(let rejection): relay.queue.append(toSender(.refused(command.id, command.digest, rejection)))
             case .progress(let progress): relay.queue.append(toSender(.progress(command.id, progress)))
             case .final(let final): relay.queue.append(toSender(.final(command.id, final)))
-            case .offer: relay.queue.append(toTarget(.offer(command)))
+            case .offer(let wasReceived): relay.queue.append(toTarget(.offer(command, wasReceived: wasReceived)))
             case .requestCancel: relay.queue.append(toTarget(.requestCancel(command.key)))
             case .settle: relay.queue.append(toTarget(.settled(command.key)))
             case .answered:
@@ -97,7 +102,7 @@ extension CommandWorld {
             if row.isFinal { history.begun.insert(row.command.key) }
         case .removeMailbox(let key): relay.stored[key] = nil
         case .frame(let link, let epoch, let frame):
-            if case .accepted(let id) = frame {
+            if case .accepted(let id, _) = frame {
                 let key = CommandKey(sender: senders[link].id, id: id)
                 if relay.stored[key] == nil { violations.append("accepted, not stored") }
             }

@@ -24,17 +24,33 @@ extension CommandWorld {
         senders[sender].writes.append(.insert(ids.next(), lane, life: life, isConnected: isConnected))
     }
 
-    func signed(_ sender: Int, _ id: CommandID, _ lane: CommandLane, _ number: UInt64, _ life: Int64) -> CommandDescriptor {
+    func signed(
+        _ sender: Int,
+        _ id: CommandID,
+        _ lane: CommandLane,
+        _ number: UInt64,
+        first: UInt64? = nil,
+        expires: (_ created: Int64) -> Int64
+    ) -> CommandDescriptor {
         let created = now + senders[sender].skew + senders[sender].offset
         return CommandDescriptor(
             id: id,
             lane: lane,
             number: number,
+            firstNumber: first,
             created: created,
-            expires: created + life,
-            digest: CommandWorld.digest(id, created),
+            expires: expires(created),
+            digest: CommandWorld.digest(id, created, number),
             size: 1_000
         )
+    }
+
+    private mutating func nextNumber(_ sender: Int, _ lane: CommandLane, above: UInt64 = 0) -> UInt64 {
+        let own = now + senders[sender].skew
+        let lowest = CommandNumber.lowest(relayTime: own + senders[sender].offset, ownTime: own)
+        let number = max(max(senders[sender].storedNumbers[lane] ?? 0, above) + 1, lowest)
+        senders[sender].storedNumbers[lane] = number
+        return number
     }
 
     mutating func cancel(_ sender: Int, _ id: CommandID) {
@@ -44,8 +60,10 @@ extension CommandWorld {
 
     mutating func arriveAtSender(_ frame: Frame, _ sender: Int) {
         switch frame {
-        case .accepted(let id): senders[sender].machine.accepted(id)
-        case .refused(let id, let rejection): senders[sender].machine.refused(id, rejection, now: now)
+        case .accepted(let id, let digest):
+            if senders[sender].machine[id]?.command.digest == digest { senders[sender].machine.accepted(id) }
+        case .refused(let id, let digest, let rejection):
+            if senders[sender].machine[id]?.command.digest == digest { senders[sender].machine.refused(id, rejection, now: now) }
         case .progress, .final:
             senders[sender].lastMark += 1
             senders[sender].marked[senders[sender].lastMark] = frame
@@ -70,6 +88,9 @@ extension CommandWorld {
         if case .progress(_, let progress) = frame { senders[sender].machine.progressed(id, progress) }
         guard let final, let row = senders[sender].machine[id] else { return }
         let isValid = final.receipt == CommandWorld.receipt(row.command.digest, final.outcome)
+        if let highest = final.highest {
+            senders[sender].storedNumbers[row.command.lane] = max(senders[sender].storedNumbers[row.command.lane] ?? 0, highest)
+        }
         senders[sender].machine.ended(id, final, receiptIsValid: isValid)
     }
 
@@ -89,9 +110,14 @@ extension CommandWorld {
         case .acknowledge(let id):
             if senders[sender].stored[id]?.isEnded != true { violations.append("acknowledged, not stored") }
             transmit(sender, epoch, .acknowledge(id), up: true)
-        case .signAnew(let id):
+        case .signAnew(let id, let above):
             guard let old = senders[sender].machine[id]?.command else { return }
-            let command = signed(sender, id, old.lane, old.number, old.expires - old.created)
+            guard let above else {
+                let command = signed(sender, id, old.lane, old.number, first: old.firstNumber) { $0 + old.expires - old.created }
+                return senders[sender].machine.signedAnew(command)
+            }
+            let number = nextNumber(sender, old.lane, above: above)
+            let command = signed(sender, id, old.lane, number, first: old.firstNumber ?? old.number) { max(old.expires, $0 + 1) }
             senders[sender].machine.signedAnew(command)
         case .report(let row): checkReport(row, sender)
         case .reached(let mark):
@@ -117,8 +143,8 @@ extension CommandWorld {
         guard !senders[sender].writes.isEmpty else { return }
         switch senders[sender].writes.removeFirst() {
         case .insert(let id, let lane, let life, let isConnected):
-            let number = (senders[sender].storedNumbers[lane] ?? 0) + 1
-            let (row, _) = SentCommand.prepare(signed(sender, id, lane, number, life), isConnected: isConnected)
+            let number = nextNumber(sender, lane)
+            let (row, _) = SentCommand.prepare(signed(sender, id, lane, number) { $0 + life }, isConnected: isConnected)
             store(row, sender)
             senders[sender].news.append(.inserted(row))
         case .commit(let rows):
@@ -165,8 +191,19 @@ extension CommandWorld {
         senders[sender].storedNumbers[row.command.lane] = max(senders[sender].storedNumbers[row.command.lane] ?? 0, row.command.number)
     }
 
-    /// The endpoint forgets which numbers it has taken, and takes them again.
-    mutating func forgetNumbers(_ sender: Int) { senders[sender].storedNumbers = [:] }
+    /// Puts the copy of the journal in place.
+    mutating func restoreSender(_ sender: Int) {
+        let backup = senders[sender].backup
+        (senders[sender].stored, senders[sender].storedNumbers) = (backup.stored, backup.storedNumbers)
+        for row in backup.stored.values where !row.isEnded {
+            let key = row.command.key
+            if history.handled.contains(key) { history.reopened.insert(key) }
+            // Its end is lost with the state.
+            history.reportedNotRun.remove(key)
+            if case .accepted = row.state { continue }
+            history.accepted.remove(key)
+        }
+    }
 
     mutating func crashSender(_ sender: Int) {
         senders[sender].machine = OutboxMachine()

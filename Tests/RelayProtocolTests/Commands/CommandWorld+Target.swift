@@ -12,11 +12,11 @@ extension CommandWorld {
 
     mutating func arriveAtTarget(_ frame: Frame, _ target: Int) {
         switch frame {
-        case .offer(let command):
+        case .offer(let command, let wasReceived):
             let isRefused = command.number % refusesEvery == 0 && history.refusedByCheck.insert(command.digest).inserted
             let check: CommandCheck = isRefused ? .refused(.failed(reason: "refused")) : .valid
             if isRefused { history.answers[command.key] = .failed(reason: "refused") }
-            targets[target].machine.offered(command, check: check, clock(target))
+            targets[target].machine.offered(command, check: check, wasReceived: wasReceived, clock(target))
         case .requestCancel(let key): targets[target].machine.cancelled(key)
         case .settled(let key): targets[target].machine.settled(key)
         default: violations.append("a target got \(frame)")
@@ -51,8 +51,8 @@ extension CommandWorld {
             if targets[target].stored[key] == nil || targets[target].stored[key]?.state == .received {
                 violations.append("sent a result that a crash turns into another handling")
             }
-            sendResult(row.command, outcome, link, epoch)
-        case .sendUnstoredResult(let command, let outcome): sendResult(command, outcome, link, epoch)
+            sendResult(row.command, outcome, nil, link, epoch)
+        case .sendUnstoredResult(let command, let outcome, let highest): sendResult(command, outcome, highest, link, epoch)
         case .handle(let command): handle(command, target)
         case .stopHandler(let key): targets[target].handlers.removeAll { $0.key == key }
         case .disconnect: disconnect(link)
@@ -60,9 +60,15 @@ extension CommandWorld {
         }
     }
 
-    private mutating func sendResult(_ command: CommandDescriptor, _ outcome: CommandOutcome, _ link: Int, _ epoch: Int) {
+    private mutating func sendResult(
+        _ command: CommandDescriptor,
+        _ outcome: CommandOutcome,
+        _ highest: UInt64?,
+        _ link: Int,
+        _ epoch: Int
+    ) {
         history.answered.insert(command.digest)
-        transmit(link, epoch, CommandWorld.result(command, outcome), up: true)
+        transmit(link, epoch, CommandWorld.result(command, outcome, highest), up: true)
     }
 
     // MARK: The journal
@@ -71,7 +77,7 @@ extension CommandWorld {
     mutating func storeAtTarget(_ target: Int) {
         guard let commit = targets[target].commit, !targets[target].isCommitted else { return }
         for key in commit.removals { targets[target].stored[key] = nil }
-        for lane in commit.lanes { targets[target].storedHighest[lane] = nil }
+        for lane in commit.lanes { targets[target].storedPositions[lane] = nil }
         for write in commit.writes { store(write, target) }
         targets[target].isCommitted = true
     }
@@ -93,11 +99,30 @@ extension CommandWorld {
     private mutating func store(_ write: InboxMachine.Write, _ target: Int) {
         let row = write.row
         if let highest = write.highest {
-            targets[target].storedHighest[row.command.lane] = max(targets[target].storedHighest[row.command.lane] ?? 0, highest)
+            var position = targets[target].storedPositions[row.command.lane] ?? .init(number: highest, latest: row.command.id)
+            position.number = max(position.number, highest)
+            position.latest = max(position.latest, row.command.id)
+            targets[target].storedPositions[row.command.lane] = position
         }
         targets[target].stored[row.command.key] = row
+        history.taken[row.command.key] = row.command
         if row.state != .received { history.begun.insert(row.command.key) }
         if case .answered(let outcome) = row.state { history.results[row.command.key] = outcome }
+    }
+
+    /// Puts the copy of the journal in place.
+    mutating func restoreTarget(_ target: Int) {
+        let backup = targets[target].backup
+        (targets[target].stored, targets[target].storedPositions) = (backup.stored, backup.storedPositions)
+        for (key, command) in history.taken where command.lane.target == targets[target].id {
+            let isKnown = backup.storedPositions[command.lane].map { command.number <= $0.number } ?? false
+            guard backup.stored[key]?.state != .handling, !isKnown || backup.stored[key] != nil else { continue }
+            history.lostByTarget.insert(key)
+            switch relay.rows[key]?.state {
+            case nil, .final, .offered(received: true, _): break
+            case .stored, .offered(received: false, _): history.unconfirmed.insert(key)
+            }
+        }
     }
 
     mutating func crashTarget(_ target: Int) {
@@ -106,7 +131,7 @@ extension CommandWorld {
         targets[target].machine = InboxMachine(
             CommandTarget(
                 limits: limits,
-                highestNumbers: targets[target].storedHighest,
+                positions: targets[target].storedPositions,
                 rows: Array(targets[target].stored.values)
             )
         )

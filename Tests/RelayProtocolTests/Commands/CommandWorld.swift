@@ -18,12 +18,12 @@ struct CommandWorld: Hashable {
         case send(CommandDescriptor, again: Bool)
         case cancel(CommandID)
         case acknowledge(CommandID)
-        case accepted(CommandID)
-        case refused(CommandID, CommandRejection)
+        case accepted(CommandID, Digest256)
+        case refused(CommandID, Digest256, CommandRejection)
         case progress(CommandID, CommandProgress)
         case final(CommandID, CommandFinal)
         // Frames between relay and target.
-        case offer(CommandDescriptor)
+        case offer(CommandDescriptor, wasReceived: Bool)
         case requestCancel(CommandKey)
         case settled(CommandKey)
         case received(CommandKey)
@@ -73,6 +73,13 @@ struct CommandWorld: Hashable {
         /// The relay's messages, by the marks that were set for them.
         var marked: [Int: Frame] = [:]
         var lastMark = 0
+        var backup = Backup()
+
+        /// What a copy of the journal has.
+        struct Backup: Hashable {
+            var stored: [CommandID: SentCommand] = [:]
+            var storedNumbers: [CommandLane: UInt64] = [:]
+        }
 
         var open: [CommandID] { stored.values.filter { !$0.isEnded }.map(\.command.id).sorted() }
     }
@@ -82,7 +89,8 @@ struct CommandWorld: Hashable {
         var skew: Int64
         var offset: Int64 = 0
         var stored: [CommandKey: CommandTarget.Row] = [:]
-        var storedHighest: [CommandLane: UInt64] = [:]
+        var storedPositions: [CommandLane: CommandTarget.LanePosition] = [:]
+        var backup = Backup()
         var machine: InboxMachine
         /// Given to the journal.
         var commit: InboxMachine.Commit?
@@ -90,6 +98,12 @@ struct CommandWorld: Hashable {
         var isCommitted = false
         var handlers: [CommandDescriptor] = []
         var isRevoked = false
+
+        /// What a copy of the journal has.
+        struct Backup: Hashable {
+            var stored: [CommandKey: CommandTarget.Row] = [:]
+            var storedPositions: [CommandLane: CommandTarget.LanePosition] = [:]
+        }
 
         /// Whether the target still sends the stored result until it is settled.
         func keepsResult(of key: CommandKey) -> Bool {
@@ -104,6 +118,8 @@ struct CommandWorld: Hashable {
         var rows: [CommandKey: MailboxCommand] = [:]
         var deliveries: [Int: CommandDelivery] = [:]
         var queue: [Task] = []
+        /// What a copy of the database has.
+        var backup: [CommandKey: MailboxCommand] = [:]
     }
 
     /// What really happened, which no node knows.
@@ -125,6 +141,16 @@ struct CommandWorld: Hashable {
         var answered: Set<Digest256> = []
         /// Commands that the owner's check has refused.
         var refusedByCheck: Set<Digest256> = []
+        /// Commands that a target had stored.
+        var taken: [CommandKey: CommandDescriptor] = [:]
+        /// Commands that a target had stored, and that its restored journal does not know.
+        var lostByTarget: Set<CommandKey> = []
+        /// Of these, the ones for which the relay had no `received`.
+        var unconfirmed: Set<CommandKey> = []
+        /// Commands that had been handled, and that their sender's restored journal has as open.
+        var reopened: Set<CommandKey> = []
+        /// Whether the stored state of any party has gone back.
+        var hasGoneBack = false
         var outcomes: [CommandOutcome: Int] = [:]
         var rejections: [String: Int] = [:]
     }
@@ -148,6 +174,12 @@ struct CommandWorld: Hashable {
         case losePipes(Int)
         case crash(Int)
         case crashRelay(losingDatabase: Bool)
+        /// Copies the stored state of an endpoint or of the relay.
+        case backUp(Int)
+        case backUpRelay
+        /// Ends the process, and puts the last copy in place of the stored state: an empty state if there is none.
+        case restore(Int)
+        case restoreRelay
         case pass(Int64)
         case tick
         case answer(target: Int, CommandKey, CommandOutcome)
@@ -168,6 +200,8 @@ struct CommandWorld: Hashable {
     var ids = Identifiers()
     var history = History()
     var violations: [String] = []
+    /// Whether the relay never stopped, so it knows of each `received` that it got.
+    private(set) var relayKeepsItsMemory = true
     /// The owner's check refuses commands whose number is a multiple of this, but only the first offer: a policy may change before the next.
     var refusesEvery: UInt64
 
@@ -202,6 +236,12 @@ struct CommandWorld: Hashable {
             links[node].down.removeAll { !link.isUp || $0.epoch != link.epoch }
         case .crash(let node): crash(node)
         case .crashRelay(let losingDatabase): crashRelay(losingDatabase)
+        case .backUp(let node): backUp(node)
+        case .backUpRelay: relay.backup = relay.stored
+        case .restore(let node): restore(node)
+        case .restoreRelay:
+            history.hasGoneBack = true
+            crashRelay(true, restoring: relay.backup)
         case .pass(let time): now += time
         case .tick:
             for key in relay.rows.keys.sorted(by: CommandWorld.inOrder) { changeMailbox(key) { $0.handleDeadlines(now: $1) } }
@@ -308,16 +348,34 @@ struct CommandWorld: Hashable {
         if node < senders.count { crashSender(node) } else { crashTarget(node - senders.count) }
     }
 
-    mutating func crashRelay(_ losingDatabase: Bool) {
+    private mutating func backUp(_ node: Int) {
+        if node < senders.count {
+            senders[node].backup = .init(stored: senders[node].stored, storedNumbers: senders[node].storedNumbers)
+        } else {
+            let target = targets[node - senders.count]
+            targets[node - senders.count].backup = .init(stored: target.stored, storedPositions: target.storedPositions)
+        }
+    }
+
+    private mutating func restore(_ node: Int) {
+        if node < senders.count { restoreSender(node) } else { restoreTarget(node - senders.count) }
+        history.hasGoneBack = true
+        crash(node)
+    }
+
+    /// - Parameter copy: what the new database has.
+    mutating func crashRelay(_ losingDatabase: Bool, restoring copy: [CommandKey: MailboxCommand] = [:]) {
         for node in links.indices {
             disconnect(node)
             links[node].up = []
         }
         relay.queue = []
+        relayKeepsItsMemory = false
         if losingDatabase {
-            for (key, row) in relay.stored where row.isFinal { history.lostResults.insert(key) }
+            for (key, row) in relay.stored where row.isFinal && copy[key]?.isFinal != true { history.lostResults.insert(key) }
             history.lostResults.formUnion(history.results.keys.filter { key in !targets.contains { $0.keepsResult(of: key) } })
-            relay.stored = [:]
+            // A command that was not offered when the copy was made may have ended since. Its sender sends it again if it is open.
+            relay.stored = copy.filter { $0.value.state != .stored }
             relay.began = now
         }
         relay.rows = relay.stored
@@ -339,14 +397,15 @@ struct CommandWorld: Hashable {
 
     // MARK: Helpers
 
-    static func digest(_ id: CommandID, _ number: Int64) -> Digest256 {
-        Digest256(hashing: withUnsafeBytes(of: id.uuid.uuid) { Array($0) } + withUnsafeBytes(of: number) { Array($0) })
+    static func digest(_ id: CommandID, _ created: Int64, _ number: UInt64 = 0) -> Digest256 {
+        let times = withUnsafeBytes(of: created) { Array($0) } + withUnsafeBytes(of: number) { Array($0) }
+        return Digest256(hashing: withUnsafeBytes(of: id.uuid.uuid) { Array($0) } + times)
     }
 
     static func receipt(_ digest: Digest256, _ outcome: CommandOutcome) -> [UInt8] { digest.bytes + Array("\(outcome)".utf8) }
 
-    static func result(_ command: CommandDescriptor, _ outcome: CommandOutcome) -> Frame {
-        let final = CommandFinal(outcome: outcome, receipt: receipt(command.digest, outcome), reply: nil)
+    static func result(_ command: CommandDescriptor, _ outcome: CommandOutcome, _ highest: UInt64?) -> Frame {
+        let final = CommandFinal(outcome: outcome, receipt: receipt(command.digest, outcome), reply: nil, highest: highest)
         return .result(command.key, digest: command.digest, final)
     }
 

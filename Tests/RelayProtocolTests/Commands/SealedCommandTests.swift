@@ -287,7 +287,7 @@ import Testing
             let receipt = CommandReceipt(for: command.descriptor, outcome: .declined, reply: reply, time: now)
             return try Signed(receipt, key: endpoint.identityKey).encoded
         }
-        func final(_ receipt: [UInt8], _ reply: [UInt8]?) throws -> CommandFinal {
+        func final(_ receipt: [UInt8], _ reply: [UInt8]?) throws -> CommandFinal? {
             CommandFinal(receipt: receipt, reply: reply, of: command.descriptor, from: try target.record())
         }
         let good = try receipt(of: command, by: target)
@@ -298,6 +298,15 @@ import Testing
         #expect(try final(good, nil) == unknown)
         #expect(try final(good, [1]) == unknown)
         #expect(try final([1], reply) == unknown)
+        // A receipt for earlier bytes of the same command says nothing.
+        let earlier = CommandFinal(
+            receipt: try receipt(of: other, by: target),
+            reply: reply,
+            of: command.descriptor,
+            isSignedAgain: true,
+            from: try target.record()
+        )
+        #expect(earlier == nil)
         // The sender accepts it as the final outcome and acknowledges it.
         var row = SentCommand(restoring: command.descriptor, state: .accepted(.delivered), cancelRequested: false, signings: 1)
         #expect(row.ended(unknown, receiptIsValid: false).last == .acknowledge)
@@ -307,7 +316,7 @@ import Testing
     @Test(
         arguments: [
             .succeeded, .declined, .declined(reason: "too many"), .unsupported, .failed(reason: "no display"), .expired, .cancelled,
-            .indeterminate(.interrupted),
+            .indeterminate(.interrupted), .indeterminate(.forgotten),
             .indeterminate(.timedOut), .indeterminate(.targetLost),
         ] as [CommandOutcome]
     )

@@ -88,7 +88,7 @@ enum ControlSamples {
             .ok(.init(ref: ref(), result: .init(state: .waking))),
             .ok(.init(ref: ref(), result: .init(tunnel: tunnel, isWaking: true))),
             .failure(.init(ref: ref(), code: .clockSkew, message: "m", retryAfter: 1, time: 2)),
-            .failure(.init(ref: ref(), code: .numberPassed, message: "m", mayHaveRun: true)),
+            .failure(.init(ref: ref(), code: .numberPassed, message: "m", mayHaveRun: true, highest: 1 << 53 - 1)),
             .failure(.init(ref: ref(), exceeding: exceeded)),
             .endpointAdded(
                 .init(endpoint: endpoint, introduction: introduction, registrations: [Blob([7]), Blob([8])], presence: presence)
@@ -110,7 +110,7 @@ enum ControlSamples {
             .notificationsState(.init(appID: "com.example.player", state: .expiring)),
             .identityChanged(.init(change: .linked, issuer: "https://issuer.example", endpoint: nil, time: 1_700_000_000_000)),
             .command(.init(command: Blob(bytes(300)), sender: introduction)),
-            .command(.init(command: Blob([1]), sender: nil)),
+            .command(.init(command: Blob([1]), sender: nil, wasReceived: true)),
             .commandCancel(.init(sender: endpoint, id: command)),
             .commandSettled(.init(ref: ref(), sender: endpoint, id: command)),
             .commandStatus(.init(id: command, status: .step(.delivered))),

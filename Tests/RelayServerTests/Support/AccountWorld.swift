@@ -81,8 +81,8 @@ struct AccountWorld {
     /// The process ends. A transaction that was committed stays so.
     /// - Parameters:
     ///   - commits: the next transaction was committed, but no message was sent.
-    ///   - losesDatabase: the new process begins with an empty one.
-    mutating func crash(commits: Bool, losesDatabase: Bool = false) {
+    ///   - losesDatabase: the new process begins with an empty one, or with this copy.
+    mutating func crash(commits: Bool, losesDatabase: Bool = false, copy: MemoryRows.Tables? = nil) {
         if commits, let work = waiting.first {
             let before = rows.tables
             if work.run(rows, now) != nil { rows.tables = before }
@@ -91,7 +91,9 @@ struct AccountWorld {
         channels = [:]
         sent = [:]
         if losesDatabase {
-            rows.tables = .init()
+            rows.tables = copy ?? .init()
+            // As `SQLiteStore.beginAgain`.
+            rows.tables.commands = rows.tables.commands.filter { $0.value.row.state != .stored }
             began = now
             hasLostDatabase = true
         }
@@ -165,11 +167,13 @@ struct AccountWorld {
         app: String = "player",
         life: Int64 = 600_000,
         created: Int64? = nil,
-        id: CommandID? = nil
+        id: CommandID? = nil,
+        firstNumber: UInt64? = nil,
+        expires: Int64? = nil
     ) throws -> SealedCommand {
         var random = SystemRandomNumberGenerator()
         let created = created ?? now
-        let header = CommandHeader(
+        var header = CommandHeader(
             id: id ?? ids.next(now: UInt64(now), using: &random),
             account: account.rawValue,
             relay: relayID,
@@ -181,8 +185,9 @@ struct AccountWorld {
             kind: .message,
             number: number,
             created: created,
-            expires: created + life
+            expires: expires ?? created + life
         )
+        header.firstNumber = firstNumber
         let body = CommandBody.message(service: "a", [:])
         return try SealedCommand(body, header: header, target: target.agreementKey.publicKey, key: sender.identityKey)
     }
@@ -190,10 +195,11 @@ struct AccountWorld {
     func result(
         of command: CommandDescriptor,
         _ outcome: CommandOutcome,
+        highest: UInt64? = nil,
         by target: TestDevice,
         ref: RequestRef
     ) throws -> EndpointMessage {
-        let receipt = try Signed(CommandReceipt(for: command, outcome: outcome, time: now), key: target.identityKey)
+        let receipt = try Signed(CommandReceipt(for: command, outcome: outcome, highest: highest, time: now), key: target.identityKey)
         return .commandResult(.init(ref: ref, sender: command.lane.sender, id: command.id, receipt: Blob(receipt.encoded)))
     }
 

@@ -8,7 +8,7 @@ package struct CommandRejection: Error, Hashable, Sendable {
         case idConflict
         /// The creation time is more than 5 min off. The sender signs the command again with the relay's time.
         case clockSkew
-        /// The lane has a command with this number or a higher one. The command ends as refused.
+        /// The lane has a command with this number or a higher one. The sender signs the command again, with a higher number.
         case numberPassed
         /// It had expired when the relay received it.
         case expired
@@ -26,10 +26,13 @@ package struct CommandRejection: Error, Hashable, Sendable {
     /// Whether the relay may have accepted the same blob in the past. If false, the command was certainly never stored: it has not run and
     /// will not.
     package let mayHaveRun: Bool
+    /// The lane's highest number at the relay, with `numberPassed`.
+    package let highest: UInt64?
 
-    package init(_ reason: Reason, mayHaveRun: Bool) {
+    package init(_ reason: Reason, mayHaveRun: Bool, highest: UInt64? = nil) {
         self.reason = reason
         self.mayHaveRun = mayHaveRun
+        self.highest = highest
     }
 
     /// The code in the relay's `error` message.
@@ -126,7 +129,9 @@ package struct CommandAdmission: Sendable {
         else { throw refuse(.clockSkew) }
         guard now < command.expires else { throw refuse(.expired) }
         // If in doubt, the highest number may be this command's own, from its first acceptance. The target recognizes a repeated command.
-        if !doubt, let highestNumber, command.number <= highestNumber { throw refuse(.numberPassed) }
+        if !doubt, let highestNumber, command.number <= highestNumber {
+            throw CommandRejection(.numberPassed, mayHaveRun: doubt, highest: highestNumber)
+        }
         do throws(LimitExceeded) {
             try limits.check(.commandBytes, command.size)
             // A lost database may have accepted the command, and newer commands use the mailbox now. A rejection would break the order of the

@@ -38,8 +38,8 @@ package struct MailboxCommand: Hashable, Sendable {
         case progress(CommandProgress)
         /// To the sender: its outcome.
         case final(CommandFinal)
-        /// To the target: the blob and the sender's record.
-        case offer
+        /// To the target: the blob and the sender's record, and whether the target has confirmed the command before.
+        case offer(wasReceived: Bool)
         /// To the target: the sender has cancelled it.
         case requestCancel
         /// To the target: its result is stored.
@@ -115,9 +115,9 @@ package struct MailboxCommand: Hashable, Sendable {
             if now >= command.expires { return end(CommandFinal(attestedByRelay: .expired), now: now) }
             // Written before the offer: from here on the relay can attest neither `expired` nor `cancelled`.
             state = .offered(received: false, cancelRequested: false)
-            return [.persist(self), .offer]
-        case .offered(_, let cancelRequested):
-            return cancelRequested ? [.offer, .requestCancel] : [.offer]
+            return [.persist(self), .offer(wasReceived: false)]
+        case .offered(let received, let cancelRequested):
+            return cancelRequested ? [.offer(wasReceived: received), .requestCancel] : [.offer(wasReceived: received)]
         case .final:
             return [.answered]
         }

@@ -78,7 +78,10 @@ package struct OutboxCommands: Hashable, Sendable {
 
     /// Replaces a command that the owner has signed again.
     package mutating func signedAnew(_ command: CommandDescriptor) -> [Step] {
-        let isCurrent = sending?.isCurrent(command) ?? false
+        guard rows[command.id]?.state == .prepared else { return [] }
+        // The relay had accepted the earlier bytes, so the lane has gone on.
+        let isAdded = sending.map { !$0.holds(command) } ?? false
+        let isCurrent = isAdded ? sending?.add(command) ?? false : sending?.isCurrent(command) ?? false
         return input(command.id) { $0.signedAnew(command, sending: isCurrent) }
     }
 

@@ -19,8 +19,9 @@ package struct OutboxMachine: Hashable, Sendable {
         case cancel(CommandID)
         /// Send the acknowledgement of the final outcome.
         case acknowledge(CommandID)
-        /// Sign a new blob under the same id, with the relay's time, and call `signedAnew`.
-        case signAnew(CommandID)
+        /// Sign a new blob under the same id, with the relay's time, and call `signedAnew`. With a number, the lane is behind: the command
+        /// gets a higher one.
+        case signAnew(CommandID, above: UInt64?)
         /// Call `retry` at the time that the relay named, or after a minute, if the connection lasts until then.
         case retryLater(CommandID)
         /// Report the command's state to the app. The end of a command is already stored, and it is the last report.
@@ -243,7 +244,7 @@ package struct OutboxMachine: Hashable, Sendable {
         case .send(let again): return isCurrent && commands[id]?.isEnded == false ? .send(id, again: again) : nil
         case .cancel: return isCurrent ? .cancel(id) : nil
         case .acknowledge: return isCurrent ? .acknowledge(id) : nil
-        case .signAnew: return .signAnew(id)
+        case .signAnew(let number): return .signAnew(id, above: number)
         case .retryLater: return isCurrent ? .retryLater(id) : nil
         case .answered:
             append(commands.answered(id))

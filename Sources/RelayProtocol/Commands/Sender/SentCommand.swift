@@ -11,7 +11,7 @@
 /// ```
 /// prepared, queued ──▶ sent ──▶ accepted(progress) ──▶ final
 ///    │  ▲               │  └──────────────────────────▶ final
-///    │  └───────────────┤ clockSkew: signed again
+///    │  └───────────────┤ clockSkew, or its number has passed: signed again
 ///    ▼                  ▼
 /// withdrawn          refused
 /// ```
@@ -46,8 +46,9 @@ package struct SentCommand: Hashable, Sendable {
         case cancel
         /// Send the acknowledgement of the final outcome.
         case acknowledge
-        /// Sign a new blob under the same id, with the relay's time, and call `signedAnew`.
-        case signAnew
+        /// Sign a new blob under the same id, with the relay's time, and call `signedAnew`. With a number, the lane is behind: the command
+        /// gets a higher one.
+        case signAnew(above: UInt64?)
         /// Call `connected()` again at the time that the relay named, or after a minute, if the connection lasts until then.
         case retryLater
         /// To the owner's `OutboxLanes`: the next command of the lane may be sent.
@@ -175,7 +176,10 @@ package struct SentCommand: Hashable, Sendable {
         switch (state, rejection.reason) {
         case (.sent, .clockSkew) where !rejection.mayHaveRun && signings < Self.maximumSignings:
             state = .prepared
-            return [.persist(self), .signAnew]
+            return [.persist(self), .signAnew(above: nil)]
+        case (.sent, .numberPassed) where !rejection.mayHaveRun && signings < Self.maximumSignings && rejection.highest != nil:
+            state = .prepared
+            return [.persist(self), .signAnew(above: rejection.highest)]
         case (.sent, _) where !rejection.mayHaveRun:
             state = .refused(rejection)
             return [.persist(self), .answered, .report(.refused(rejection))]
@@ -234,6 +238,11 @@ package struct SentCommand: Hashable, Sendable {
             return [.reject]
         case .sent, .accepted:
             guard final.isWithinAuthority, final.attestedBy == .relay || receiptIsValid else { return [.reject] }
+            if let number = final.passedNumber, signings < Self.maximumSignings, !cancelRequested {
+                // The relay deletes its row when it gets the new bytes.
+                state = .prepared
+                return [.persist(self), .signAnew(above: number)]
+            }
             // A relay that has reported `delivered` has offered the command. It cannot know any more that the command has not run.
             if final.attestedBy == .relay, state == .accepted(.delivered) {
                 return end(CommandFinal(attestedByRelay: .indeterminate(.targetLost))) + [.acknowledge]

@@ -2,6 +2,20 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 extension CommandTarget {
+    /// How far a lane has come. Ids grow with the time at which they were made, so an id that is later than that of every accepted command
+    /// belongs to a command that was not accepted.
+    package struct LanePosition: Hashable, Sendable {
+        /// The highest accepted number.
+        package var number: UInt64
+        /// The latest accepted id.
+        package var latest: CommandID
+
+        package init(number: UInt64, latest: CommandID) {
+            self.number = number
+            self.latest = latest
+        }
+    }
+
     package enum State: Hashable, Sendable {
         /// It waits in its lane.
         case received
@@ -23,7 +37,7 @@ extension CommandTarget {
     }
 
     package enum Action: Hashable, Sendable {
-        /// Insert or replace the row and, in the same commit, the lane's highest number if it is given. An answered row is written with its
+        /// Insert or replace the row and, in the same commit, the lane's highest number if it is given, with the latest of its ids. An answered row is written with its
         /// reply and with the receipt, which the owner signs over both. A received row is written with the command itself, which is not
         /// read again once the command is in handling.
         case persist(Row, highest: UInt64?, reply: [UInt8]?)
@@ -39,8 +53,9 @@ extension CommandTarget {
         case sendReceived(CommandKey)
         /// Send `command.result` with the stored or noted receipt and reply, or with those of the `.note` that follows this action.
         case sendResult(CommandKey)
-        /// Send a `command.result` for a command that is not stored. The owner signs a receipt for it.
-        case sendUnstoredResult(CommandDescriptor, CommandOutcome)
+        /// Send a `command.result` for a command that is not stored. The owner signs a receipt for it, with the lane's highest number if the
+        /// command's number has passed.
+        case sendUnstoredResult(CommandDescriptor, CommandOutcome, highest: UInt64?)
         /// Pass the command to its app and call `handlerEnded`. After 30 s call `handlerTimedOut`.
         case handle(CommandDescriptor)
         /// Extend the handler's time to 5 min from its start.

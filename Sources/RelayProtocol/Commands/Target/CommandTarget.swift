@@ -19,7 +19,7 @@ package struct CommandTarget: Hashable, Sendable {
 
     private struct Lane: Hashable {
         /// `nil` if the lane has accepted no command.
-        var highest: UInt64?
+        var position: LanePosition?
         /// The `received` commands, sorted by number.
         var waiting: [CommandKey] = []
         var handling: CommandKey?
@@ -39,10 +39,10 @@ package struct CommandTarget: Hashable, Sendable {
     /// Whether all commands are settled.
     package var isEmpty: Bool { rows.isEmpty }
 
-    /// Restores the stored highest number of each lane, and the stored rows.
-    package init(limits: Limits = Limits(), highestNumbers: [CommandLane: UInt64] = [:], rows: [Row] = []) {
+    /// Restores the stored position of each lane, and the stored rows.
+    package init(limits: Limits = Limits(), positions: [CommandLane: LanePosition] = [:], rows: [Row] = []) {
         self.limits = limits
-        for (lane, highest) in highestNumbers { lanes[lane, default: Lane()].highest = highest }
+        for (lane, position) in positions { lanes[lane, default: Lane()].position = position }
         for row in Self.sorted(rows) {
             self.rows[row.command.key] = row
             held.commands += 1
@@ -78,7 +78,14 @@ package struct CommandTarget: Hashable, Sendable {
     }
 
     /// The relay offered a command. The check is ignored for a known command.
-    package mutating func offered(_ command: CommandDescriptor, check: CommandCheck, _ clock: TargetClock) -> [Action] {
+    /// - Parameter wasReceived: The relay has got `command.received` for it. If it is unknown here, the stored state has gone back, and the
+    ///   command may have run.
+    package mutating func offered(
+        _ command: CommandDescriptor,
+        check: CommandCheck,
+        wasReceived: Bool = false,
+        _ clock: TargetClock
+    ) -> [Action] {
         if knows(command), let row = rows[command.key] {
             switch row.state {
             case .received, .handling: return [.sendReceived(command.key)]
@@ -90,14 +97,13 @@ package struct CommandTarget: Hashable, Sendable {
             return []
         case .forged(let reason):
             // A forged command must change neither the store nor the lane's number.
-            return [.sendUnstoredResult(command, .failed(reason: reason))]
+            return [.sendUnstoredResult(command, .failed(reason: reason), highest: nil)]
         case .valid, .refused, .appUnknown:
             break
         }
-        let highest = lanes[command.lane]?.highest
-        if rows[command.key] != nil || highest.map({ command.number <= $0 }) ?? false {
-            // The command was settled and deleted here, or it was signed again while the old bytes are stored. It may have run.
-            return [.sendUnstoredResult(command, .indeterminate(.interrupted))]
+        let position = lanes[command.lane]?.position
+        if let outcome = wasReceived ? .indeterminate(.forgotten) : endOfPassed(command, position) {
+            return [.sendUnstoredResult(command, outcome, highest: position?.number)]
         }
         guard !refusesOffers else { return [] }
         do throws(LimitExceeded) {
@@ -115,7 +121,7 @@ package struct CommandTarget: Hashable, Sendable {
         }
         let row = Row(restoring: command, state: .received)
         rows[command.key] = row
-        lanes[command.lane, default: Lane()].highest = command.number
+        advance(to: command)
         lanes[command.lane, default: Lane()].waiting.append(command.key)
         queue(command.lane)
         let started = work(clock)
@@ -127,13 +133,31 @@ package struct CommandTarget: Hashable, Sendable {
         return (taken.state == .handling ? [stored, .sendReceived(command.key)] : [stored]) + started.dropFirst()
     }
 
+    /// The outcome of a command that must not run under its number; `nil` if it may run.
+    private func endOfPassed(_ command: CommandDescriptor, _ position: LanePosition?) -> CommandOutcome? {
+        // It was signed again while the old bytes are stored here.
+        if rows[command.key] != nil { return .indeterminate(.forgotten) }
+        guard let position, command.firstNumber ?? command.number <= position.number else { return nil }
+        // It may have been accepted here before, with these or earlier bytes, and settled and deleted since.
+        guard command.id > position.latest else { return .indeterminate(.forgotten) }
+        // It was not: its sender's stored state has gone back.
+        return command.number > position.number ? nil : .failed(reason: "the device has already handled later commands of this sender")
+    }
+
+    private mutating func advance(to command: CommandDescriptor) {
+        var position = lanes[command.lane]?.position ?? LanePosition(number: command.number, latest: command.id)
+        position.number = max(position.number, command.number)
+        position.latest = max(position.latest, command.id)
+        lanes[command.lane, default: Lane()].position = position
+    }
+
     /// Answers a command without handling it. The answer is stored and the number counts, because the next check may have another result.
     /// No lane is created for an unknown app, because a sender could invent any number of apps.
     private mutating func refuse(_ command: CommandDescriptor, _ outcome: CommandOutcome, opensLane: Bool) -> [Action] {
         let row = Row(restoring: command, state: .answered(outcome))
         rows[command.key] = row
-        let highest = opensLane || lanes[command.lane]?.highest != nil ? command.number : nil
-        if let highest { lanes[command.lane, default: Lane()].highest = highest }
+        let highest = opensLane || lanes[command.lane]?.position != nil ? command.number : nil
+        if highest != nil { advance(to: command) }
         return [.persist(row, highest: highest, reply: nil), .sendResult(command.key)]
     }
 
@@ -178,8 +202,8 @@ package struct CommandTarget: Hashable, Sendable {
     /// The command is about to be passed to its app, after the commit.
     /// - Returns: The actions to do instead if it has expired in the meantime; else `nil`.
     package mutating func expiresBeforeHandling(_ key: CommandKey, _ clock: TargetClock) -> [Action]? {
-        guard isHandling(key), let command = rows[key]?.command, clock.isPast(command.expires) else { return nil }
-        return finish(key, .expired, reply: nil) + work(clock)
+        guard isHandling(key), let command = rows[key]?.command, let end = clock.end(of: command.expires) else { return nil }
+        return finish(key, end, reply: nil) + work(clock)
     }
 
     /// The handler answered.
@@ -238,8 +262,8 @@ package struct CommandTarget: Hashable, Sendable {
         var actions: [Action] = []
         while let key = lanes[lane]?.waiting.first, let command = rows[key]?.command {
             lanes[lane]?.waiting.removeFirst()
-            if clock.isPast(command.expires) {
-                actions += answer(key, .expired)
+            if let end = clock.end(of: command.expires) {
+                actions += answer(key, end)
                 continue
             }
             let row = Row(restoring: command, state: .handling)

@@ -37,8 +37,9 @@ package struct InboxMachine: Hashable, Sendable {
         case sendReceived(CommandKey)
         /// Send `command.result` from the unwritten answer, or else from the stored row.
         case sendResult(CommandKey, unwritten: Write?)
-        /// Send a `command.result` for a command that is not stored. The owner signs a receipt for it.
-        case sendUnstoredResult(CommandDescriptor, CommandOutcome)
+        /// Send a `command.result` for a command that is not stored. The owner signs a receipt for it, with the lane's highest number if the
+        /// command's number has passed.
+        case sendUnstoredResult(CommandDescriptor, CommandOutcome, highest: UInt64?)
         /// Pass the command to its app and call `handlerEnded`. After 30 s call `handlerTimedOut`.
         case handle(CommandDescriptor)
         /// Extend the handler's time to 5 min from its start.
@@ -121,8 +122,9 @@ package struct InboxMachine: Hashable, Sendable {
     /// Whether an offer of these bytes needs no check, because the relay offered them before.
     package func knows(_ command: CommandDescriptor) -> Bool { target.knows(command) }
 
-    package mutating func offered(_ command: CommandDescriptor, check: CommandCheck, _ clock: TargetClock) {
-        append(target.offered(command, check: check, clock))
+    /// - Parameter wasReceived: The relay has got `command.received` for it.
+    package mutating func offered(_ command: CommandDescriptor, check: CommandCheck, wasReceived: Bool = false, _ clock: TargetClock) {
+        append(target.offered(command, check: check, wasReceived: wasReceived, clock))
     }
 
     /// The relay reported that the sender has cancelled.
@@ -285,7 +287,8 @@ package struct InboxMachine: Hashable, Sendable {
         case .sendResult(let key):
             guard isCurrent, !settled.contains(key) else { return nil }
             return .sendResult(key, unwritten: noted[key] ?? upcoming[key])
-        case .sendUnstoredResult(let command, let outcome): return isCurrent ? .sendUnstoredResult(command, outcome) : nil
+        case .sendUnstoredResult(let command, let outcome, let highest):
+            return isCurrent ? .sendUnstoredResult(command, outcome, highest: highest) : nil
         case .handle(let command): return .handle(command)
         case .extendTime(let key): return .extendTime(key)
         case .tellCancelled(let key): return .tellCancelled(key)

@@ -13,8 +13,18 @@ package struct TargetClock: Hashable, Sendable {
         self.relay = relay
     }
 
-    /// Whether a command has expired, by relay time. A relay that states a wrong time gains at most a day.
-    func isPast(_ expires: Int64) -> Bool {
-        relay >= expires || own >= expires.saturatingAdding(CommandPeriod.grace)
+    /// The outcome of a command that may no longer run. A relay that states a wrong time gains at most a day.
+    func end(of expires: Int64) -> CommandOutcome? {
+        if relay >= expires { return .expired }
+        guard own >= expires.saturatingAdding(CommandPeriod.grace) else { return nil }
+        let hours = lead / 3_600_000
+        let time = hours < 48 ? "\(hours) hours" : "\(hours / 24) days"
+        return .failed(reason: "the device's clock is \(time) ahead of the relay's, so that the command has expired there; set its clock")
     }
+
+    /// By how much the own clock is ahead of the relay's.
+    package var lead: Int64 { own.saturatingAdding(relay == .min ? .max : -relay) }
+
+    /// Whether commands expire here because of the difference between the clocks.
+    package var isFarAhead: Bool { lead >= CommandPeriod.grace }
 }

@@ -68,6 +68,8 @@ extension RelayMessage {
         /// Of `command.send`: the relay cannot rule out that it accepted the same bytes in the past. Absent on the wire when
         /// false.
         package var mayHaveRun: Bool
+        /// The highest number of the lane, if the code is `numberPassed`.
+        package var highest: UInt64?
 
         package init(
             ref: RequestRef,
@@ -76,7 +78,8 @@ extension RelayMessage {
             limit: ExceededLimit? = nil,
             retryAfter: Milliseconds? = nil,
             time: Milliseconds? = nil,
-            mayHaveRun: Bool = false
+            mayHaveRun: Bool = false,
+            highest: UInt64? = nil
         ) {
             self.ref = ref
             self.code = code
@@ -85,6 +88,7 @@ extension RelayMessage {
             self.retryAfter = retryAfter
             self.time = time
             self.mayHaveRun = mayHaveRun
+            self.highest = highest
         }
 
         package init(ref: RequestRef, exceeding exceeded: LimitExceeded) {
@@ -99,6 +103,11 @@ extension RelayMessage {
             self.retryAfter = try json.optional("retryAfter")
             self.time = try json.optional("time")
             self.mayHaveRun = try json.optional("mayHaveRun") ?? false
+            self.highest = try (json.optional("highest") as Int64?).map { (number) throws(JSONError) in
+                let number = UInt64(clamping: number)
+                guard WireNumber.range.contains(number) else { throw json.invalid("highest") }
+                return number
+            }
         }
 
         package func writeMembers(to json: inout JSONWriter) {
@@ -109,6 +118,7 @@ extension RelayMessage {
             json.member("retryAfter", retryAfter)
             json.member("time", time)
             if mayHaveRun { json.member("mayHaveRun", true) }
+            json.member("highest", highest.map { Int64(clamping: $0) })
         }
     }
 }

@@ -29,7 +29,7 @@ extension CommandRejection {
                 failure.limit?.error.map { .limit($0) } ?? .other(code: failure.code.rawValue)
             default: .other(code: failure.code.rawValue)
             }
-        self.init(reason, mayHaveRun: failure.mayHaveRun)
+        self.init(reason, mayHaveRun: failure.mayHaveRun, highest: failure.highest)
     }
 }
 

@@ -140,20 +140,25 @@ extension RelayMessage {
         package var command: Blob<BlobKinds.Command>
         /// The sender; absent if no endpoint sent the command.
         package var sender: Introduction?
+        /// The target has confirmed the command before. Absent on the wire when false.
+        package var wasReceived: Bool
 
-        package init(command: Blob<BlobKinds.Command>, sender: Introduction?) {
+        package init(command: Blob<BlobKinds.Command>, sender: Introduction?, wasReceived: Bool = false) {
             self.command = command
             self.sender = sender
+            self.wasReceived = wasReceived
         }
 
         package init(json: JSONValue) throws(JSONError) {
             self.command = try json.member("command")
             self.sender = try json.optional("sender")
+            self.wasReceived = try json.optional("received") ?? false
         }
 
         package func writeMembers(to json: inout JSONWriter) {
             json.member("command", command)
             json.member("sender", sender)
+            if wasReceived { json.member("received", true) }
         }
     }
 

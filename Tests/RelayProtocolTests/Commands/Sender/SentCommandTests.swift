@@ -141,12 +141,49 @@ import Testing
         }
     }
 
-    /// Suppose a relay delivered a command and then claims that its number is too low. A new signature under a new number
-    /// would let it run twice.
-    @Test func passedNumberIsNotSignedAgain() {
+    @Test func passedNumberIsSignedAgainAboveTheHighest() {
         var row = sent()
+        #expect(row.refused(passed, now: now) == [.persist(row), .signAnew(above: 7)])
+        let again = CommandDescriptor.test(number: 8, first: 1)
+        let signed = CommandDescriptor(
+            id: command.id,
+            lane: again.lane,
+            number: 8,
+            firstNumber: 1,
+            created: now,
+            expires: again.expires,
+            digest: again.digest,
+            size: 1
+        )
+        #expect(row.signedAnew(signed, sending: true) == [.persist(row), .send(again: false)])
+        #expect(row.command == signed)
+        // A relay that names no number cannot help.
+        var other = sent()
         let rejection = certain(.numberPassed)
-        #expect(row.refused(rejection, now: now) == [.persist(row), .answered, .report(.refused(rejection))])
+        #expect(other.refused(rejection, now: now) == [.persist(other), .answered, .report(.refused(rejection))])
+    }
+
+    private var passed: CommandRejection { CommandRejection(.numberPassed, mayHaveRun: false, highest: 7) }
+
+    /// The target has not run it, and has passed its number.
+    @Test func commandThatTheTargetHasPassedIsSignedAgain() {
+        let final = CommandFinal(outcome: .failed(reason: "passed"), receipt: [1], reply: nil, highest: 7)
+        var row = accepted()
+        #expect(row.ended(final, receiptIsValid: true) == [.persist(row), .signAnew(above: 7)])
+        #expect(row.state == .prepared)
+        // Not for ever, not without proof, and not if the app has cancelled it.
+        var tired = SentCommand(restoring: command, state: .sent, cancelRequested: false, signings: SentCommand.maximumSignings)
+        #expect(tired.ended(final, receiptIsValid: true).last == .acknowledge)
+        #expect(tired.state == .final(final))
+        var forged = accepted()
+        #expect(forged.ended(final, receiptIsValid: false) == [.reject])
+        var cancelled = accepted()
+        _ = cancelled.cancel()
+        #expect(cancelled.ended(final, receiptIsValid: true).last == .acknowledge)
+        // What may have run is not sent again.
+        let unknown = CommandFinal(outcome: .indeterminate(.forgotten), receipt: [1], reply: nil, highest: 7)
+        var doubtful = accepted()
+        #expect(doubtful.ended(unknown, receiptIsValid: true).last == .acknowledge)
     }
 
     @Test func deliveredCommandCannotExpireOrBeCancelled() {
@@ -161,7 +198,7 @@ import Testing
 
     @Test func clockSkewIsSignedAgainUnderTheSameNumber() {
         var row = sent()
-        #expect(row.refused(certain(.clockSkew), now: now) == [.persist(row), .signAnew])
+        #expect(row.refused(certain(.clockSkew), now: now) == [.persist(row), .signAnew(above: nil)])
         #expect(row.state == .prepared)
         let anew = CommandDescriptor.test(number: 1, digest: [9])
         #expect(row.signedAnew(anew, sending: true) == [.persist(row), .send(again: false)])
@@ -171,7 +208,7 @@ import Testing
     @Test func signaturesForClockSkewAreBounded() {
         var row = sent()
         var signings = 0
-        while row.refused(certain(.clockSkew), now: now).contains(.signAnew), signings < 10 {
+        while row.refused(certain(.clockSkew), now: now).contains(.signAnew(above: nil)), signings < 10 {
             signings += 1
             _ = row.signedAnew(.test(number: 1, digest: [9]), sending: true)
         }
@@ -229,6 +266,7 @@ extension CommandDescriptor {
     static func test(
         number: UInt64,
         app: String = "player",
+        first: UInt64? = nil,
         created: Int64 = 1_000_000_000,
         expires: Int64 = 1_000_060_000,
         digest: [UInt8]? = nil,
@@ -241,6 +279,7 @@ extension CommandDescriptor {
             id: id,
             lane: CommandLane(sender: .test(1), target: .test(2), appID: app),
             number: number,
+            firstNumber: first,
             created: created,
             expires: expires,
             digest: Digest256(hashing: digest ?? [UInt8(truncatingIfNeeded: number)]),

@@ -72,7 +72,7 @@ import Testing
         _ = target.settled(command.key)
         for number: UInt64 in [4, 5] {
             let old = CommandDescriptor.test(number: number)
-            #expect(target.offered(old, check: .valid, clock) == [.sendUnstoredResult(old, .indeterminate(.interrupted))])
+            #expect(target.offered(old, check: .valid, clock) == [.sendUnstoredResult(old, .indeterminate(.forgotten), highest: 5)])
         }
         #expect(target.offered(.test(number: 6), check: .valid, clock).count == 3)
     }
@@ -81,14 +81,84 @@ import Testing
         var target = target(with: .test(number: 1))
         let other = CommandDescriptor.test(number: 1, digest: [7, 7])
         #expect(!target.knows(other))
-        #expect(target.offered(other, check: .valid, clock) == [.sendUnstoredResult(other, .indeterminate(.interrupted))])
+        #expect(target.offered(other, check: .valid, clock) == [.sendUnstoredResult(other, .indeterminate(.forgotten), highest: 1)])
+    }
+
+    /// Its sender's stored state has gone back: the number was used before, and the id is new.
+    @Test func newCommandWithAPassedNumberCertainlyDidNotRun() {
+        var target = target(with: .test(number: 5))
+        let template = CommandDescriptor.test(number: 6)
+        let behind = CommandDescriptor(
+            id: template.id,
+            lane: template.lane,
+            number: 4,
+            created: template.created,
+            expires: template.expires,
+            digest: template.digest,
+            size: 1
+        )
+        guard case .sendUnstoredResult(behind, .failed, highest: 5) = target.offered(behind, check: .valid, clock).first else {
+            Issue.record("it is not known that the command did not run")
+            return
+        }
+        // Once a later one was accepted, this is not certain any more.
+        _ = target.offered(.test(number: 7), check: .valid, clock)
+        #expect(target.offered(behind, check: .valid, clock) == [.sendUnstoredResult(behind, .indeterminate(.forgotten), highest: 7)])
+    }
+
+    /// A relay that hides a command, says that its number has passed, and gets it again with a higher number, cannot make it run twice.
+    @Test func commandSignedAgainWithAHigherNumberRunsOnce() {
+        let command = CommandDescriptor.test(number: 5)
+        func again(_ number: UInt64) -> CommandDescriptor {
+            CommandDescriptor(
+                id: command.id,
+                lane: command.lane,
+                number: number,
+                firstNumber: 5,
+                created: command.created,
+                expires: command.expires,
+                digest: Digest256(hashing: [1, 2, 3]),
+                size: 1
+            )
+        }
+        var target = target(with: command)
+        _ = target.handlerEnded(command.key, .succeeded, reply: nil, clock)
+        _ = target.settled(command.key)
+        #expect(
+            target.offered(again(8), check: .valid, clock) == [.sendUnstoredResult(again(8), .indeterminate(.forgotten), highest: 5)]
+        )
+        // If the number had passed by other commands, it runs under the new one, and never under the old one.
+        var other = self.target(with: .test(number: 4))
+        #expect(other.offered(again(8), check: .valid, clock).first == .persist(row(again(8), .received), highest: 8, reply: nil))
+        var settled = self.target(with: again(8))
+        _ = settled.handlerEnded(command.key, .succeeded, reply: nil, clock)
+        _ = settled.settled(command.key)
+        for old in [command, again(8), again(9)] {
+            #expect(settled.offered(old, check: .valid, clock) == [.sendUnstoredResult(old, .indeterminate(.forgotten), highest: 8)])
+        }
+    }
+
+    /// The relay knows that this target had stored the command, so the stored state has gone back.
+    @Test func confirmedCommandThatIsUnknownDoesNotRun() {
+        var target = CommandTarget()
+        let command = CommandDescriptor.test(number: 1)
+        #expect(
+            target.offered(command, check: .valid, wasReceived: true, clock)
+                == [.sendUnstoredResult(command, .indeterminate(.forgotten), highest: nil)]
+        )
+        #expect(target.isEmpty)
+        #expect(target.offered(.test(number: 2), check: .valid, clock).count == 3)
     }
 
     @Test func forgedCommandIsNeitherStoredNorPutInALane() {
         var target = target(with: .test(number: 1))
         let forged = CommandDescriptor.test(number: .max, digest: [0])
         let before = target
-        #expect(target.offered(forged, check: .forged(reason: "no"), clock) == [.sendUnstoredResult(forged, .failed(reason: "no"))])
+        #expect(
+            target.offered(forged, check: .forged(reason: "no"), clock) == [
+                .sendUnstoredResult(forged, .failed(reason: "no"), highest: nil)
+            ]
+        )
         #expect(target.offered(forged, check: .unverifiable, clock) == [])
         #expect(target == before)
     }
@@ -100,7 +170,7 @@ import Testing
         #expect(actions == [.persist(row(command, .answered(.declined)), highest: 7, reply: nil), .sendResult(command.key)])
         _ = target.settled(command.key)
         // The same command is offered again and would be permitted now. The sender may have got `declined`, so it must not run.
-        #expect(target.offered(command, check: .valid, clock) == [.sendUnstoredResult(command, .indeterminate(.interrupted))])
+        #expect(target.offered(command, check: .valid, clock) == [.sendUnstoredResult(command, .indeterminate(.forgotten), highest: 7)])
     }
 
     @Test func lanesOfARemovedSenderAreRemoved() {
@@ -158,7 +228,11 @@ import Testing
         let command = CommandDescriptor.test(number: 1)
         let lies = TargetClock(own: command.expires + CommandPeriod.grace, relay: 0)
         var target = CommandTarget()
-        let expired: [Action] = [.persist(row(command, .answered(.expired)), highest: 1, reply: nil), .sendResult(command.key)]
+        let days = lies.own / 86_400_000
+        let outcome = CommandOutcome.failed(
+            reason: "the device's clock is \(days) days ahead of the relay's, so that the command has expired there; set its clock"
+        )
+        let expired: [Action] = [.persist(row(command, .answered(outcome)), highest: 1, reply: nil), .sendResult(command.key)]
         #expect(target.offered(command, check: .valid, lies) == expired)
         let allowed = TargetClock(own: command.expires + CommandPeriod.grace - 1, relay: 0)
         var other = CommandTarget()
@@ -169,7 +243,7 @@ import Testing
         let first = CommandDescriptor.test(number: 1)
         let second = CommandDescriptor.test(number: 2)
         var target = CommandTarget(
-            highestNumbers: [first.lane: 2],
+            positions: [first.lane: .init(number: 2, latest: second.id)],
             rows: [row(second, .received), row(first, .handling)]
         )
         #expect(target.start(clock) == answered(first, .indeterminate(.interrupted)) + handled(second))
@@ -177,7 +251,10 @@ import Testing
 
     @Test func restartKeepsResultsUntilTheyAreSettled() {
         let command = CommandDescriptor.test(number: 1)
-        var target = CommandTarget(highestNumbers: [command.lane: 1], rows: [row(command, .answered(.succeeded))])
+        var target = CommandTarget(
+            positions: [command.lane: .init(number: 1, latest: command.id)],
+            rows: [row(command, .answered(.succeeded))]
+        )
         #expect(target.start(clock) == [])
         #expect(target.connected() == [.sendResult(command.key)])
     }

@@ -22,18 +22,30 @@ extension AccountSimulation {
         var lostResults: Set<CommandKey> = []
         /// Commands for which the target has sent a result.
         var answered: Set<Digest256> = []
+        /// Commands that the target had stored.
+        var taken: [CommandKey: CommandDescriptor] = [:]
+        /// Commands that the target had stored, and that its restored journal does not know.
+        var lostByTarget: Set<CommandKey> = []
+        /// Commands that had been handled, and that their sender's restored journal has as open.
+        var reopened: Set<CommandKey> = []
+        /// Whether the stored state of any party has gone back.
+        var hasGoneBack = false
         var outcomes: Set<CommandOutcome> = []
         var violations: [String] = []
     }
 
     mutating func handle(_ command: CommandDescriptor) {
         target.handlers.append(command)
-        if !history.handled.insert(command.key).inserted { history.violations.append("handled twice") }
-        if let last = history.lastHandled[command.lane], command.number <= last { history.violations.append("handled out of order") }
-        history.lastHandled[command.lane] = command.number
+        let isNew = history.handled.insert(command.key).inserted
         if now >= command.expires { history.violations.append("handled after its expiry") }
-        if history.answered.contains(command.digest) { history.violations.append("handled after its result was sent") }
-        if history.reportedNotRun.contains(command.key) { history.violations.append("handled after it was reported as not run") }
+        // A target whose journal has gone back does not know these.
+        if !history.lostByTarget.contains(command.key) {
+            if !isNew { history.violations.append("handled twice") }
+            if let last = history.lastHandled[command.lane], command.number <= last { history.violations.append("handled out of order") }
+            if history.answered.contains(command.digest) { history.violations.append("handled after its result was sent") }
+            if history.reportedNotRun.contains(command.key) { history.violations.append("handled after it was reported as not run") }
+        }
+        history.lastHandled[command.lane] = command.number
         if target.rows[command.key]?.state != .handling { history.violations.append("handled without a word in the journal") }
     }
 
@@ -47,7 +59,9 @@ extension AccountSimulation {
         case .refused(let rejection):
             if history.accepted.contains(key) { history.violations.append("accepted, then refused") }
             // After the loss of its database, the relay does not know the target until it connects.
-            let isTrue = rejection.reason == .expired || rejection.reason == .targetUnknown && world.hasLostDatabase
+            let isTrue =
+                rejection.reason == .expired || rejection.reason == .targetUnknown && world.hasLostDatabase
+                || rejection.reason == .numberPassed && history.hasGoneBack
             if !isTrue { history.violations.append("refused: \(rejection.reason)") }
             tellNotRun(key, "refused")
         case .final(let final): check(final, of: row.command)
@@ -58,6 +72,7 @@ extension AccountSimulation {
         let key = command.key
         history.outcomes.insert(final.outcome)
         switch final.outcome {
+        case .failed where final.highest != nil: tellNotRun(key, "failed")
         case .succeeded, .declined, .unsupported, .failed:
             if history.answers[key] != final.outcome || final.attestedBy != .target {
                 history.violations.append("told \(final.outcome), answered \(String(describing: history.answers[key]))")
@@ -66,12 +81,13 @@ extension AccountSimulation {
             if now < command.expires { history.violations.append("expired too early") }
             tellNotRun(key, "expired")
         case .cancelled: tellNotRun(key, "cancelled")
-        case .indeterminate(.interrupted):
-            if !history.begun.contains(key) { history.violations.append("interrupted, never begun") }
+        case .indeterminate(.forgotten) where history.hasGoneBack: break
+        case .indeterminate(.interrupted), .indeterminate(.forgotten):
+            if !history.begun.contains(key) { history.violations.append("\(final.outcome), never begun") }
             // A committed result reaches the sender, unless the relay has lost or removed its state.
             let isForgotten = history.lostResults.contains(key) || now >= command.created + CommandPeriod.retention
-            if let result = history.results[key], result != final.outcome, !isForgotten {
-                history.violations.append("interrupted, but the result was \(result)")
+            if let result = history.results[key], result != final.outcome, !isForgotten, !history.hasGoneBack {
+                history.violations.append("\(final.outcome), but the result was \(result)")
             }
         case .indeterminate(.timedOut):
             if !history.timedOut.contains(key) { history.violations.append("timed out, but did not") }
@@ -82,6 +98,6 @@ extension AccountSimulation {
 
     private mutating func tellNotRun(_ key: CommandKey, _ word: String) {
         history.reportedNotRun.insert(key)
-        if history.handled.contains(key) { history.violations.append("told \(word), but it ran") }
+        if history.handled.contains(key), !history.reopened.contains(key) { history.violations.append("told \(word), but it ran") }
     }
 }

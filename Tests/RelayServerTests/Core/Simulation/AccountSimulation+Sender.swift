@@ -22,6 +22,13 @@ extension AccountSimulation {
         var rows: [CommandID: SentCommand] = [:]
         var commands: [CommandID: SealedCommand] = [:]
         var numbers: [String: UInt64] = [:]
+        /// A copy of the journal.
+        private(set) var copy = Copy()
+        struct Copy {
+            var rows: [CommandID: SentCommand] = [:]
+            var commands: [CommandID: SealedCommand] = [:]
+            var numbers: [String: UInt64] = [:]
+        }
         /// Given to the journal.
         var write: Write?
         /// The write is on disk, and not reported. With the open commands if it was a load.
@@ -29,7 +36,7 @@ extension AccountSimulation {
         /// Signed again, and not stored yet.
         var signed: [CommandID: SealedCommand] = [:]
         /// The commands that wait for an answer on this connection.
-        var requests: [RequestRef: CommandID] = [:]
+        var requests: [RequestRef: CommandDescriptor] = [:]
         /// The commands to send again on this connection, after the time that the relay named.
         var retries: [CommandID] = []
         /// The relay's messages, by the marks that were set for them.
@@ -51,6 +58,10 @@ extension AccountSimulation {
             (signed, marked) = ([:], [:])
         }
 
+        mutating func backUp() { copy = Copy(rows: rows, commands: commands, numbers: numbers) }
+
+        mutating func restore() { (rows, commands, numbers) = (copy.rows, copy.commands, copy.numbers) }
+
         mutating func crash() {
             machine = OutboxMachine()
             loseMemory()
@@ -58,27 +69,57 @@ extension AccountSimulation {
     }
 
     mutating func submit(_ sender: Int, _ app: String, _ life: Int64) throws {
-        let number = (senders[sender].numbers[app] ?? 0) + 1
+        let number = nextNumber(sender, app)
         let command = try seal(sender, number, app, life)
         let (row, _) = SentCommand.prepare(command.descriptor, isConnected: senders[sender].machine.isConnected)
-        senders[sender].numbers[app] = number
         senders[sender].commands[command.header.id] = command
         store(row, sender)
         let others = senders[sender].open.filter { $0.command.lane == row.command.lane && $0.command.number < number && $0.isUnanswered }
         senders[sender].machine.add(row, behind: others.sorted { $0.command.number < $1.command.number })
     }
 
-    private mutating func seal(_ sender: Int, _ number: UInt64, _ app: String, _ life: Int64, id: CommandID? = nil) throws -> SealedCommand
-    {
-        try world.command(
+    private mutating func nextNumber(_ sender: Int, _ app: String, above: UInt64 = 0) -> UInt64 {
+        let own = now + senders[sender].skew
+        let lowest = CommandNumber.lowest(relayTime: own + senders[sender].offset, ownTime: own)
+        let number = max(max(senders[sender].numbers[app] ?? 0, above) + 1, lowest)
+        senders[sender].numbers[app] = number
+        return number
+    }
+
+    private mutating func seal(
+        _ sender: Int,
+        _ number: UInt64,
+        _ app: String,
+        _ life: Int64,
+        id: CommandID? = nil,
+        firstNumber: UInt64? = nil,
+        expires: Int64? = nil
+    ) throws -> SealedCommand {
+        let created = now + senders[sender].skew + senders[sender].offset
+        return try world.command(
             from: senders[sender].device,
             to: target.device,
             number: number,
             app: app,
             life: life,
-            created: now + senders[sender].skew + senders[sender].offset,
-            id: id
+            created: created,
+            id: id,
+            firstNumber: firstNumber,
+            expires: expires.map { max($0, created + 1) }
         )
+    }
+
+    /// Puts the copy of the journal in place.
+    mutating func restore(sender: Int) {
+        senders[sender].restore()
+        for row in senders[sender].open {
+            let key = row.command.key
+            if history.handled.contains(key) { history.reopened.insert(key) }
+            // Its end is lost with the state.
+            history.reportedNotRun.remove(key)
+            if case .accepted = row.state { continue }
+            history.accepted.remove(key)
+        }
     }
 
     mutating func retry(_ sender: Int) {
@@ -98,9 +139,9 @@ extension AccountSimulation {
     mutating func read(_ message: RelayMessage, sender: Int) {
         switch message {
         case .ok(let answer):
-            if let id = senders[sender].requests.removeValue(forKey: answer.ref) { senders[sender].machine.accepted(id) }
+            if let id = answered(answer.ref, sender) { senders[sender].machine.accepted(id) }
         case .failure(let failure):
-            guard let id = senders[sender].requests.removeValue(forKey: failure.ref) else { return }
+            guard let id = answered(failure.ref, sender) else { return }
             if failure.code == .clockSkew { senders[sender].offset = -senders[sender].skew }
             senders[sender].machine.refused(id, CommandRejection(failure), now: now)
         case .commandStatus(let status):
@@ -110,6 +151,12 @@ extension AccountSimulation {
         case .command, .commandCancel, .commandSettled: history.violations.append("a sender got a message for targets")
         default: break
         }
+    }
+
+    /// The command that the answer is about; `nil` if the command was signed again since.
+    private mutating func answered(_ ref: RequestRef, _ sender: Int) -> CommandID? {
+        guard let command = senders[sender].requests.removeValue(forKey: ref) else { return nil }
+        return senders[sender].machine[command.id]?.command.digest == command.digest ? command.id : nil
     }
 
     private mutating func take(_ message: RelayMessage.CommandStatus, _ sender: Int) throws {
@@ -126,9 +173,20 @@ extension AccountSimulation {
         case .attestedByRelay(let outcome):
             senders[sender].machine.ended(id, CommandFinal(attestedByRelay: outcome), receiptIsValid: false)
         case .attestedByTarget(let receipt, let reply):
-            guard let command = senders[sender].machine[id]?.command else { return }
+            guard let row = senders[sender].machine[id] else { return }
             let record = try target.device.record(world.account.rawValue).payload
-            let final = CommandFinal(receipt: receipt.bytes, reply: reply?.bytes, of: command, from: record)
+            let final = CommandFinal(
+                receipt: receipt.bytes,
+                reply: reply?.bytes,
+                of: row.command,
+                isSignedAgain: row.signings > 1,
+                from: record
+            )
+            guard let final else { return }
+            if let highest = final.highest {
+                let app = row.command.lane.appID
+                senders[sender].numbers[app] = max(senders[sender].numbers[app] ?? 0, highest)
+            }
             if final.attestedBy != .target { history.violations.append("a receipt was changed") }
             senders[sender].machine.ended(id, final, receiptIsValid: final.attestedBy == .target)
         }
@@ -146,22 +204,33 @@ extension AccountSimulation {
                 return history.violations.append("sent, and not stored as sent")
             }
             let ref = nextRef()
-            senders[sender].requests[ref] = id
+            senders[sender].requests[ref] = command.descriptor
             send(.commandSend(.init(ref: ref, command: Blob(command.encoded), again: again)), from: sender)
         case .cancel(let id): send(.commandCancel(.init(ref: nextRef(), id: id)), from: sender)
         case .acknowledge(let id):
             if senders[sender].rows[id]?.isEnded != true { history.violations.append("acknowledged, not stored") }
             send(.commandAcknowledge(.init(id: id)), from: sender)
-        case .signAnew(let id):
-            guard let old = senders[sender].machine[id]?.command else { return }
-            let command = try seal(sender, old.number, old.lane.appID, old.expires - old.created, id: id)
+        case .signAnew(let id, let above):
+            guard let old = senders[sender].machine[id]?.command, let first = senders[sender].commands[id]?.header else { return }
+            let app = old.lane.appID
+            let number = above.map { nextNumber(sender, app, above: $0) } ?? old.number
+            let command = try seal(
+                sender,
+                number,
+                app,
+                old.expires - old.created,
+                id: id,
+                firstNumber: first.firstNumber ?? (above == nil ? nil : first.number),
+                expires: above == nil ? nil : old.expires
+            )
             senders[sender].signed[id] = command
             senders[sender].machine.signedAnew(command.descriptor)
         case .report(let row): checkReport(row, sender)
         case .reached(let mark):
             if let status = senders[sender].marked.removeValue(forKey: mark) { try take(status, sender) }
         case .retryLater(let id): senders[sender].retries.append(id)
-        case .reject: history.violations.append("an honest relay was not believed")
+        // A restored relay may state the end of a command that its sender has as not sent.
+        case .reject: if !history.hasGoneBack { history.violations.append("an honest relay was not believed") }
         }
     }
 

@@ -14,7 +14,13 @@ extension AccountSimulation {
         var machine = InboxMachine(CommandTarget())
         // The journal.
         var rows: [CommandKey: CommandTarget.Row] = [:]
-        var highest: [CommandLane: UInt64] = [:]
+        var positions: [CommandLane: CommandTarget.LanePosition] = [:]
+        /// A copy of the journal.
+        private(set) var copy = Copy()
+        struct Copy {
+            var rows: [CommandKey: CommandTarget.Row] = [:]
+            var positions: [CommandLane: CommandTarget.LanePosition] = [:]
+        }
         /// Given to the journal.
         var write: InboxMachine.Commit?
         /// It is on disk, and not reported.
@@ -22,6 +28,10 @@ extension AccountSimulation {
         var handlers: [CommandDescriptor] = []
 
         init(device: TestDevice, skew: Int64) { (self.device, self.skew) = (device, skew) }
+
+        mutating func backUp() { copy = Copy(rows: rows, positions: positions) }
+
+        mutating func restore() { (rows, positions) = (copy.rows, copy.positions) }
 
         var progress: Progress {
             let acts = machine.hasWork
@@ -47,7 +57,7 @@ extension AccountSimulation {
         switch message {
         case .command(let offer):
             let command = try SealedCommand(decoding: offer.command.bytes)
-            target.machine.offered(command.descriptor, check: try check(command), clock)
+            target.machine.offered(command.descriptor, check: try check(command), wasReceived: offer.wasReceived, clock)
         case .commandCancel(let message): target.machine.cancelled(CommandKey(sender: message.sender, id: message.id))
         case .commandSettled(let message): target.machine.settled(CommandKey(sender: message.sender, id: message.id))
         case .commandStatus: history.violations.append("a target got a message for senders")
@@ -97,7 +107,7 @@ extension AccountSimulation {
                 history.violations.append("sent a result that a crash turns into another handling")
             }
             try sendResult(row.command, outcome)
-        case .sendUnstoredResult(let command, let outcome): try sendResult(command, outcome)
+        case .sendUnstoredResult(let command, let outcome, let highest): try sendResult(command, outcome, highest)
         case .handle(let command): handle(command)
         case .stopHandler(let key): target.handlers.removeAll { $0.key == key }
         case .disconnect: disconnect(targetNode)
@@ -105,9 +115,9 @@ extension AccountSimulation {
         }
     }
 
-    private mutating func sendResult(_ command: CommandDescriptor, _ outcome: CommandOutcome) throws {
+    private mutating func sendResult(_ command: CommandDescriptor, _ outcome: CommandOutcome, _ highest: UInt64? = nil) throws {
         history.answered.insert(command.digest)
-        send(try world.result(of: command, outcome, by: target.device, ref: nextRef()), from: targetNode)
+        send(try world.result(of: command, outcome, highest: highest, by: target.device, ref: nextRef()), from: targetNode)
     }
 
     // MARK: The journal
@@ -115,10 +125,16 @@ extension AccountSimulation {
     mutating func commitAtTarget() {
         guard let commit = target.write, !target.isCommitted else { return }
         for key in commit.removals { target.rows[key] = nil }
-        for lane in commit.lanes { target.highest[lane] = nil }
+        for lane in commit.lanes { target.positions[lane] = nil }
         for write in commit.writes {
             let row = write.row
-            if let highest = write.highest { target.highest[row.command.lane] = max(target.highest[row.command.lane] ?? 0, highest) }
+            if let highest = write.highest {
+                var position = target.positions[row.command.lane] ?? .init(number: highest, latest: row.command.id)
+                position.number = max(position.number, highest)
+                position.latest = max(position.latest, row.command.id)
+                target.positions[row.command.lane] = position
+            }
+            history.taken[row.command.key] = row.command
             target.rows[row.command.key] = row
             if row.state != .received { history.begun.insert(row.command.key) }
             if case .answered(let outcome) = row.state { history.results[row.command.key] = outcome }
@@ -140,10 +156,20 @@ extension AccountSimulation {
         disconnect(targetNode)
     }
 
+    /// Puts the copy of the journal in place.
+    mutating func restoreTarget() {
+        target.restore()
+        for (key, command) in history.taken {
+            let isKnown = target.positions[command.lane].map { command.number <= $0.number } ?? false
+            guard target.rows[key]?.state != .handling, !isKnown || target.rows[key] != nil else { continue }
+            history.lostByTarget.insert(key)
+        }
+    }
+
     mutating func crashTarget() {
         (target.write, target.isCommitted) = (nil, false)
         target.handlers = []
-        target.machine = InboxMachine(CommandTarget(highestNumbers: target.highest, rows: Array(target.rows.values)))
+        target.machine = InboxMachine(CommandTarget(positions: target.positions, rows: Array(target.rows.values)))
         target.machine.start(clock)
     }
 }

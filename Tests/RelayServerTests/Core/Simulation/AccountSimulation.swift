@@ -54,6 +54,12 @@ struct AccountSimulation {
         case cut(Int)
         case crash(Int)
         case crashRelay(commits: Bool, losesDatabase: Bool)
+        /// Copies the stored state of an endpoint or of the relay.
+        case backUp(Int)
+        case backUpRelay
+        /// Ends the process, and puts the last copy in place of the stored state: an empty state if there is none.
+        case restore(Int)
+        case restoreRelay
         case pass(Int64)
         case tick
         case answer(CommandKey, CommandOutcome)
@@ -67,6 +73,8 @@ struct AccountSimulation {
     var links: [Link]
     var history = History()
     var lastRef: Int64 = 0
+    /// What the copy of the relay's database has.
+    private var copy: MemoryRows.Tables?
 
     /// - Parameter skews: of the clocks of senders and target, in milliseconds.
     init(skews: [Int64]) {
@@ -101,6 +109,12 @@ struct AccountSimulation {
         case .cut(let node): if links[node].outgoing != nil { links[node].isCut = true }
         case .crash(let node): crash(node)
         case .crashRelay(let commits, let losesDatabase): crashRelay(commits: commits, losesDatabase: losesDatabase)
+        case .backUp(let node): if let sender = sender(node) { senders[sender].backUp() } else { target.backUp() }
+        case .backUpRelay: copy = world.rows.tables
+        case .restore(let node): restore(node)
+        case .restoreRelay:
+            history.hasGoneBack = true
+            crashRelay(commits: false, losesDatabase: true, copy: copy)
         case .pass(let time): world.now += time
         case .tick: world.tick()
         case .answer(let key, let outcome): answer(key, outcome)
@@ -215,12 +229,18 @@ struct AccountSimulation {
         if let sender = sender(node) { senders[sender].crash() } else { crashTarget() }
     }
 
-    private mutating func crashRelay(commits: Bool, losesDatabase: Bool) {
+    private mutating func restore(_ node: Int) {
+        history.hasGoneBack = true
+        if let sender = sender(node) { restore(sender: sender) } else { restoreTarget() }
+        crash(node)
+    }
+
+    private mutating func crashRelay(commits: Bool, losesDatabase: Bool, copy: MemoryRows.Tables? = nil) {
         if losesDatabase {
             for (key, command) in world.rows.tables.commands where command.row.isFinal { history.lostResults.insert(key.command) }
             history.lostResults.formUnion(history.results.keys.filter { !target.keepsResult(of: $0) })
         }
-        world.crash(commits: commits, losesDatabase: losesDatabase)
+        world.crash(commits: commits, losesDatabase: losesDatabase, copy: copy)
         for node in nodes {
             links[node].inbox = []
             if case .opening = links[node].state { links[node] = Link() }

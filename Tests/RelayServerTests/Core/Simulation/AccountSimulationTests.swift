@@ -18,13 +18,16 @@ import Testing
         case crashes
         /// The relay also loses its database.
         case lostDatabase
+        /// The stored state of senders, target or relay also goes back to an earlier one, or is empty.
+        case restored
 
         var testDescription: String { rawValue }
 
-        var crashes: Bool { self == .crashes || self == .lostDatabase }
+        var crashes: Bool { self == .crashes || self == .lostDatabase || self == .restored }
 
         var expected: Set<CommandOutcome> {
             let always: Set<CommandOutcome> = [.succeeded, .declined, .failed(reason: "no"), .expired, .cancelled]
+            if self == .restored { return always.union([.indeterminate(.forgotten)]) }
             return crashes ? always.union([.indeterminate(.interrupted), .indeterminate(.timedOut)]) : always
         }
     }
@@ -102,6 +105,10 @@ import Testing
 
         private mutating func fault() -> AccountSimulation.Step? {
             let node = Int.random(in: 0..<3, using: &random)
+            if faults == .restored, chance(20) {
+                let steps: [AccountSimulation.Step] = [.backUp(node), .restore(node), .backUpRelay, .restoreRelay]
+                return steps.randomElement(using: &random)
+            }
             switch Int.random(in: 0..<100, using: &random) {
             case 0..<25: return .disconnect(node, isSilent: chance(50))
             case 25..<40: return .cut(node)

@@ -4,7 +4,7 @@
 import RelayProtocol
 import Testing
 
-@testable import RelayAgent
+@testable import DeviceRelay
 
 @Suite struct WebHostTests {
     @Test(arguments: [

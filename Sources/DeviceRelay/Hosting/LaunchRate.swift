@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import RelayProtocol
+package import RelayProtocol
 
 /// The launch rate limit: one token bucket for each known device, and one for all new devices together, so that a sender
 /// gains nothing by joining several times.
-struct LaunchRate: Sendable {
+package struct LaunchRate: Sendable {
     private struct Bucket {
         var level: Double
         var time: ContinuousClock.Instant
@@ -18,10 +18,12 @@ struct LaunchRate: Sendable {
 
     private var buckets: [Sender: Bucket] = [:]
 
+    package init() {}
+
     /// Takes one launch from the sender's bucket.
     /// - Parameter perMinute: The size of the bucket and its refill per minute.
     /// - Returns: Whether the launch is within the rate.
-    mutating func admit(_ device: SystemID, isNew: Bool, perMinute: Int, at now: ContinuousClock.Instant) -> Bool {
+    package mutating func admit(_ device: SystemID, isNew: Bool, perMinute: Int, at now: ContinuousClock.Instant) -> Bool {
         let full = Double(perMinute)
         let sender = isNew ? Sender.new : .known(device)
         var bucket = buckets[sender] ?? Bucket(level: full, time: now)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import RelayProtocol
+package import RelayProtocol
 
 #if canImport(Glibc)
 import Glibc
@@ -13,10 +13,10 @@ import Darwin
 
 /// Classifies the host of a web URI by its spelling. No name is resolved, so a public name may still lead to an address
 /// of the local network.
-enum WebHost {
+package enum WebHost {
     /// Whether the host is certainly on the Internet. Spellings that programs read in different ways are rejected: user
     /// information, percent-encoding, and IPv4 addresses in any form but four decimal numbers.
-    static func isOnInternet(_ uri: LaunchURI) -> Bool {
+    package static func isOnInternet(_ uri: LaunchURI) -> Bool {
         let bytes = Array(uri.text.utf8)
         guard let colon = bytes.firstIndex(of: UInt8(ascii: ":")) else { return false }
         // For http and https, browsers accept any number of slashes, including none.

@@ -4,7 +4,7 @@
 import RelayProtocol
 import Testing
 
-@testable import RelayAgent
+@testable import DeviceRelay
 
 @Suite struct LaunchRateTests {
     private func device(_ number: UInt8) throws -> SystemID {

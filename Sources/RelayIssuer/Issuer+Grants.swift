@@ -102,15 +102,31 @@ extension Issuer {
 
     /// Applies the rate limits, and remembers the proof. Only proofs with a valid grant are remembered, and the rate limits
     /// bound them for each user, so that no client can fill the replay cache.
-    /// - Parameter login: The requesting login. It has a limit of its own, so that it cannot use up the limit of the user's other logins.
-    func rejection(of proof: DPoPProof?, subject: String, login: String?, now: Milliseconds) -> OAuthError? {
-        let wait = bounds.withLock { bounds in
-            login.flatMap { bounds.logins.add($0, now: now) } ?? bounds.grants.add(subject, now: now)
+    /// - Parameters:
+    ///   - kind: What is requested.
+    ///   - login: The requesting login; `nil` if one begins.
+    func rejection(
+        of proof: DPoPProof?,
+        _ kind: GrantKind,
+        subject: String,
+        login: String?,
+        now: Milliseconds
+    ) -> OAuthError? {
+        let excess = bounds.withLock { bounds in
+            switch kind {
+            case .tokens: bounds.tokens.add(subject, login: login, now: now)
+            case .invitations: bounds.invitations.add(subject, login: login, now: now)
+            }
         }
-        if let wait {
+        if let excess {
+            let (owner, wait) =
+                switch excess {
+                case .login(let wait): ("for this login", wait)
+                case .user(let wait): ("for this account, all its logins together", wait)
+                }
             return OAuthError(
                 .temporarilyUnavailable,
-                "too many tokens for this account; wait as Retry-After says",
+                "too many \(kind.rawValue) in a minute \(owner); wait as Retry-After says",
                 status: 429,
                 retryAfter: wait
             )
@@ -172,7 +188,7 @@ extension Issuer {
         now: Milliseconds,
         in records: any IssuerTransaction
     ) throws -> GrantOutcome {
-        if let rejection = rejection(of: proof, subject: subject, login: nil, now: now) { return .refused(rejection) }
+        if let rejection = rejection(of: proof, .tokens, subject: subject, login: nil, now: now) { return .refused(rejection) }
         // A login without a refresh token is stored too, so that its access token can be revoked.
         let family = RefreshFamily(
             id: .random(),
@@ -220,7 +236,9 @@ extension Issuer {
         guard scopes.isSubset(of: family.scopes) else {
             return .refused(OAuthError(.invalidScope, "the login allows \(family.scopes) only"))
         }
-        if let rejection = rejection(of: proof, subject: family.subject, login: family.id.session, now: now) { return .refused(rejection) }
+        if let rejection = rejection(of: proof, .tokens, subject: family.subject, login: family.id.session, now: now) {
+            return .refused(rejection)
+        }
         if decision != .reissueSuccessor {
             family.rotate(from: token.number, now: now)
             try records.update(family)

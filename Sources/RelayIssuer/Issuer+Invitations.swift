@@ -102,7 +102,7 @@ extension Issuer {
             throw OAuthError(.insufficientScope, "the token needs the scope relay.device.register", status: 403)
         }
         // Checked last, so that only requests with a valid token fill the replay cache.
-        if var rejection = rejection(of: proof, subject: claims.sub, login: claims.sid, now: now) {
+        if var rejection = rejection(of: proof, .invitations, subject: claims.sub, login: claims.sid, now: now) {
             if rejection.code == .invalidDPoPProof { rejection.status = 401 }
             throw rejection
         }

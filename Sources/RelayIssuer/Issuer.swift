@@ -30,9 +30,9 @@ package final class Issuer: Sendable {
         package var failuresPerMinute = 60
         /// The maximum number of addresses whose failures are counted.
         package var failureAddresses = 10_000
-        /// Tokens and invitations a minute for each user.
+        /// Tokens a minute for each user, and as many invitations.
         package var grantsPerMinute = 640
-        /// Tokens and invitations a minute for each login, within the user's limit. An endpoint refreshes every 15 minutes.
+        /// Refreshes a minute for each login, within the user's limit, and as many invitations. An endpoint refreshes every 15 minutes.
         package var grantsPerLoginAndMinute = 32
         /// Sign-ins with a password an hour for each account, of all clients in which its user has not signed in before. The
         /// owner can still use such a browser, a passkey or a recovery code.
@@ -76,6 +76,34 @@ package final class Issuer: Sendable {
         static let memory = AccessTokenClaims.life + 120_000
     }
 
+    /// What is limited for each user and login.
+    enum GrantKind: String {
+        case tokens, invitations
+    }
+
+    /// The limits of one kind of grant.
+    struct GrantLimits {
+        private var users: RateLimiter
+        private var logins: RateLimiter
+
+        init(perUser: Int, perLogin: Int) {
+            users = RateLimiter(perWindow: perUser, capacity: 10_000)
+            logins = RateLimiter(perWindow: perLogin, capacity: 10_000)
+        }
+
+        enum Excess: Hashable {
+            case login(Milliseconds)
+            case user(Milliseconds)
+        }
+
+        /// - Parameter login: The requesting login. It has a limit of its own, so that it cannot use up the limit of the user's other logins.
+        /// - Returns: The limit that is reached, and the time to wait.
+        mutating func add(_ subject: String, login: String?, now: Milliseconds) -> Excess? {
+            if let wait = login.flatMap({ logins.add($0, now: now) }) { return .login(wait) }
+            return users.add(subject, now: now).map { .user($0) }
+        }
+    }
+
     struct Bounds {
         var proofs: ReplayCache
         /// The challenges that passkeys answered. `passkeys` bounds them for each user, so that no user can fill the cache.
@@ -83,8 +111,8 @@ package final class Issuer: Sendable {
         /// Sign-ins with a passkey by subject.
         var passkeys: RateLimiter
         var failures: RateLimiter
-        var grants: RateLimiter
-        var logins: RateLimiter
+        var tokens: GrantLimits
+        var invitations: GrantLimits
         var registrations: RateLimiter
         var deviceRequests: RateLimiter
         /// Requests of a device that waits. The network may shorten its interval a little.
@@ -100,8 +128,8 @@ package final class Issuer: Sendable {
             proofs = ReplayCache(began: began)
             challenges = ReplayCache(began: began)
             failures = RateLimiter(perWindow: settings.failuresPerMinute, capacity: settings.failureAddresses)
-            grants = RateLimiter(perWindow: settings.grantsPerMinute, capacity: 10_000)
-            logins = RateLimiter(perWindow: settings.grantsPerLoginAndMinute, capacity: 10_000)
+            tokens = GrantLimits(perUser: settings.grantsPerMinute, perLogin: settings.grantsPerLoginAndMinute)
+            invitations = tokens
             registrations = RateLimiter(perWindow: settings.registrationsPerHour, capacity: 10_000, window: 3_600_000)
             deviceRequests = RateLimiter(perWindow: settings.deviceRequestsPerTenMinutes, capacity: 10_000, window: 600_000)
             passkeys = RateLimiter(perWindow: settings.passkeySignInsPerMinute, capacity: 10_000)

@@ -11,11 +11,20 @@ extension AccountCommand {
         static let configuration = CommandConfiguration(
             commandName: "set-up",
             abstract: "Print a link with which an account's owner sets a password or a passkey within a day.",
-            discussion: "The link works once, in a browser. A new link replaces the account's earlier one."
+            discussion: """
+                The link works once, in a browser. A new link replaces the account's earlier one. Its use ends the account's recovery codes and
+                browsers, and the page asks whether passkeys, apps and devices end, too.
+                """
         )
 
         @OptionGroup var settings: ConfigurationOptions
         @Argument(help: "The account's id or name; optional if there is only one account.") var account: String?
+        @Flag(
+            help: """
+                End the password, passkeys, recovery codes and browsers of the account at once, and all its apps and devices when the link is used.
+                """
+        )
+        var reset = false
         @Flag(help: "Print a JSON object.") var json = false
 
         func run() async throws {
@@ -23,7 +32,7 @@ extension AccountCommand {
             let (issuer, _) = try openIssuer(configuration, .existing)
             let user = try IssuerUser.choose(account, among: try await issuer.users())
             let (origin, note) = try configuration.linkOrigin()
-            let link = try await issuer.setUpLink(subject: user.subject, origin: origin).exposed
+            let link = try await issuer.setUpLink(subject: user.subject, origin: origin, isReset: reset).exposed
             if let note { StandardStream.error.writeLine("relayd: \(note)") }
             try json ? printJSON(["link": link, "account": user.subject]) : print(link)
         }

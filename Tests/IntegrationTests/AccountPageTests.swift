@@ -73,7 +73,7 @@ import Testing
         try await browser.setUp(home)
         #expect(browser.page.contains("Phone") && browser.page.contains("PC"))
         let phoneID = try phone.id
-        #expect(try await browser.send(.POST, "/auth/account/device", ["endpoint": "\(phoneID)"]) == 303)
+        #expect(try await browser.send(.POST, "/auth/account/device", ["endpoint": "\(phoneID)", "confirmed": "yes"]) == 303)
         // The events come without any further action.
         for await state in phone.platform.connectionStates(for: phone.account) where state.problem?.code == .endpointRevoked { break }
         _ = try await connection.closed

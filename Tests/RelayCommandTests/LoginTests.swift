@@ -118,7 +118,7 @@ import Testing
         #expect(try (again.json["error"] as? [String: Any])?["code"] as? String == "alreadyJoined")
         let session = try #require(try await desk.relay("sessions", "--json").json["session"] as? String)
         _ = try await browser.get("/auth/account")
-        #expect(try await browser.post("/auth/account/login", ["session": session]).status == 303)
+        #expect(try await browser.post("/auth/account/login", ["session": session, "confirmed": "yes"]).status == 303)
         let over = try await desk.relay("devices")
         #expect(over.status == 3 && over.errorText.contains("relay login"))
         #expect(try await Self.signIn(desk, browser, []).status == 0)

@@ -31,7 +31,11 @@ import Testing
             #expect(page.text.contains("com.example.app") && page.text.contains("2023-11-14 22:13:20 UTC"))
             #expect(page.text.contains("TestBrowser/1, this one"))
             let session = try Self.field("session", after: "com.example.app", in: page)
-            #expect(try await browser.post("/account/login", ["session": session]).location == "/auth/account")
+            // A button that cannot be undone asks first, and looks different.
+            let question = try await browser.post("/account/login", ["session": session])
+            #expect(question.status == 200 && question.text.contains("class=\"destructive\"") && question.text.contains("com.example.app"))
+            #expect(test.revoked.isEmpty)
+            #expect(try await browser.post("/account/login", ["session": session, "confirmed": "yes"]).location == "/auth/account")
             #expect(try await !browser.get("/account").text.contains("name=\"session\""))
             #expect(test.revoked.map(\.session) == [session])
             await #expect(throws: OAuthError.self) { try await device.refresh(test, joined.refreshToken) }

@@ -33,7 +33,7 @@ import Testing
     @Test func addressesThatGuessDoNotStopTheOwner() async throws {
         let subject = try await test.ada()
         try await test.issuer.setPassword(subject: subject, to: Secret(TestBrowser.password))
-        let issuer = try test.make(passwordAttemptsPerHour: 10)
+        let issuer = try test.make(passwordAttemptsPerHour: 11)
         try await test.browse(issuer) { client in
             let owner = TestBrowser(client)
             let first = try await owner.signIn()
@@ -41,9 +41,10 @@ import Testing
             for number in 0..<8 {
                 let attacker = TestBrowser(client, address: "203.0.113.\(number)")
                 for attempt in 0..<Self.free {
-                    let name = attempt < 3 ? "Ada" : "name \(number) \(attempt)"
+                    // Ten of them are for the account. With the owner's own sign-in, that is its limit.
+                    let name = number < 5 && attempt < 2 ? "Ada" : "name \(number) \(attempt)"
                     let page = try await attacker.signIn(name: name, password: "a wrong password")
-                    #expect(page.status == 401 || page.status == 429)
+                    #expect(page.status == 401)
                 }
                 // It is refused before the hash, for every name.
                 for name in ["Ada", "Eve"] {

@@ -192,10 +192,24 @@ import Testing
     }
 
     @Test func invitationsPerMinuteAreLimited() async throws {
-        let token = try await joined().accessToken.exposed
+        let tokens = try await joined()
+        let token = tokens.accessToken.exposed
         let issuer = try test.make(grantsPerMinute: 1)
         #expect(try await ask(["DPoP \(token)"], [proof(token)], issuer: issuer).status == 200)
-        #expect(try await ask(["DPoP \(token)"], [proof(token)], issuer: issuer).status == 429)
+        let refused = try await ask(["DPoP \(token)"], [proof(token)], issuer: issuer)
+        #expect(refused.status == 429 && refused.description == "too many invitations in a minute for this login; wait as Retry-After says")
+        // A login's invitations do not use up its tokens.
+        func refresh(_ text: Secret<String>?) async throws -> TokenResponse {
+            let form = try device.form(["grant_type": "refresh_token", "refresh_token": try #require(text).exposed])
+            return try await issuer.exchange(form, proof: device.proof(at: test.now), at: TestIssuer.url)
+        }
+        let next = try await refresh(tokens.refreshToken)
+        do {
+            _ = try await refresh(next.refreshToken)
+            Issue.record("a second refresh within the minute is not refused")
+        } catch let error as OAuthError {
+            #expect(error.description == "too many tokens in a minute for this login; wait as Retry-After says")
+        }
         try issuer.close()
     }
 

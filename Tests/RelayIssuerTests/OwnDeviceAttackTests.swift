@@ -75,7 +75,11 @@ import Testing
             #expect(page.text.contains("&lt;b&gt;Phone&lt;/b&gt; &amp; \u{FFFD}x") && !page.text.contains("<b>Phone"))
             #expect(page.text.contains("from &lt;u&gt;192.0.2.7") && page.text.contains("connected"))
             #expect(try AccountRouteTests.field("endpoint", after: "Devices", in: page) == phone.description)
-            #expect(try await browser.post("/account/device", ["endpoint": phone.description]).location == "/auth/account")
+            let question = try await browser.post("/account/device", ["endpoint": phone.description])
+            #expect(question.status == 200 && question.text.contains("class=\"destructive\"") && !question.text.contains("<b>Phone"))
+            #expect(try await browser.get("/account").text.contains(phone.description))
+            let fields = ["endpoint": phone.description, "confirmed": "yes"]
+            #expect(try await browser.post("/account/device", fields).location == "/auth/account")
             let after = try await browser.get("/account")
             #expect(!after.text.contains(phone.description))
             #expect(after.text.contains("a device was revoked: \(phone.label)"))
@@ -120,10 +124,12 @@ import Testing
             try await attacker.setUp(test, subject: bob)
             #expect(try await !attacker.get("/account").text.contains(phone.description))
             for text in [phone.description, "", "x", phone.description.uppercased()] {
-                #expect(try await attacker.post("/account/device", ["endpoint": text]).location == "/auth/account")
+                #expect(try await attacker.post("/account/device", ["endpoint": text, "confirmed": "yes"]).location == "/auth/account")
             }
             _ = try await visitor.get("/login")
-            #expect(try await visitor.post("/account/device", ["endpoint": phone.description]).location == "/auth/login")
+            #expect(
+                try await visitor.post("/account/device", ["endpoint": phone.description, "confirmed": "yes"]).location == "/auth/login"
+            )
             #expect(try await visitor.post("/account/remove", ["confirmed": "yes"]).location == "/auth/login")
             #expect(
                 try await attacker.post("/account/device", ["endpoint": phone.description], origin: "https://evil.example").status == 403

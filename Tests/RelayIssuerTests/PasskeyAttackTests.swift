@@ -46,7 +46,8 @@ import Testing
             #expect(try await other.isSignedIn)
             let id = Base64.url.encode(authenticator.id)
             _ = try await other.get("/account")
-            #expect(try await other.post("/account/passkey/remove", ["passkey": id]).location == "/auth/account")
+            #expect(try await other.post("/account/passkey/remove", ["passkey": id]).text.contains("class=\"destructive\""))
+            #expect(try await other.post("/account/passkey/remove", ["passkey": id, "confirmed": "yes"]).location == "/auth/account")
             #expect(try await signIn(authenticator, TestBrowser(browser.client)).status == 403)
         }
         let kinds = try await test.issuer.events(of: test.ada()).map(\.kind)
@@ -182,7 +183,7 @@ import Testing
             let attacker = TestBrowser(browser.client)
             try await attacker.setUp(test, subject: bob)
             _ = try await attacker.get("/account")
-            _ = try await attacker.post("/account/passkey/remove", ["passkey": Base64.url.encode(authenticator.id)])
+            _ = try await attacker.post("/account/passkey/remove", ["passkey": Base64.url.encode(authenticator.id), "confirmed": "yes"])
             #expect(try await signIn(authenticator, TestBrowser(browser.client)).status == 303)
             // The id of a known passkey, with a key of the attacker's.
             #expect(try await add(authenticator, attacker).status == 400)
@@ -197,7 +198,10 @@ import Testing
             _ = try await browser.get("/account")
             test.pass(WebSession.freshness)
             #expect(try await browser.post("/account/passkey", fields).status == 403)
-            #expect(try await browser.post("/account/passkey/remove", ["passkey": Base64.url.encode(authenticator.id)]).status == 403)
+            #expect(
+                try await browser.post("/account/passkey/remove", ["passkey": Base64.url.encode(authenticator.id), "confirmed": "yes"])
+                    .status == 403
+            )
         }
     }
 

@@ -79,7 +79,7 @@ extension Issuer {
             try await store.write { records in
                 guard try records.useRecoveryCode(digest, of: user.subject) else { return false }
                 let expires = Milliseconds(clamping: attempt.now.count + SetUpToken.recoveryLife)
-                try records.setSetUpToken(token.digest, of: user.subject, expires: expires)
+                try records.setSetUpToken(token.digest, .recovery, of: user.subject, expires: expires)
                 try records.note(.recoveryCodeUsed, of: user.subject, attempt.agent, now: attempt.now)
                 return true
             }

@@ -38,9 +38,10 @@ protocol IssuerTransaction {
     /// Writes its counter.
     func update(_ passkey: Passkey) throws
     func removePasskey(_ id: [UInt8]) throws
+    func removePasskeys(of subject: String) throws
     /// Replaces the user's former token.
-    func setSetUpToken(_ token: Digest256, of subject: String, expires: Milliseconds) throws
-    func subject(ofSetUpToken token: Digest256, now: Milliseconds) throws -> String?
+    func setSetUpToken(_ token: Digest256, _ kind: SetUpKind, of subject: String, expires: Milliseconds) throws
+    func setUp(_ token: Digest256, now: Milliseconds) throws -> (subject: String, kind: SetUpKind)?
     func removeSetUpToken(of subject: String) throws
     /// Replaces the user's former codes.
     func setRecoveryCodes(_ codes: [Digest256], of subject: String) throws

@@ -213,6 +213,11 @@ extension SQLiteIssuerStore {
             }
             try db.execute(sql: "CREATE UNIQUE INDEX user_key ON user (key)")
         }
+        migrator.registerMigration("3 what a set-up ends") { db in
+            try db.execute(
+                sql: "ALTER TABLE set_up ADD COLUMN kind TEXT NOT NULL DEFAULT 'link' CHECK (kind IN ('link', 'reset', 'recovery'))"
+            )
+        }
         return migrator
     }
 }

@@ -35,19 +35,19 @@ extension SQLiteIssuerTransaction {
         )
     }
 
-    func setSetUpToken(_ token: Digest256, of subject: String, expires: Milliseconds) throws {
+    func setSetUpToken(_ token: Digest256, _ kind: SetUpKind, of subject: String, expires: Milliseconds) throws {
         try db.execute(
-            sql: "INSERT OR REPLACE INTO set_up (token, subject, expires) VALUES (?, ?, ?)",
-            arguments: .bound(Data(token.bytes), subject, expires.count)
+            sql: "INSERT OR REPLACE INTO set_up (token, kind, subject, expires) VALUES (?, ?, ?, ?)",
+            arguments: .bound(Data(token.bytes), kind.rawValue, subject, expires.count)
         )
     }
 
-    func subject(ofSetUpToken token: Digest256, now: Milliseconds) throws -> String? {
-        try String.fetchOne(
+    func setUp(_ token: Digest256, now: Milliseconds) throws -> (subject: String, kind: SetUpKind)? {
+        try Row.fetchOne(
             db,
-            sql: "SELECT subject FROM set_up WHERE token = ? AND expires > ?",
+            sql: "SELECT subject, kind FROM set_up WHERE token = ? AND expires > ?",
             arguments: .bound(Data(token.bytes), now.count)
-        )
+        ).flatMap { row in SetUpKind(rawValue: row["kind"]).map { (row["subject"], $0) } }
     }
 
     func removeSetUpToken(of subject: String) throws {
@@ -112,6 +112,10 @@ extension SQLiteIssuerTransaction {
 
     func update(_ passkey: Passkey) throws {
         try db.execute(sql: "UPDATE passkey SET counter = ? WHERE id = ?", arguments: .bound(Int64(passkey.counter), Data(passkey.id)))
+    }
+
+    func removePasskeys(of subject: String) throws {
+        try db.execute(sql: "DELETE FROM passkey WHERE subject = ?", arguments: .bound(subject))
     }
 
     func removePasskey(_ id: [UInt8]) throws { try db.execute(sql: "DELETE FROM passkey WHERE id = ?", arguments: .bound(Data(id))) }

@@ -20,6 +20,20 @@ extension Issuer {
         }
         pages.post(signedIn: "/account/login") { [self] visit, session, form throws(OAuthError) in
             let id = form["session"] ?? ""
+            let asked = try await answering { () async throws(IssuerError) in
+                try await store.read { records in try records.family(session: id).flatMap { $0.subject == session.subject ? $0 : nil } }
+            }
+            guard let asked, asked.revoked == nil else { return .local("/account") }
+            guard form["confirmed"] == "yes" else {
+                return visit.confirmation(
+                    "/account/login",
+                    ("session", id),
+                    question: """
+                        Sign out <strong>\(asked.device.isEmpty ? asked.client : asked.device)</strong>? It has to join or sign in again.
+                        """,
+                    button: "Sign it out"
+                )
+            }
             let login = try await answering { () async throws(IssuerError) in
                 try await store.write { [self] records -> RevokedLogin? in
                     guard let family = try records.family(session: id), family.subject == session.subject, family.revoked == nil else {
@@ -82,6 +96,7 @@ extension Issuer {
         var browsers: [WebSession]
         var codes: Int
         var passkeys: [Passkey]
+        var hasPassword: Bool
         var events: [AccountEvent]
     }
 
@@ -100,6 +115,7 @@ extension Issuer {
                     browsers: try records.sessions(of: session.subject).filter { !$0.isOver(at: visit.now) },
                     codes: try records.recoveryCodes(of: session.subject),
                     passkeys: try records.passkeys(of: session.subject),
+                    hasPassword: try records.password(of: session.subject) != nil,
                     events: try records.events(of: session.subject)
                 )
             }
@@ -112,6 +128,7 @@ extension Issuer {
             """
             \(note.map { "<p class=\"note\" role=\"alert\">\($0)</p>" })
             \(visit.form("/logout", button: "Sign out"))
+            \(ways(account))
             \(devices)
             \(identities)
             <h2>Apps and devices</h2>
@@ -126,11 +143,22 @@ extension Issuer {
         )
     }
 
+    /// All that can use the account now, in one sentence.
+    private func ways(_ account: Account) -> HTML {
+        func count(_ number: Int, _ one: String, _ many: String) -> String { "\(number) \(number == 1 ? one : many)" }
+        let ways = [
+            account.hasPassword ? "a password" : "no password", count(account.passkeys.count, "passkey", "passkeys"),
+            count(account.codes, "recovery code", "recovery codes"), count(account.browsers.count, "browser", "browsers"),
+            count(account.logins.count, "app or device", "apps and devices"),
+        ]
+        return "<p>What signs in to this account: \(ways.joined(separator: ", ")).</p>"
+    }
+
     private func item(_ visit: Visit, _ login: RefreshFamily) -> HTML {
         """
         <li><strong>\(login.device.isEmpty ? login.client : login.device)</strong> \(login.device.isEmpty ? "" : login.client)
         <br>signed in \(login.created.shown), last seen \(login.rotated.shown)
-        \(visit.form("/account/login", visit.hidden("session", login.id.session), button: "Sign it out"))</li>
+        \(visit.destructiveForm("/account/login", visit.hidden("session", login.id.session), button: "Sign it out"))</li>
         """
     }
 

@@ -13,6 +13,19 @@ extension Issuer {
             guard let accounts = settings.accounts, let endpoint = form["endpoint"].flatMap(EndpointID.init) else {
                 return .local("/account")
             }
+            guard form["confirmed"] == "yes" else {
+                let all = try await relaying { try await accounts.endpoints(of: session.subject) }
+                guard let found = all.first(where: { $0.id == endpoint }) else { return .local("/account") }
+                return visit.confirmation(
+                    "/account/device",
+                    ("endpoint", endpoint.description),
+                    question: """
+                        Revoke <strong>\(found.name)</strong> (endpoint \(endpoint.label))? It is disconnected at once, and can never come back with
+                        its keys.
+                        """,
+                    button: "Revoke it"
+                )
+            }
             let isRevoked = try await relaying { try await accounts.revoke(endpoint, of: session.subject) }
             if isRevoked {
                 logger.notice("revoked an endpoint: its owner asked for it", metadata: metadata(session.subject))
@@ -114,7 +127,7 @@ extension Issuer {
         <br>\(endpoint.isConnected ? "connected" : "not connected"), joined \(endpoint.joining.time.shown)\(
             endpoint.joining.address.map { " from \($0)" } ?? "")\(inviter.map { ", invited by \($0)" } ?? "")
         <br>endpoint \(endpoint.id.label)
-        \(isFresh ? visit.form("/account/device", visit.hidden("endpoint", endpoint.id.description), button: "Revoke it") : nil)</li>
+        \(isFresh ? visit.destructiveForm("/account/device", visit.hidden("endpoint", endpoint.id.description), button: "Revoke it") : nil)</li>
         """
     }
 
@@ -143,7 +156,7 @@ extension Issuer {
                 \(password)
                 <label><input type="checkbox" name="confirmed" value="yes" required> Delete the account and everything in it</label>
                 """,
-                button: "Delete the account"
+                buttons: "<button type=\"submit\" class=\"destructive\">Delete the account</button>"
             ))
             <p><a href="\(Issuer.path)/account">Keep it</a></p>
             """,

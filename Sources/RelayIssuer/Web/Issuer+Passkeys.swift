@@ -31,6 +31,17 @@ extension Issuer {
         pages.post(signedIn: "/account/passkey/remove") { [self] visit, session, form throws(OAuthError) in
             guard session.isFresh(at: visit.now) else { throw Issuer.signInAgain }
             let id = form["passkey"].flatMap(Base64.url.decode) ?? []
+            let found = try await answering { () async throws(IssuerError) in try await store.read { try $0.passkey(id) } }
+            guard let found, found.subject == session.subject else { return .local("/account") }
+            guard form["confirmed"] == "yes" else {
+                return visit.confirmation(
+                    "/account/passkey/remove",
+                    ("passkey", Base64.url.encode(id)),
+                    question:
+                        "Remove the passkey of <strong>\(found.name.isEmpty ? "a browser" : found.name)</strong>? It signs in here no more.",
+                    button: "Remove it"
+                )
+            }
             try await answering { () async throws(IssuerError) in
                 try await store.write { records in
                     guard let passkey = try records.passkey(id), passkey.subject == session.subject else { return }
@@ -41,22 +52,9 @@ extension Issuer {
             return .local("/account")
         }
         pages.post("/setup/passkey") { [self] visit, form throws(OAuthError) in
-            guard let token = visit.setUp, let user = try await user(setUp: token, now: visit.now) else { throw Issuer.unknownLink }
-            let passkey = try newPasskey(visit, form, subject: user.subject)
-            let browser = try await answering { () async throws(IssuerError) in
-                try await store.write { [self] records -> SignedInBrowser? in
-                    guard try records.subject(ofSetUpToken: token.digest, now: visit.now) == user.subject,
-                        try Issuer.add(passkey, visit, in: records)
-                    else { return nil }
-                    try records.removeSetUpToken(of: user.subject)
-                    // The person does not know the former password, but a thief may.
-                    try records.removePassword(of: user.subject)
-                    try records.removeSessions(of: user.subject)
-                    return try beginSession(of: user.subject, visit, in: records)
-                }
-            }
-            guard let browser else { throw Issuer.passkeyIsRefused }
-            return .local("/account", signedIn: browser, setUp: .some(nil))
+            guard let token = visit.setUp, let setUp = try await setUp(token, now: visit.now) else { throw Issuer.unknownLink }
+            let passkey = try newPasskey(visit, form, subject: setUp.user.subject)
+            return try await finish(setUp, token, form, .passkey(passkey), visit)
         }
         pages.router.get(RouterPath("\(Issuer.path)/passkey.js")) { _, _ in
             Response(
@@ -69,7 +67,7 @@ extension Issuer {
         }
     }
 
-    private static let passkeyIsRefused = OAuthError(
+    static let passkeyIsRefused = OAuthError(
         .invalidRequest,
         "This passkey cannot be added: it is known here, there are too many, or the page was open for too long.",
         status: 400
@@ -129,7 +127,7 @@ extension Issuer {
         return Passkey(id: id, subject: subject, key: key, name: visit.agent, created: visit.now, counter: checked.data.counter)
     }
 
-    private static func add(_ passkey: Passkey, _ visit: Visit, in records: any IssuerTransaction) throws -> Bool {
+    static func add(_ passkey: Passkey, _ visit: Visit, in records: any IssuerTransaction) throws -> Bool {
         guard try records.passkey(passkey.id) == nil, try records.passkeys(of: passkey.subject).count < Passkey.maximum else {
             return false
         }
@@ -177,13 +175,14 @@ extension Issuer {
         )
     }
 
-    func newPasskeyForm(_ visit: Visit, _ action: String, _ user: IssuerUser, intro: HTML = "") -> HTML? {
+    /// - Parameter questions: More fields of the form.
+    func newPasskeyForm(_ visit: Visit, _ action: String, _ user: IssuerUser, intro: HTML = "", _ questions: HTML? = nil) -> HTML? {
         passkeyForm(
             visit,
             action,
             kind: "create",
             fields: ["public_key", "algorithm"],
-            "<input type=\"hidden\" data-user=\"\(user.subject)\" data-name=\"\(user.name)\" disabled>",
+            "<input type=\"hidden\" data-user=\"\(user.subject)\" data-name=\"\(user.name)\" disabled>\(questions)",
             "Add a passkey",
             intro: intro
         )
@@ -213,7 +212,7 @@ extension Issuer {
     func passkeyItem(_ visit: Visit, _ passkey: Passkey) -> HTML {
         """
         <li>\(passkey.name.isEmpty ? "A passkey" : passkey.name)
-        \(visit.form("/account/passkey/remove", visit.hidden("passkey", Base64.url.encode(passkey.id)), button: "Remove it"))</li>
+        \(visit.destructiveForm("/account/passkey/remove", visit.hidden("passkey", Base64.url.encode(passkey.id)), button: "Remove it"))</li>
         """
     }
 

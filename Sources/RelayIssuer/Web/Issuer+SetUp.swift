@@ -7,16 +7,25 @@ package import RelayProtocol
 
 /// Setting up how a person signs in: by a link that the operator makes.
 extension Issuer {
-    /// Makes a link with which the account's owner sets a password. It works once, within a day, and replaces the account's
+    /// Makes a link with which the account's owner sets a password or a passkey. It works once, within a day, and replaces the account's
     /// former link.
-    /// - Parameter origin: A public URL of the service, without a path.
-    package func setUpLink(subject: String, origin: String) async throws(IssuerError) -> Secret<String> {
+    /// - Parameters:
+    ///   - origin: A public URL of the service, without a path.
+    ///   - isReset: Whether password, passkeys, recovery codes and browsers are signed out at once, and apps and devices when the link is used.
+    package func setUpLink(subject: String, origin: String, isReset: Bool = false) async throws(IssuerError) -> Secret<String> {
         let token = SetUpToken()
         let now = now()
         try await store.write { records in
             guard try records.hasUser(subject) else { throw IssuerError.unknownUser }
             try records.forget(before: now)
-            try records.setSetUpToken(token.digest, of: subject, expires: Milliseconds(clamping: now.count + SetUpToken.life))
+            let expires = Milliseconds(clamping: now.count + SetUpToken.life)
+            try records.setSetUpToken(token.digest, isReset ? .reset : .link, of: subject, expires: expires)
+            if isReset {
+                try records.removePassword(of: subject)
+                try records.removePasskeys(of: subject)
+                try records.setRecoveryCodes([], of: subject)
+                try records.removeSessions(of: subject)
+            }
             try records.note(.setUpLinkMade, of: subject, "", now: now)
         }
         logger.info("made a set-up link", metadata: metadata(subject))
@@ -68,32 +77,23 @@ extension Issuer {
         pages.get("/setup") { [self] visit, query throws(OAuthError) in
             if let text = query["token"] {
                 // Moves the secret out of the address. Opening the link does not use it up: programs preview links.
-                guard let token = SetUpToken(parsing: text), try await user(setUp: token, now: visit.now) != nil else {
-                    throw Issuer.unknownLink
-                }
+                guard let token = SetUpToken(parsing: text), try await setUp(token, now: visit.now) != nil else { throw Issuer.unknownLink }
                 return .local("/setup", setUp: token)
             }
-            guard let token = visit.setUp, let user = try await user(setUp: token, now: visit.now) else { throw Issuer.unknownLink }
-            return setUpPage(visit, user)
+            guard let token = visit.setUp, let setUp = try await setUp(token, now: visit.now) else { throw Issuer.unknownLink }
+            return setUpPage(visit, setUp)
         }
         pages.post("/setup") { [self] visit, form throws(OAuthError) in
-            guard let token = visit.setUp, let user = try await user(setUp: token, now: visit.now) else { throw Issuer.unknownLink }
+            guard let token = visit.setUp, let setUp = try await setUp(token, now: visit.now) else { throw Issuer.unknownLink }
+            let user = setUp.user
             let password = Secret(form["password"] ?? "")
             if let objection = Issuer.objection(to: password, repeated: form["repeated"], user) {
-                return setUpPage(visit, user, note: objection, status: .badRequest)
+                return setUpPage(visit, setUp, note: objection, status: .badRequest)
             }
             let hash = try await hashing { () async throws(PasswordHasher.Rejection) in
                 try await hasher.hash(password, for: .init(name: user.subject, isKnown: true))
             }
-            let browser = try await answering { () async throws(IssuerError) in
-                try await store.write { [self] records -> SignedInBrowser? in
-                    guard try records.subject(ofSetUpToken: token.digest, now: visit.now) == user.subject else { return nil }
-                    try Issuer.setPassword(hash, of: user.subject, visit.agent, now: visit.now, in: records)
-                    return try beginSession(of: user.subject, visit, in: records)
-                }
-            }
-            guard let browser else { throw Issuer.unknownLink }
-            return .local("/account", signedIn: browser, setUp: .some(nil))
+            return try await finish(setUp, token, form, .password(hash), visit)
         }
     }
 
@@ -110,20 +110,104 @@ extension Issuer {
         status: 403
     )
 
-    func user(setUp token: SetUpToken, now: Milliseconds) async throws(OAuthError) -> IssuerUser? {
+    /// What a person who sets up how to sign in is asked about.
+    struct SetUp: Sendable {
+        var user: IssuerUser
+        var kind: SetUpKind
+        var passkeys: Int
+        var logins: Int
+    }
+
+    func setUp(_ token: SetUpToken, now: Milliseconds) async throws(OAuthError) -> SetUp? {
         try await answering { () async throws(IssuerError) in
-            try await store.read { records in try records.subject(ofSetUpToken: token.digest, now: now).flatMap { try records.user($0) } }
+            try await store.read { records in
+                guard let (subject, kind) = try records.setUp(token.digest, now: now), let user = try records.user(subject) else {
+                    return nil
+                }
+                return SetUp(
+                    user: user,
+                    kind: kind,
+                    passkeys: try records.passkeys(of: subject).count,
+                    logins: try records.openLogins(of: subject).filter { !$0.isOver(at: now) }.count
+                )
+            }
         }
     }
 
-    private func setUpPage(_ visit: Visit, _ user: IssuerUser, note: String? = nil, status: HTTPResponse.Status = .ok) -> PageResponse {
-        .page(
+    /// A new way to sign in.
+    enum NewWay: Sendable {
+        case password(PasswordHash)
+        case passkey(Passkey)
+    }
+
+    /// Sets up a way to sign in, ends the others that may be in wrong hands, and signs the person in.
+    func finish(_ setUp: SetUp, _ token: SetUpToken, _ form: Form, _ way: NewWay, _ visit: Visit) async throws(OAuthError) -> PageResponse {
+        let subject = setUp.user.subject
+        let (endsPasskeys, endsLogins) =
+            switch setUp.kind {
+            case .link: (form["end_passkeys"] == "yes", form["end_logins"] == "yes")
+            case .reset: (true, true)
+            case .recovery: (false, false)
+            }
+        let result = try await answering { () async throws(IssuerError) in
+            try await store.write { [self] records -> Result<(browser: SignedInBrowser, ended: [RevokedLogin]), OAuthError> in
+                guard let found = try records.setUp(token.digest, now: visit.now), found.subject == subject else {
+                    return .failure(Issuer.unknownLink)
+                }
+                if case .passkey(let passkey) = way {
+                    let others = endsPasskeys ? 0 : try records.passkeys(of: subject).count
+                    guard try records.passkey(passkey.id) == nil, others < Passkey.maximum else { return .failure(Issuer.passkeyIsRefused) }
+                }
+                if endsPasskeys { try records.removePasskeys(of: subject) }
+                // An intruder may have made or read them.
+                if setUp.kind != .recovery { try records.setRecoveryCodes([], of: subject) }
+                switch way {
+                case .password(let hash): try Issuer.setPassword(hash, of: subject, visit.agent, now: visit.now, in: records)
+                case .passkey(let passkey):
+                    _ = try Issuer.add(passkey, visit, in: records)
+                    // The person does not know the former password, but a thief may.
+                    try records.removePassword(of: subject)
+                }
+                try records.removeSetUpToken(of: subject)
+                try records.removeSessions(of: subject)
+                let ended = endsLogins ? try records.openLogins(of: subject).map { try revoke($0, now: visit.now, in: records) } : []
+                return .success((try beginSession(of: subject, visit, in: records), ended))
+            }
+        }
+        let done = try result.get()
+        for login in done.ended {
+            logger.info("revoked a login: its user set up a new way to sign in", metadata: metadata(login.subject))
+            revoked(login)
+        }
+        return .local("/account", signedIn: done.browser, setUp: .some(nil))
+    }
+
+    /// Asks which other ways to sign in end. All are ticked: a person who asked the operator for a link may have lost the account to another.
+    private func endings(_ setUp: SetUp) -> HTML? {
+        func box(_ name: String, _ count: Int, _ text: HTML) -> HTML? {
+            count == 0 ? nil : "<label><input type=\"checkbox\" name=\"\(name)\" value=\"yes\" checked> \(text)</label>"
+        }
+        return switch setUp.kind {
+        case .recovery: nil
+        case .reset: "<p>All other ways to sign in end, and so do all apps and devices that are signed in.</p>"
+        case .link:
+            """
+            <p>Your old password and recovery codes end. Clear a tick only if nobody else can have used this account.</p>
+            \(box("end_passkeys", setUp.passkeys, "Remove the passkeys until now (\(setUp.passkeys))"))
+            \(box("end_logins", setUp.logins, "Sign out all apps and devices (\(setUp.logins)); they have to join or sign in again"))
+            """
+        }
+    }
+
+    private func setUpPage(_ visit: Visit, _ setUp: SetUp, note: String? = nil, status: HTTPResponse.Status = .ok) -> PageResponse {
+        let user = setUp.user
+        return .page(
             "Welcome, \(user.name)",
             """
             \(note.map { "<p class=\"note\" role=\"alert\">\($0)</p>" })
             <p>Choose how you sign in to this relay. Your name here is <strong>\(user.name)</strong>.</p>
-            \(visit.form("/setup", HTML.newPassword(of: user), button: "Set the password"))
-            \(newPasskeyForm(visit, "/setup/passkey", user, intro: "<p>Or without a password:</p>"))
+            \(visit.form("/setup", "\(HTML.newPassword(of: user))\(endings(setUp))", button: "Set the password"))
+            \(newPasskeyForm(visit, "/setup/passkey", user, intro: "<p>Or without a password:</p>", endings(setUp)))
             """,
             status: status
         )

@@ -163,6 +163,7 @@ extension PageResponse {
         input[type=checkbox] { display: inline; width: auto; margin: 0 .4rem 0 0; }
         input, button { border: 1px solid; border-radius: .4rem; }
         button { padding: .6rem 1.2rem; font: inherit; margin: .25rem .5rem .25rem 0; cursor: pointer; }
+        .destructive { background: #b3261e; border-color: #b3261e; color: #fff; }
         ul { list-style: none; padding: 0; }
         li { border-top: 1px solid; padding: .5rem 0; overflow-wrap: anywhere; }
         .note { border-left: .3rem solid; padding-left: .7rem; }
@@ -177,6 +178,26 @@ extension Visit {
     /// - Parameter action: Below the issuer's URL, such as `/login`.
     func form(_ action: String, _ fields: HTML = "", button: String) -> HTML {
         form(action, fields, buttons: "<button type=\"submit\">\(button)</button>")
+    }
+
+    /// A form whose button leads to something that cannot be undone.
+    func destructiveForm(_ action: String, _ fields: HTML = "", button: String) -> HTML {
+        form(action, fields, buttons: "<button type=\"submit\" class=\"destructive\">\(button)</button>")
+    }
+
+    /// Asks before a form of the account page is carried out.
+    /// - Parameters:
+    ///   - question: What the form does, and to what.
+    ///   - field: The form's field that names it.
+    func confirmation(_ action: String, _ field: (name: String, value: String), question: HTML, button: String) -> PageResponse {
+        .page(
+            "Are you sure?",
+            """
+            <p>\(question)</p>
+            \(destructiveForm(action, "\(hidden(field.name, field.value))\(hidden("confirmed", "yes"))", button: button))
+            <p><a href="\(Issuer.path)/account">No, go back</a></p>
+            """
+        )
     }
 
     func form(_ action: String, _ fields: HTML = "", buttons: HTML) -> HTML {

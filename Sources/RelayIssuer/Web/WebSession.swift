@@ -64,6 +64,16 @@ struct SignedInBrowser: Sendable {
     let known: KnownBrowser
 }
 
+/// How a person who sets up how to sign in got there.
+enum SetUpKind: String, Sendable {
+    /// By the operator's link. Others may know the old ways to sign in.
+    case link
+    /// By the operator's link, which ends all other ways to sign in.
+    case reset
+    /// By a recovery code.
+    case recovery
+}
+
 /// The secret of a link with which a person sets up how to sign in. It works once.
 struct SetUpToken: Hashable, Sendable {
     /// How long an operator's link works.

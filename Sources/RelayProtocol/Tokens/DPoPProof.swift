@@ -121,7 +121,7 @@ package enum DPoPError: Error, Hashable, Sendable, CustomStringConvertible {
 
     package var description: String {
         switch self {
-        case .malformed: "the DPoP proof is no dpop+jwt with a P-256 key in `jwk`, and jti, htm, htu and iat"
+        case .malformed: "the DPoP proof is no dpop+jwt with a public P-256 key in `jwk`, and jti, htm, htu and iat"
         case .algorithm: "the DPoP proof must be signed with ES256"
         case .signature: "the DPoP proof is not signed by the key in its header"
         case .method: "the DPoP proof's htm is not this request's method"

@@ -43,7 +43,12 @@ package struct JSONWebKey: JSONReadable, Encodable, Hashable, Sendable {
         self.e = e
     }
 
+    /// Members of private and symmetric keys (RFC 7518 §6.2.2, §6.3.2, §6.4.1; RFC 8037 §2). A key with one of them is known to others.
+    private static let privateMembers = ["d", "p", "q", "dp", "dq", "qi", "oth", "k"]
+
+    /// Reads a public key. One that comes with its private half is rejected (RFC 9449 §4.3).
     package init(json: JSONValue) throws(JSONError) {
+        for member in JSONWebKey.privateMembers where json[member] != nil { throw json.invalid(member) }
         self.kty = try json.member("kty")
         self.kid = try json.optional("kid")
         self.use = try json.optional("use")

@@ -104,6 +104,16 @@ import Foundation
         #expect(throws: DPoPError.algorithm) { try check(forged(header: header, payload: goodPayload)) }
     }
 
+    /// RFC 9449 §4.3: the key in the header has no private half.
+    @Test(arguments: ["d", "p", "q", "dp", "dq", "qi", "oth", "k"]) func proofWithAPrivateKeyIsRejected(member: String) throws {
+        let key = try jwk.dropLast()
+        for value in [#""AA""#, "null", "[]"] {
+            let header = #"{"typ":"dpop+jwt","alg":"ES256","jwk":\#(key),"\#(member)":\#(value)}}"#
+            #expect(throws: DPoPError.malformed, "\(value)") { try check(forged(header: header, payload: goodPayload)) }
+        }
+        _ = try check(forged(header: #"{"typ":"dpop+jwt","alg":"ES256","jwk":\#(key),"other":"AA"}}"#, payload: goodPayload))
+    }
+
     @Test func malformedProofsAreRejected() throws {
         let good = try #"{"typ":"dpop+jwt","alg":"ES256","jwk":\#(jwk)}"#
         var texts = try [

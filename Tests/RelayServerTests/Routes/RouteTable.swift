@@ -163,13 +163,13 @@ enum RouteTable {
                         let passkey = Passkey(id: id, subject: world.anna, key: key, name: "Key", created: world.now, counter: 0)
                         try await world.issuer.store.write { try $0.insert(passkey) }
                     }
-                    return ["passkey": Base64.url.encode(id)]
+                    return ["passkey": Base64.url.encode(id), "confirmed": "yes"]
                 },
                 isFresh: true
             )
         ),
-        ("POST /auth/account/login", .ownForm(fields: { ["session": $0.login.id.session] })),
-        ("POST /auth/account/device", .ownForm(fields: { ["endpoint": "\($0.phone.id)"] }, isFresh: true)),
+        ("POST /auth/account/login", .ownForm(fields: { ["session": $0.login.id.session, "confirmed": "yes"] })),
+        ("POST /auth/account/device", .ownForm(fields: { ["endpoint": "\($0.phone.id)", "confirmed": "yes"] }, isFresh: true)),
         (
             "POST /auth/account/identity",
             .ownForm(

@@ -158,7 +158,7 @@ struct RouteWorld {
     /// The cookie of a set-up link.
     func setUpToken(expires: Milliseconds) async throws -> String {
         let token = SetUpToken()
-        try await issuer.store.write { [anna] in try $0.setSetUpToken(token.digest, of: anna, expires: expires) }
+        try await issuer.store.write { [anna] in try $0.setSetUpToken(token.digest, .link, of: anna, expires: expires) }
         return token.text.exposed
     }
 

@@ -18,7 +18,7 @@ import Testing
         #expect(step(.gone(since: 5)) == .removeRegistration(since: 5))
         #expect(step(.misconfigured(reason: "topic")) == .stopCredential(reason: "topic"))
         #expect(step(.mismatched(reason: "sender")) == .suspendRegistration(reason: "sender", for: 3_600_000))
-        #expect(step(.dropped(reason: "off")) == .leave(reason: "off"))
+        #expect(step(.dropped(reason: "off")) == .drop(reason: "off"))
         #expect(step(.invalid(reason: "size")) == .reject(reason: "size"))
         #expect(step(.forbidden(reason: "host")) == .reject(reason: "host"))
     }

@@ -225,7 +225,7 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
     @Test func whatIsFinalIsReportedOnce() {
         let cases: [(PushOutcome, WakeReport.NotSent)] = [
             (.invalid(reason: "size"), .rejected(reason: "size")), (.forbidden(reason: "host"), .rejected(reason: "host")),
-            (.dropped(reason: "off"), .failed(reason: "off")), (.mismatched(reason: "sender"), .mismatched(reason: "sender")),
+            (.dropped(reason: "off"), .dropped(reason: "off")), (.mismatched(reason: "sender"), .mismatched(reason: "sender")),
         ]
         for (outcome, report) in cases {
             var run = QueueSimulation()

@@ -149,8 +149,8 @@ import Testing
         try await near.send(try await launch(world, 1))
         #expect(wakes.take().map(\.alert) == [names ? .launch(device: name) : .general])
         // Several things wait.
-        try await world.pass(60_000)
         try await near.send(try await launch(world, 2))
+        try await world.pass(60_000)
         #expect(wakes.take().map(\.alert) == [.general])
     }
 
@@ -625,6 +625,7 @@ import Testing
         wakes.setRejected([.apns])
         try await world.pass(60_000)
         #expect(wakes.take().count == 2)
+        #expect(states(try await far.receive()) == [.unregistered])
         #expect(states(try await register(far)) == [.unregistered])
     }
 

@@ -45,6 +45,8 @@ package struct AccountStorage: Sendable {
         var version: UInt64
         /// The last one is the newest.
         var agreementKeys: [Agreement]
+        /// The account's name at the relay, for people; absent if the relay has stated none.
+        var accountName: String?
     }
 
     private func keys<Result>(_ body: (any KeyStorage) throws -> Result) throws(StorageError) -> Result {
@@ -83,6 +85,18 @@ package struct AccountStorage: Sendable {
             var facts = try readFacts()
             guard known > facts.version else { return }
             facts.version = known
+            try write(facts)
+        }
+    }
+
+    /// The account's name at the relay, for people; `nil` if the relay has stated none.
+    package func accountName() throws(StorageError) -> String? { try readFacts().accountName }
+
+    package func setAccountName(_ name: String?) throws(StorageError) {
+        try FileLock.whileHolding(lock) { () throws(StorageError) in
+            var facts = try readFacts()
+            guard facts.accountName != name else { return }
+            facts.accountName = name
             try write(facts)
         }
     }

@@ -61,6 +61,11 @@ public struct ConnectedDevicesAccountManager: Sendable {
     /// The endpoint id of this installation; `nil` if the account is unknown.
     public func endpoint(of account: ConnectedDevicesAccount) -> EndpointID? { platform.endpoint(of: account.id)?.id }
 
+    /// The account's name at the relay, as the relay stated it last, with at most 64 characters; `nil` if the account is unknown, has no
+    /// name, or has not been connected yet. Unlike `ConnectedDevicesAccount.id`, which the app chooses, it tells a person whose account
+    /// this is.
+    public func name(of account: ConnectedDevicesAccount) -> String? { platform.endpoint(of: account.id)?.link.value.accountName }
+
     /// The id of this device. It is the same for all apps of the user.
     /// - Throws: `AccountError` with `storageFailed` if the device's key cannot be read.
     public var systemID: SystemID {

@@ -15,7 +15,7 @@ import Foundation
 /// and end of the connection, to `onEvent`, in order.
 final class ControlLink: ControlSending {
     enum Event {
-        case connected
+        case connected(RelayMessage.Welcome)
         case disconnected(DisconnectReason)
         case message(RelayMessage)
     }
@@ -150,7 +150,7 @@ final class ControlLink: ControlSending {
         case .ping(let attempt): if attempt == machine.attempt { dialer.socket?.ping() }
         // The machine may have begun the next attempt already. It is dialled later, so this is still the connection meant.
         case .close(_, let code, let reason): dialer.close(code: code, reason: reason)
-        case .connected: connected()
+        case .connected(let welcome): connected(welcome)
         case .disconnected(let reason): disconnected(reason)
         case .answer(let ref, let answer): answers.removeValue(forKey: ref)?(answer)
         case .event(let message): onEvent(.message(message))
@@ -222,7 +222,7 @@ final class ControlLink: ControlSending {
         for continuation in waiting { continuation.resume() }
     }
 
-    private func connected() {
+    private func connected(_ welcome: RelayMessage.Welcome) {
         endpoint.logger.info("connected to the relay")
         problem = nil
         if machine.urls != relayURLs {
@@ -230,7 +230,7 @@ final class ControlLink: ControlSending {
             let urls = relayURLs
             endpoint.journal.writeLater { try $0.setRelayURLs(urls) }
         }
-        onEvent(.connected)
+        onEvent(.connected(welcome))
     }
 
     private func disconnected(_ reason: DisconnectReason) {

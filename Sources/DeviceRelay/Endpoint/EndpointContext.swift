@@ -83,7 +83,7 @@ extension EndpointContext {
             identityKey: identityKey,
             systemKey: try settings.systemKey.load(),
             loop: EndpointLoop(eventLoop, clock: settings.clock),
-            status: CurrentValue(LocalEndpoint.Link()),
+            status: CurrentValue(LocalEndpoint.Link(accountName: try storage.accountName())),
             logger: logger
         )
     }

@@ -55,6 +55,8 @@ actor LocalEndpoint {
         var isEnumerated = false
         /// Whether the token provider works, which may mean that a user signs in.
         var isRequestingToken = false
+        /// The account's name at the relay; `nil` if the relay has stated none.
+        var accountName: String?
     }
 
     init(
@@ -128,8 +130,8 @@ actor LocalEndpoint {
 
     private func take(_ event: ControlLink.Event) {
         switch event {
-        case .connected:
-            identity.welcomed()
+        case .connected(let welcome):
+            identity.welcomed(welcome)
             outbox.connected()
             if control.isHost { inbox.connected() }
             peers.connected()

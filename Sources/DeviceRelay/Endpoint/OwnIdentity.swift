@@ -18,6 +18,8 @@ final class OwnIdentity {
     private let endpoint: EndpointContext
     /// The account's id at the relay, as it appears in records; `nil` before the relay has stated it.
     private(set) var account: String?
+    /// The account's name at the relay, for people; `nil` if the relay has stated none.
+    private var accountName: String?
     private var record: Signed<EndpointRecord>?
     /// The keys that were read last, the newest first. They are read again on every connection, so that destroyed keys do not stay in
     /// memory.
@@ -33,6 +35,7 @@ final class OwnIdentity {
     init(_ endpoint: EndpointContext, stored: JournalTransaction.OwnEndpoint, invitationProof: Secret<[UInt8]>?) {
         self.endpoint = endpoint
         self.account = stored.account
+        self.accountName = endpoint.status.value.accountName
         self.record = stored.record.flatMap { try? Signed<EndpointRecord>(verifying: $0) }
         self.invitationProof = invitationProof
     }
@@ -141,7 +144,8 @@ final class OwnIdentity {
     func setInvitationProof(_ secret: Secret<[UInt8]>) { invitationProof = secret }
 
     /// Records that the relay has accepted the record and its account. Without a new sign-in the relay must not state another account.
-    func welcomed() {
+    func welcomed(_ welcome: RelayMessage.Welcome) {
+        setAccountName(welcome.accountName)
         outdatedRecords = 0
         mayChangeAccount = false
     }
@@ -153,6 +157,7 @@ final class OwnIdentity {
             // Only the token determines the account, so the relay states it the first time. A token of another account later is an error.
             guard account == nil || mayChangeAccount, let account = rejected.account, ProgramText.isValid(account) else { return nil }
             mayChangeAccount = false
+            setAccountName(rejected.accountName)
             return .account(account, isOther: setAccount(account))
         case .recordOutdated where outdatedRecords < 2:
             outdatedRecords += 1
@@ -164,6 +169,22 @@ final class OwnIdentity {
         default: return nil
         }
     }
+
+    /// The name is the relay's statement: it is bounded, and made safe to show.
+    private func setAccountName(_ stated: String?) {
+        let name = stated.map { DisplayText.sanitized(String($0.prefix(Self.maximumNameCharacters))) }
+        guard name != accountName else { return }
+        accountName = name
+        endpoint.status.update { $0.accountName = name }
+        do {
+            try storage.setAccountName(name)
+        } catch {
+            // It is only shown, and the relay states it again on the next connection.
+            endpoint.logger.warning("the account's name cannot be stored", metadata: ["error": "\(error)"])
+        }
+    }
+
+    private static let maximumNameCharacters = 64
 
     /// Stores the account that the relay states. If there was another account before, all peers are forgotten, and listed endpoints are not
     /// pinned. Otherwise a relay could make its own endpoints known by changing the account.

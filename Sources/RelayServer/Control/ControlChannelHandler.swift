@@ -256,7 +256,7 @@ extension ControlChannelHandler {
 extension ControlChannelHandler {
     private func send(_ message: RelayMessage) {
         do throws(ControlFrameError) {
-            if case .welcome = message, let frame = services.welcome {
+            if case .welcome(let welcome) = message, let frame = services.frame(of: welcome) {
                 write(opcode: .text, frame)
             } else {
                 write(opcode: .text, try message.encode(limits: services.settings.limits))

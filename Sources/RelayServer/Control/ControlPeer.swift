@@ -20,6 +20,18 @@ package struct ChannelID: Hashable, Sendable {
     package init(_ rawValue: UInt64) { self.rawValue = rawValue }
 }
 
+/// The core's answer to a hello that it accepts.
+package struct AcceptedChannel: Hashable, Sendable {
+    package var id: ChannelID
+    /// The name of the endpoint's account; `nil` if it has none.
+    package var accountName: String?
+
+    package init(_ id: ChannelID, accountName: String? = nil) {
+        self.id = id
+        self.accountName = accountName
+    }
+}
+
 /// The verified part of a `hello`: the token is valid, and the endpoint's signature of the hello covers the record. The core then checks
 /// the record itself, and decides about the admission.
 package struct ProvedHello: Hashable, Sendable {

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 package import Logging
-import NIOCore
+package import NIOCore
 import RelayProtocol
 
 /// The services that all control channels of a relay share.
@@ -10,8 +10,9 @@ package struct ControlServices: Sendable {
     package var core: any RelayCoreProtocol
     package var tokens: any TokenVerifying
     package let settings: RelayChannelStateMachine.Settings
-    /// The encoded `welcome`, the same for all channels: after a restart of the relay thousands connect at once.
-    let welcome: ByteBuffer?
+    /// The encoded `welcome` of an account without a name, the same for all channels: after a restart of the relay thousands connect at
+    /// once.
+    private let welcome: ByteBuffer?
     package var origins: OwnOrigins
     package var rates: EndpointRates
     package var metrics: TransportMetrics
@@ -34,7 +35,7 @@ package struct ControlServices: Sendable {
         self.core = core
         self.tokens = tokens
         self.settings = settings
-        self.welcome = try? settings.welcome.encode(limits: settings.limits)
+        self.welcome = try? settings.welcome(accountName: nil).encode(limits: settings.limits)
         self.origins = origins
         self.rates = rates
         self.metrics = metrics
@@ -61,6 +62,23 @@ package struct ControlServices: Sendable {
                 completion(isRevoked ? .failure(.endpointRevoked) : result)
             }
         }
+    }
+
+    /// A `welcome` as it is sent. `nil` if it cannot be encoded.
+    func frame(of message: RelayMessage.Welcome) -> ByteBuffer? {
+        guard let name = message.accountName else { return welcome }
+        return welcome.map { Self.frame(adding: name, to: $0) }
+    }
+
+    /// Adds the account's name as the last member of a `welcome` without one.
+    package static func frame(adding name: String, to welcome: ByteBuffer) -> ByteBuffer {
+        var frame = welcome
+        var member = JSONWriter()
+        member.object { $0.member("accountName", name) }
+        frame.moveWriterIndex(to: frame.writerIndex - 1)
+        frame.writeString(",")
+        frame.writeBytes(member.bytes.dropFirst())
+        return frame
     }
 
     /// Creates the state machine of a new channel, from its local address and the client's address.

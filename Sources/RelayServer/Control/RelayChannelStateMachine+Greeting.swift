@@ -55,17 +55,17 @@ extension RelayChannelStateMachine {
     }
 
     /// Handles the core's answer for the endpoint.
-    package mutating func coreAnswered(_ result: Result<ChannelID, RelayMessage.Rejected>, _ now: Moment) -> [Action] {
+    package mutating func coreAnswered(_ result: Result<AcceptedChannel, RelayMessage.Rejected>, _ now: Moment) -> [Action] {
         switch (state, result) {
-        case (.connecting, .success(let channel)) where isLoginRevoked:
+        case (.connecting, .success(let accepted)) where isLoginRevoked:
             let actions = reject(RelayMessage.Rejected(code: .tokenRevoked, message: Self.revoked, retry: true), now)
             state = .closed(awaitsCore: false)
-            return [.disconnected(channel, isSilent: false)] + actions
-        case (.connecting(let hello, let early), .success(let channel)):
+            return [.disconnected(accepted.id, isSilent: false)] + actions
+        case (.connecting(let hello, let early), .success(let accepted)):
             let record = hello.record.payload
             state = .open(
                 Open(
-                    channel: channel,
+                    channel: accepted.id,
                     identity: hello.identity,
                     endpoint: record.endpointID,
                     endpointKey: record.identityKey,
@@ -73,15 +73,16 @@ extension RelayChannelStateMachine {
                 )
             )
             pinged = now.uptime
-            return say(settings.welcome, now) + [.welcomed] + early.map { .send($0) } + handleDeadlines(now)
+            return say(settings.welcome(accountName: accepted.accountName), now) + [.welcomed] + early.map { .send($0) }
+                + handleDeadlines(now)
         case (.connecting, .failure(let rejected)):
             let actions = reject(rejected, now)
             state = .closed(awaitsCore: false)
             return actions
-        case (.closed(awaitsCore: true), .success(let channel)):
+        case (.closed(awaitsCore: true), .success(let accepted)):
             // The channel closed before the core accepted it.
             state = .closed(awaitsCore: false)
-            return [.disconnected(channel, isSilent: false)]
+            return [.disconnected(accepted.id, isSilent: false)]
         default:
             return []
         }

@@ -56,7 +56,9 @@ package struct RelayChannelStateMachine {
             self.urls = urls
         }
 
-        var welcome: RelayMessage { .welcome(.init(limits: limits, intervals: intervals, urls: urls, features: [])) }
+        package func welcome(accountName: String?) -> RelayMessage {
+            .welcome(.init(limits: limits, intervals: intervals, urls: urls, features: [], accountName: accountName))
+        }
 
         /// How long each step of the greeting may take.
         var helloTime: Milliseconds { Milliseconds(clamping: min(limits[.helloSeconds], 86_400) * 1_000) }

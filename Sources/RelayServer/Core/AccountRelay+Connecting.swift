@@ -16,7 +16,15 @@ extension AccountRelay {
         ///   - joining: set if the endpoint is new.
         ///   - introduction: set if the endpoint is new or has changed.
         ///   - push: the push registration of a host.
-        case admitted(EndpointRow, joining: Joining?, introduction: Introduction?, registrations: [Digest256], push: PushRow?)
+        ///   - accountName: the account's name, which the endpoint shows to its user.
+        case admitted(
+            EndpointRow,
+            joining: Joining?,
+            introduction: Introduction?,
+            registrations: [Digest256],
+            push: PushRow?,
+            accountName: String?
+        )
     }
 
     /// Handles the hello of an endpoint that has proved its identity: accepts, rejects, verifies or redirects it.
@@ -34,9 +42,9 @@ extension AccountRelay {
             case .success(.elsewhere(let account)): relay.perform(.redirect(hello, id, to: account))
             case .success(.rejected(let rejected)): relay.perform(.reject(id, rejected))
             case .success(.admitted) where relay.isStopping: relay.perform(.reject(id, .unavailable))
-            case .success(.admitted(let row, let joining, let introduction, let registrations, let push)):
+            case .success(.admitted(let row, let joining, let introduction, let registrations, let push, let accountName)):
                 let channel = AccountChannel(id, hello, in: relay.id, registrations: registrations)
-                relay.open(channel, row, push, joining, introduction)
+                relay.open(channel, row, push, joining, introduction, accountName)
             case .failure: relay.perform(.reject(id, .unavailable))
             }
         }
@@ -74,9 +82,16 @@ extension AccountRelay {
                 .init(code: .endpointOfOtherAccount, message: "this endpoint is registered to another account", retry: false)
             )
         }
+        let accountName = try store.name(of: account)
         guard record.account == account.rawValue else {
             return .rejected(
-                .init(code: .wrongAccount, message: "the record is for another account", retry: true, account: account.rawValue)
+                .init(
+                    code: .wrongAccount,
+                    message: "the record is for another account",
+                    retry: true,
+                    account: account.rawValue,
+                    accountName: accountName
+                )
             )
         }
         guard var row = known else {
@@ -127,7 +142,8 @@ extension AccountRelay {
                 joining: joining,
                 introduction: Introduction(record: Blob(hello.record.encoded)),
                 registrations: [],
-                push: nil
+                push: nil,
+                accountName: accountName
             )
         }
         let isSame = row.record == hello.record.encoded
@@ -152,7 +168,8 @@ extension AccountRelay {
             joining: nil,
             introduction: introduction,
             registrations: try store.registrations(of: id).map { Digest256(hashing: $0.registration) },
-            push: push
+            push: push,
+            accountName: accountName
         )
     }
 
@@ -161,12 +178,14 @@ extension AccountRelay {
     ///   - push: the push registration of a host.
     ///   - joining: set if the endpoint is new.
     ///   - introduction: set if the endpoint is new or has changed.
+    ///   - accountName: the name of the account, if it has one.
     private mutating func open(
         _ channel: AccountChannel,
         _ row: EndpointRow,
         _ push: PushRow?,
         _ joining: Joining?,
-        _ introduction: Introduction?
+        _ introduction: Introduction?,
+        _ accountName: String?
     ) {
         let siblings = channels(of: channel.endpoint).filter { $0.role == channel.role }
         let (forerunners, others) = (
@@ -180,7 +199,7 @@ extension AccountRelay {
         // First, because the older channel may be the account's last one.
         add(channel)
         // The transport sends `welcome` now, before any other message on the channel.
-        perform(.accept(channel))
+        perform(.accept(channel, accountName: accountName))
         // The same process has abandoned its older channel; messages still in transit on it are outdated.
         for forerunner in forerunners { close(forerunner, saying: nil, code: 1000, reason: "the same process connected again") }
         if channel.role == .host {

@@ -34,7 +34,7 @@ final class AccountShards: Sendable {
     /// A hello that is not answered yet.
     struct Arrival: Sendable {
         let peer: any ControlPeer
-        let completion: @Sendable (Result<ChannelID, RelayMessage.Rejected>) -> Void
+        let completion: @Sendable (Result<AcceptedChannel, RelayMessage.Rejected>) -> Void
     }
 
     enum Outgoing: Sendable {

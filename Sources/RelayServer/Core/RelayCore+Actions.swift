@@ -39,10 +39,10 @@ extension RelayCore {
         case .close(let channel, let code, let reason):
             if let peer = state.channels[channel]?.peer { state.outgoing.append(.close(peer, code: code, reason: reason)) }
         case .forget(let channel): state.channels[channel] = nil
-        case .accept(let channel):
+        case .accept(let channel, let accountName):
             guard let arrival = state.arriving.removeValue(forKey: channel.id) else { return }
             state.channels[channel.id] = .init(channel, arrival.peer)
-            state.outgoing.append(.call { arrival.completion(.success(channel.id)) })
+            state.outgoing.append(.call { arrival.completion(.success(AcceptedChannel(channel.id, accountName: accountName))) })
         case .reject(let channel, let rejected):
             guard let arrival = state.arriving.removeValue(forKey: channel) else { return }
             state.outgoing.append(.call { arrival.completion(.failure(rejected)) })

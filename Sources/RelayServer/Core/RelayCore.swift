@@ -135,7 +135,7 @@ package final class RelayCore: RelayCoreProtocol {
     package func connect(
         _ hello: ProvedHello,
         peer: any ControlPeer,
-        completion: @escaping @Sendable (Result<ChannelID, RelayMessage.Rejected>) -> Void
+        completion: @escaping @Sendable (Result<AcceptedChannel, RelayMessage.Rejected>) -> Void
     ) {
         // Uses the account id derived from the identity, unless the store has another one. The identity is proved, so only its own
         // endpoints cause work for this account.
@@ -146,7 +146,7 @@ package final class RelayCore: RelayCoreProtocol {
         _ hello: ProvedHello,
         to account: AccountID,
         peer: any ControlPeer,
-        completion: @escaping @Sendable (Result<ChannelID, RelayMessage.Rejected>) -> Void
+        completion: @escaping @Sendable (Result<AcceptedChannel, RelayMessage.Rejected>) -> Void
     ) {
         let shard = shards[account]
         let id = shard.state.withLock { state -> ChannelID? in

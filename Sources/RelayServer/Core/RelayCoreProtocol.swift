@@ -9,7 +9,7 @@ package protocol RelayCoreProtocol: TunnelGate {
     func connect(
         _ hello: ProvedHello,
         peer: any ControlPeer,
-        completion: @escaping @Sendable (Result<ChannelID, RelayMessage.Rejected>) -> Void
+        completion: @escaping @Sendable (Result<AcceptedChannel, RelayMessage.Rejected>) -> Void
     )
     /// Whether an endpoint was revoked. Calls back once, from any thread.
     func isRevoked(_ endpoint: EndpointID, completion: @escaping @Sendable (Bool) -> Void)

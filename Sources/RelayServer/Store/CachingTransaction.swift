@@ -43,6 +43,7 @@ struct CachingTransaction<Backend: StoreTransaction>: StoreTransaction {
     func accounts() throws -> [AccountRow] { try backend.accounts() }
     func account(_ id: AccountID) throws -> AccountRow? { try backend.account(id) }
     func isDisabled(_ id: AccountID) throws -> Bool { try backend.isDisabled(id) }
+    func name(of id: AccountID) throws -> String? { try backend.name(of: id) }
     func setName(_ name: String, of id: AccountID) throws { try backend.setName(name, of: id) }
     func setDisabled(_ isDisabled: Bool, of id: AccountID) throws { try backend.setDisabled(isDisabled, of: id) }
     func add(_ identity: AccountIdentity, to id: AccountID) throws { try backend.add(identity, to: id) }

@@ -46,6 +46,10 @@ extension SQLiteTransaction {
         try Bool.fetchOne(statement("SELECT disabled FROM accounts WHERE id = ?"), arguments: .bound(id.rawValue)) ?? false
     }
 
+    func name(of id: AccountID) throws -> String? {
+        try String.fetchOne(statement("SELECT name FROM accounts WHERE id = ?"), arguments: [id.rawValue])
+    }
+
     func setName(_ name: String, of id: AccountID) throws {
         let holder = try String.fetchOne(statement("SELECT id FROM accounts WHERE name = ?"), arguments: .bound(name))
         guard holder == nil || holder == id.rawValue else { throw AccountNameTaken() }

@@ -226,6 +226,8 @@ package protocol StoreTransaction: AppRows {
     func accounts() throws -> [AccountRow]
     func account(_ id: AccountID) throws -> AccountRow?
     func isDisabled(_ id: AccountID) throws -> Bool
+    /// `nil` if there is no such account, or it has no name.
+    func name(of id: AccountID) throws -> String?
     /// Throws `AccountNameTaken` if another account has the name.
     func setName(_ name: String, of id: AccountID) throws
     func setDisabled(_ isDisabled: Bool, of id: AccountID) throws

@@ -20,15 +20,19 @@ import Testing
 
         func account() -> String? { identity.account }
         func record() throws -> EndpointRecord { try identity.currentRecord().payload }
-        func welcomed() { identity.welcomed() }
+        func welcomed(_ name: String? = nil) {
+            identity.welcomed(.init(limits: Limits(), intervals: .init(), urls: [], features: [], accountName: name))
+        }
+        nonisolated var shownName: String? { endpoint.status.value.accountName }
+        func storedName() throws -> String? { try endpoint.storage.accountName() }
         func signedInAgain() { identity.signedInAgain() }
         func setInvitationProof(_ secret: [UInt8]) { identity.setInvitationProof(Secret(secret)) }
 
         func keys(for id: [UInt8]) throws -> [[UInt8]] { try identity.agreementKeys(for: id).map(\.publicKey.keyID) }
 
         /// - Returns: whether another account was stated; `nil` if the rejection is final.
-        func wrongAccount(_ account: String?) throws -> Bool? {
-            guard case .account(_, let isOther)? = try identity.recovery(from: rejected(.wrongAccount, account)) else { return nil }
+        func wrongAccount(_ account: String?, _ name: String? = nil) throws -> Bool? {
+            guard case .account(_, let isOther)? = try identity.recovery(from: rejected(.wrongAccount, account, name)) else { return nil }
             return isOther
         }
 
@@ -39,8 +43,8 @@ import Testing
 
         func unauthenticated() throws -> Bool { try identity.recovery(from: rejected(.tokenInvalid)) != nil }
 
-        private func rejected(_ code: ControlErrorCode, _ account: String? = nil) -> RelayMessage.Rejected {
-            .init(code: code, message: "no", retry: true, account: account)
+        private func rejected(_ code: ControlErrorCode, _ account: String? = nil, _ name: String? = nil) -> RelayMessage.Rejected {
+            .init(code: code, message: "no", retry: true, account: account, accountName: name)
         }
 
         func end() async throws {
@@ -53,6 +57,25 @@ import Testing
     private let directory: TemporaryDirectory
 
     init() throws { directory = try TemporaryDirectory() }
+
+    /// The relay chooses the text, and a person reads it.
+    @Test func nameOfTheAccountIsKeptAndSafeToShow() async throws {
+        let world = try World(directory)
+        #expect(world.shownName == nil)
+        #expect(try await world.wrongAccount("account", "Anna") == false)
+        #expect(world.shownName == "Anna")
+        await world.welcomed("\u{1B}]0;x\u{202E}" + String(repeating: "y", count: 100))
+        let shown = try #require(world.shownName)
+        #expect(shown.count == 64)
+        #expect(DisplayText.isPlain(shown))
+        await world.welcomed("Zoë")
+        try await world.end()
+        let next = try World(directory)
+        #expect(try await next.storedName() == "Zoë")
+        await next.welcomed(nil)
+        #expect(next.shownName == nil)
+        try await next.end()
+    }
 
     @Test func recordIsSignedAgainOnlyIfItChanges() async throws {
         let world = try World(directory)

@@ -73,7 +73,7 @@ enum ControlSamples {
         limits[.commandBytes] = 5
         return [
             .challenge(.init(nonce: Blob(bytes(32)), relay: relay, time: 1_700_000_000_000, versions: [1, 2], features: ["x"])),
-            .welcome(.init(limits: limits, intervals: .init(), urls: ["https://relay.example"], features: [])),
+            .welcome(.init(limits: limits, intervals: .init(), urls: ["https://relay.example"], features: [], accountName: "Zoë")),
             .rejected(
                 .init(
                     code: .wrongAccount,

@@ -52,9 +52,20 @@ import Testing
         _ = machine.opened(at(0))
         _ = machine.received(try helloFrame(), at(0))
         _ = machine.tokenChecked(.success(token(tokenLife)), at(0))
-        let actions = machine.coreAnswered(.success(ChannelID(7)), at(0))
+        let actions = machine.coreAnswered(.success(AcceptedChannel(ChannelID(7))), at(0))
         #expect(actions.contains(.welcomed))
         return machine
+    }
+
+    /// The shortcut for `welcome` gives the same frame as the encoder, whatever the name contains.
+    @Test(arguments: ["Anna", "Zoë", #"a"b\c"#, "}{,:[]", "\u{1F469}\u{200D}\u{1F680}", "\u{7}\n"])
+    func welcomeWithANameIsTheEncodedMessage(_ name: String) throws {
+        let settings = Machine.Settings(relay: Self.relay, limits: Limits())
+        let plain = try settings.welcome(accountName: nil).encode()
+        let named = settings.welcome(accountName: name)
+        #expect(ControlServices.frame(adding: name, to: plain) == (try named.encode()))
+        let frame = ControlServices.frame(adding: name, to: plain)
+        #expect(try RelayMessage.decode(from: frame, limits: Limits(), isWelcome: true) == named)
     }
 
     static func ref(_ number: Int64) throws -> RequestRef { try #require(RequestRef(number)) }
@@ -77,7 +88,7 @@ import Testing
         }
         #expect(hello.tokenExpires == 4_600_000)
         #expect(!machine.isWelcome)
-        let welcome = machine.coreAnswered(.success(ChannelID(7)), Self.at(8))
+        let welcome = machine.coreAnswered(.success(AcceptedChannel(ChannelID(7))), Self.at(8))
         guard case .send(.welcome) = welcome.first else {
             Issue.record("\(welcome)")
             return
@@ -92,7 +103,7 @@ import Testing
         _ = machine.received(try Self.helloFrame(), Self.at(0))
         _ = machine.tokenChecked(.success(Self.token(3_600_000)), Self.at(0))
         #expect(machine.peerSends(.replaced(RelayMessage.Replaced()), Self.at(0)) == [])
-        let actions = machine.coreAnswered(.success(ChannelID(7)), Self.at(0))
+        let actions = machine.coreAnswered(.success(AcceptedChannel(ChannelID(7))), Self.at(0))
         #expect(actions.dropFirst() == [.welcomed, .send(.replaced(RelayMessage.Replaced()))])
     }
 
@@ -102,8 +113,8 @@ import Testing
         _ = machine.received(try Self.helloFrame(), Self.at(0))
         _ = machine.tokenChecked(.success(Self.token(3_600_000)), Self.at(0))
         #expect(machine.disconnected() == [])
-        #expect(machine.coreAnswered(.success(ChannelID(7)), Self.at(1)) == [.disconnected(ChannelID(7), isSilent: false)])
-        #expect(machine.coreAnswered(.success(ChannelID(8)), Self.at(1)) == [])
+        #expect(machine.coreAnswered(.success(AcceptedChannel(ChannelID(7))), Self.at(1)) == [.disconnected(ChannelID(7), isSilent: false)])
+        #expect(machine.coreAnswered(.success(AcceptedChannel(ChannelID(8))), Self.at(1)) == [])
         #expect(machine.disconnected() == [])
     }
 
@@ -115,8 +126,8 @@ import Testing
         #expect(machine.tokenChecked(.success(Self.token(3_600_000, login: first)), Self.at(0)).last == .follow([first]))
         // While the core is asked, which may know that the endpoint was revoked.
         let revoked = RelayMessage.Rejected(code: .endpointRevoked, message: "", retry: false)
-        for (answer, code) in [(.success(ChannelID(7)), .tokenRevoked), (.failure(revoked), .endpointRevoked)]
-            as [(Result<ChannelID, RelayMessage.Rejected>, ControlErrorCode)]
+        for (answer, code) in [(.success(AcceptedChannel(ChannelID(7))), .tokenRevoked), (.failure(revoked), .endpointRevoked)]
+            as [(Result<AcceptedChannel, RelayMessage.Rejected>, ControlErrorCode)]
         {
             var connecting = machine
             #expect(connecting.loginRevoked(first, Self.at(1)) == [])
@@ -126,7 +137,7 @@ import Testing
             #expect(actions.contains(.disconnected(ChannelID(7), isSilent: false)) == (code == .tokenRevoked))
             #expect(connecting.isClosed && !connecting.isAwaitingCore)
         }
-        _ = machine.coreAnswered(.success(ChannelID(7)), Self.at(1))
+        _ = machine.coreAnswered(.success(AcceptedChannel(ChannelID(7))), Self.at(1))
         #expect(machine.loginRevoked(second, Self.at(2)) == [])
         let refresh = EndpointMessage.authRefresh(.init(ref: try Self.ref(1), token: Secret("new")))
         _ = machine.received(try Self.frame(refresh), Self.at(3))
@@ -225,7 +236,7 @@ import Testing
         _ = machine.opened(Self.at(0))
         _ = machine.received(try Self.helloFrame(), Self.at(0))
         _ = machine.tokenChecked(.success(Self.token(10_000)), Self.at(0))
-        let actions = machine.coreAnswered(.success(ChannelID(7)), Self.at(0))
+        let actions = machine.coreAnswered(.success(AcceptedChannel(ChannelID(7))), Self.at(0))
         #expect(actions.last == .send(.authExpiring(RelayMessage.AuthExpiring(expires: 1_010_000))))
     }
 
@@ -383,7 +394,7 @@ import Testing
                 case 4: actions = machine.tokenChecked(.failure(TokenRejection(code: .tokenInvalid, message: "")), now)
                 case 5, 6:
                     connects += machine.isAwaitingCore ? 1 : 0
-                    actions = machine.coreAnswered(.success(ChannelID(7)), now)
+                    actions = machine.coreAnswered(.success(AcceptedChannel(ChannelID(7))), now)
                 case 7: actions = machine.received(try Self.frame(.unwatch(EndpointMessage.Unwatch(ref: try Self.ref(1)))), now)
                 case 8: actions = machine.peerSends(.replaced(RelayMessage.Replaced()), now)
                 case 9: actions = Bool.random(using: &generator) ? machine.disconnected() : machine.receivedClose(code: nil)

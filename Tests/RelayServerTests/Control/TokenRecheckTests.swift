@@ -21,7 +21,7 @@ import Testing
         _ = machine.opened(Base.at(0))
         _ = machine.received(try Base.helloFrame(), Base.at(0))
         _ = machine.tokenChecked(.success(issued), Base.at(0))
-        _ = machine.coreAnswered(.success(ChannelID(7)), Base.at(1))
+        _ = machine.coreAnswered(.success(AcceptedChannel(ChannelID(7))), Base.at(1))
         return machine
     }
 

@@ -33,6 +33,22 @@ import Testing
         #expect(world.core.accounts.map(\.id) == [account])
     }
 
+    /// A person can be told whose account it is before anything of the endpoint is stored, and is told a new name at the next connection.
+    @Test func theAccountIsNamedBeforeAndAfterTheEndpointIsAccepted() async throws {
+        let world = try await CoreWorld()
+        let device = TestDevice(subject: "me")
+        let unnamed = try await world.connect(device.hello("?"))
+        #expect(unnamed.rejection?.code == .wrongAccount)
+        #expect(unnamed.rejection?.accountName == nil)
+        let account = AccountID(try #require(unnamed.rejection?.account))
+        try await world.store.base.transact { try $0.setName("Zoë", of: account) }
+        #expect(try await world.connect(device.hello("?")).rejection?.accountName == "Zoë")
+        #expect(try await world.store.base.transact { try $0.endpoint(device.id) } == nil)
+        #expect(try await world.connect(device.hello(account.rawValue)).get().accountName == "Zoë")
+        try await world.store.base.transact { try $0.setName("me", of: account) }
+        #expect(try await world.connect(device.hello(account.rawValue)).get().accountName == "me")
+    }
+
     @Test func anEndpointBelongsToOneAccount() async throws {
         let world = try await CoreWorld()
         var device = TestDevice(subject: "me")

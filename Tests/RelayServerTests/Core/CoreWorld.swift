@@ -98,11 +98,13 @@ final class CoreWorld: Sendable {
         _ hello: ProvedHello,
         peer: TestPeer = TestPeer()
     ) async throws -> Result<Session, RelayMessage.Rejected> {
-        let result: Result<ChannelID, RelayMessage.Rejected> = await withCheckedContinuation { continuation in
+        let result: Result<AcceptedChannel, RelayMessage.Rejected> = await withCheckedContinuation { continuation in
             core.connect(hello, peer: peer) { continuation.resume(returning: $0) }
         }
         try await settle()
-        return result.map { Session(world: self, channel: $0, peer: peer, account: hello.record.payload.account) }
+        return result.map {
+            Session(world: self, channel: $0.id, accountName: $0.accountName, peer: peer, account: hello.record.payload.account)
+        }
     }
 
     /// Finds out the account, as an endpoint does that is new.
@@ -182,6 +184,7 @@ struct TestError: Error {
 struct Session: Sendable {
     let world: CoreWorld
     let channel: ChannelID
+    let accountName: String?
     let peer: TestPeer
     let account: String
 

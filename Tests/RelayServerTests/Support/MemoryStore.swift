@@ -137,6 +137,8 @@ final class MemoryRows: StoreTransaction {
     func account(_ id: AccountID) -> AccountRow? { accounts().first { $0.id == id } }
     func isDisabled(_ id: AccountID) -> Bool { tables.accountRows[id]?.isDisabled ?? false }
 
+    func name(of id: AccountID) -> String? { tables.accountRows[id]?.name }
+
     func setName(_ name: String, of id: AccountID) throws {
         guard !tables.accountRows.contains(where: { $0.key != id && $0.value.name == name }) else { throw AccountNameTaken() }
         tables.accountRows[id]?.name = name

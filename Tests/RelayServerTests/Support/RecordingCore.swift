@@ -60,15 +60,15 @@ final class RecordingCore: RelayCoreProtocol {
     func connect(
         _ hello: ProvedHello,
         peer: any ControlPeer,
-        completion: @escaping @Sendable (Result<ChannelID, RelayMessage.Rejected>) -> Void
+        completion: @escaping @Sendable (Result<AcceptedChannel, RelayMessage.Rejected>) -> Void
     ) {
-        let result: Result<ChannelID, RelayMessage.Rejected>? = state.withLock { state in
+        let result: Result<AcceptedChannel, RelayMessage.Rejected>? = state.withLock { state in
             guard state.isAnswering else { return nil }
             if let rejection = state.rejection { return .failure(rejection) }
             let channel = ChannelID(state.nextChannel)
             state.nextChannel += 1
             state.connected.append(Connected(channel: channel, hello: hello, peer: peer))
-            return .success(channel)
+            return .success(AcceptedChannel(channel))
         }
         if let result { completion(result) }
     }

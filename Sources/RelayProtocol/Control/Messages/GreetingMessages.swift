@@ -50,12 +50,15 @@ extension RelayMessage {
         /// Other URLs of the relay, best first. The endpoint tries its configured URL before these.
         package var urls: [String]
         package var features: ControlFeatures
+        /// The name of the account, for people; `nil` if it has none.
+        package var accountName: String?
 
-        package init(limits: Limits, intervals: Intervals, urls: [String], features: ControlFeatures) {
+        package init(limits: Limits, intervals: Intervals, urls: [String], features: ControlFeatures, accountName: String? = nil) {
             self.limits = limits
             self.intervals = intervals
             self.urls = urls
             self.features = features
+            self.accountName = accountName
         }
 
         /// The time limits for silence on the channel.
@@ -86,6 +89,7 @@ extension RelayMessage {
             self.intervals = try json.member("intervals")
             self.urls = try json.member("urls")
             self.features = try json.member("features")
+            self.accountName = try json.optional("accountName")
         }
 
         package func writeMembers(to json: inout JSONWriter) {
@@ -93,6 +97,7 @@ extension RelayMessage {
             json.member("intervals", intervals)
             json.member("urls", urls)
             json.member("features", features)
+            json.member("accountName", accountName)
         }
     }
 
@@ -110,6 +115,8 @@ extension RelayMessage {
         package var limit: ExceededLimit?
         /// The token's account, if the code is `wrongAccount`. The endpoint signs its record again for this account.
         package var account: String?
+        /// The name of that account, for people; `nil` if it has none.
+        package var accountName: String?
 
         package init(
             code: ControlErrorCode,
@@ -117,7 +124,8 @@ extension RelayMessage {
             retry: Bool,
             retryAfter: Milliseconds? = nil,
             limit: ExceededLimit? = nil,
-            account: String? = nil
+            account: String? = nil,
+            accountName: String? = nil
         ) {
             self.code = code
             self.message = message
@@ -125,6 +133,7 @@ extension RelayMessage {
             self.retryAfter = retryAfter
             self.limit = limit
             self.account = account
+            self.accountName = accountName
         }
 
         package init(json: JSONValue) throws(JSONError) {
@@ -134,6 +143,7 @@ extension RelayMessage {
             self.retryAfter = try json.optional("retryAfter")
             self.limit = try json.optional("limit")
             self.account = try json.optional("account")
+            self.accountName = try json.optional("accountName")
         }
 
         package func writeMembers(to json: inout JSONWriter) {
@@ -143,6 +153,7 @@ extension RelayMessage {
             json.member("retryAfter", retryAfter)
             json.member("limit", limit)
             json.member("account", account)
+            json.member("accountName", accountName)
         }
     }
 }

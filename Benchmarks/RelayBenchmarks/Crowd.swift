@@ -117,7 +117,7 @@ struct Crowd: AsyncParsableCommand {
                 switch reason {
                 case .rejected(let rejected): "rejected: \(rejected.code.rawValue)"
                 case .dialFailed(.unreachable(let why)): "unreachable: \(why)"
-                case .dialFailed(.notARelay(let status, _)): "status \(status)"
+                case .dialFailed(.status(let status, _)): "status \(status)"
                 case .dialFailed(.protocolError(let what)): "dial failed: \(what)"
                 case .dialFailed: "dial failed"
                 case .closed(let code): "closed\(code.map { " \($0)" } ?? "")"

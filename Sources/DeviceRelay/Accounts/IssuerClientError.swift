@@ -53,19 +53,21 @@ enum IssuerClientError: Error, Hashable {
 }
 
 extension DialFailure {
-    /// Advice for users.
+    /// What happened, and what to do about it, for people.
     var advice: String {
         switch self {
+        case .noRoute: "there is no way to the relay: this machine has no network, or no route to it"
         case .unreachable(let why): "the relay cannot be reached (\(why)); check the network and whether the relay runs"
-        case .timedOut: "the relay did not answer in time; check the network and whether the relay runs"
+        case .timedOut: "the relay did not answer in time; check its address, the network and the firewall"
+        case .untrusted(.noCertificate): "the relay presents no certificate"
         case .untrusted(.otherKey(let relay)):
-            "the server at the relay's address has another key (\(relay.label)…); check the address, or ask for a new link if the relay has a new key"
+            "another relay (\(relay.label)…) answers at this address; check the address, or join again with a new link if the relay has a new key"
         case .untrusted(.authoritiesUnreadable):
             "the file of certificate authorities cannot be read, or holds no certificate in PEM form"
-        case .untrusted:
-            "the certificate at the relay's address is not trusted: its authority is unknown, it has expired, or it is for another name"
-        case .notARelay(let status, _): "the server at the relay's address is not a relay (HTTP status \(status)); check the address"
-        case .protocolError(let what): "the server at the relay's address is not a relay (\(what)); check the address"
+        case .untrusted(.notTrusted):
+            "the relay's certificate is not trusted here: its authority is unknown, it has expired, or it is for another name"
+        case .status(let status, _): StatusCause.message(status)
+        case .protocolError(let what): "the server at this address is not a relay (\(what)); check the URL"
         }
     }
 }
@@ -86,7 +88,7 @@ extension IssuerClientError {
             "this device may not invite others before another device has approved it: approve it there first (relay approve)"
         case .refused(let code): "the issuer refused (\(code.rawValue)); update the relay and this app, and join again"
         case .endpointRevoked: "this device was revoked; remove the account and join again"
-        case .unavailable(let status): "the relay's issuer cannot answer now (HTTP status \(status)); try again later"
+        case .unavailable(let status): "the issuer cannot answer: \(StatusCause.message(status))"
         case .malformed(let what): "the relay's issuer sent an invalid answer (\(what)); update the relay"
         case .noIssuer: "the relay has no built-in issuer; sign in with the provider that its operator names"
         case .issuerNotTrusted: "the relay does not accept logins of this issuer; ask its operator which ones it accepts"

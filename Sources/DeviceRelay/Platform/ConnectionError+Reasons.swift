@@ -52,23 +52,18 @@ extension ConnectionError {
         + "and let that device join with a link of its own"
 
     init(_ failure: DialFailure) {
-        switch failure {
-        case .unreachable(let why): self.init(.relayUnreachable, "the relay cannot be reached: \(why)")
-        case .timedOut: self.init(.relayUnreachable, "the relay did not answer in time; check its address and the firewall")
-        case .untrusted(.noCertificate): self.init(.relayNotTrusted, "the relay presents no certificate")
-        case .untrusted(.otherKey(let relay)):
-            self.init(.relayNotTrusted, "another relay (\(relay.label)…) answers at this address; join again if that is intended")
-        case .untrusted(.notTrusted):
-            self.init(
-                .relayNotTrusted,
-                "the relay's certificate is not trusted here: its authority is unknown, it has expired, or it is for another name"
-            )
-        case .untrusted(.authoritiesUnreadable):
-            self.init(.relayNotTrusted, "the file of certificate authorities cannot be read, or holds no certificate in PEM form")
-        case .notARelay(let status, _): self.init(.notARelay, "the server at this address is not a relay (HTTP \(status)); check the URL")
-        case .protocolError(let what): self.init(.notARelay, "the server at this address is not a relay (\(what)); check the URL")
-        }
+        let code: Code =
+            switch failure {
+            case .unreachable, .timedOut: .relayUnreachable
+            case .untrusted: .relayNotTrusted
+            case .status(let status, _): Code(StatusCause(status))
+            case .protocolError: .notARelay
+            }
+        self.init(code, failure.advice, isWithoutRoute: failure == .noRoute)
     }
+
+    /// The error for an HTTP status that is no answer of a relay.
+    package init(status: Int) { self.init(Code(StatusCause(status)), StatusCause.message(status)) }
 
     private init(_ rejected: RelayMessage.Rejected) {
         switch rejected.code {
@@ -100,5 +95,16 @@ extension RemoteSystemWatcherError {
             default: .relayUnavailable
             }
         self.init(code, message: problem.message)
+    }
+}
+
+extension ConnectionError.Code {
+    fileprivate init(_ cause: StatusCause) {
+        self =
+            switch cause {
+            case .limited: .limitExceeded
+            case .notRunning, .failed, .networkSignIn: .relayUnreachable
+            case .notARelay: .notARelay
+            }
     }
 }

@@ -76,7 +76,7 @@ public struct ConnectionError: DeviceRelayError {
         public static let endpointRevoked = Code(.endpointRevoked)
         /// Another process hosts with the same endpoint.
         public static let endpointInUse = Code(.endpointInUse)
-        /// The account has too many endpoints, or this endpoint too many processes.
+        /// The account has too many endpoints, this endpoint too many processes, or this network makes too many requests.
         public static let limitExceeded = Code(.limitExceeded)
         /// The relay and the SDK have no common protocol version, or one of them violates the protocol.
         public static let notCompatible = Code(.notCompatible)
@@ -104,9 +104,13 @@ public struct ConnectionError: DeviceRelayError {
     /// The error of the token provider, if there is no token.
     package let tokenError: AccessTokenError?
 
-    package init(_ code: Code, _ message: String, tokenError: AccessTokenError? = nil) {
+    /// Whether the kernel says that there is no way to the relay: a further attempt fails at once, too, until the network changes.
+    package let isWithoutRoute: Bool
+
+    package init(_ code: Code, _ message: String, tokenError: AccessTokenError? = nil, isWithoutRoute: Bool = false) {
         self.code = code
         self.message = message
         self.tokenError = tokenError
+        self.isWithoutRoute = isWithoutRoute
     }
 }

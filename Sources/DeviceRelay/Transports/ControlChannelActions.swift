@@ -11,10 +11,13 @@ package enum DialFailure: Error, Hashable, Sendable {
     case timedOut
     /// The server could not prove that it is the relay.
     case untrusted(RelayTrustError)
-    /// The server speaks HTTP, but not this protocol.
-    case notARelay(status: Int, retryAfter: Int64?)
+    /// The server, or one in front of it, answered with an HTTP status in place of this protocol. `StatusCause` says what that means.
+    case status(Int, retryAfter: Int64?)
     /// The received data is not valid HTTP or TLS.
     case protocolError(String)
+
+    /// The kernel says that there is no way there.
+    package static let noRoute = Self.unreachable("this machine has no network, or no route to it")
 
     /// A relay that stops or restarts during the dial causes this failure.
     package static let hungUp = Self.unreachable("the connection was closed before there was a whole answer")

@@ -63,7 +63,7 @@ extension EndpointChannelStateMachine {
         random: inout some RandomNumberGenerator
     ) -> [Action] {
         guard attempt == self.attempt, case .dialing = state else { return [] }
-        if case .notARelay(_, let retryAfter?) = failure { backOff.asked(after: retryAfter, now: now, random: &random) }
+        if case .status(_, let retryAfter?) = failure { backOff.asked(after: retryAfter, now: now, random: &random) }
         return retry(.dialFailed(failure), now: now, random: &random)
     }
 

@@ -40,7 +40,9 @@ extension AppServiceError {
         case .unreachable(.untrusted):
             self.init(.authenticationError, message: "the server at the relay's address did not prove to be the relay", cause: error)
         case .refused(.timedOut): self.init(.timedOut, message: "the device did not connect in time; try again", cause: error)
-        case .unreachable(.notARelay), .refused, .closed:
+        case .unreachable(.status(let status, _)) where StatusCause(status) != .notARelay:
+            self.init(.networkNotAvailable, message: StatusCause.message(status), cause: error)
+        case .unreachable(.status), .refused, .closed:
             self.init(.remoteSystemUnavailable, message: "the relay has no tunnel to the device any more; try again", cause: error)
         case .unreachable:
             self.init(.networkNotAvailable, message: "the relay's tunnel cannot be reached; check the connection", cause: error)

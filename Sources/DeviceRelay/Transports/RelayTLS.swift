@@ -6,6 +6,14 @@ import NIOHTTP1
 import NIOPosix
 import NIOSSL
 
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
 /// TLS for connections to a relay, whose key may be pinned.
 enum RelayTLS {
     /// - Returns: `nil` for a relay without TLS.
@@ -77,10 +85,17 @@ extension DialFailure {
             switch error {
             case let failure as DialFailure: failure
             case let error as NIOConnectionError where error.connectionErrors.isEmpty: .unreachable("the host name cannot be resolved")
+            case let error as NIOConnectionError where error.connectionErrors.allSatisfy({ Self.isNoRoute($0.error) }): .noRoute
+            case let error where Self.isNoRoute(error): .noRoute
             case is NIOConnectionError, is IOError: .unreachable("nothing answers there")
             case is ChannelError: .unreachable("no answer")
             default: .unreachable("\(type(of: error))")
             }
+    }
+
+    private static func isNoRoute(_ error: any Error) -> Bool {
+        guard let error = error as? IOError else { return false }
+        return [ENETUNREACH, EHOSTUNREACH, ENETDOWN].contains(error.errnoCode)
     }
 
     /// Converts an error of an open channel.

@@ -90,10 +90,10 @@ extension PeerTransportError {
     /// Converts the relay's answer to a rejected upgrade.
     fileprivate init(upgrading failure: DialFailure) {
         switch failure {
-        case .notARelay(status: 404, retryAfter: _): self = .refused(.refused)
-        case .notARelay(status: 409, retryAfter: _): self = .refused(.replaced)
-        case .notARelay(status: 410, retryAfter: _): self = .refused(.closed)
-        case .notARelay(status: 504, retryAfter: _): self = .refused(.timedOut)
+        case .status(404, retryAfter: _): self = .refused(.refused)
+        case .status(409, retryAfter: _): self = .refused(.replaced)
+        case .status(410, retryAfter: _): self = .refused(.closed)
+        case .status(504, retryAfter: _): self = .refused(.timedOut)
         // The connection was there: the relay, or the network, has closed it.
         case .unreachable: self = .closed
         default: self = .unreachable(failure)

@@ -115,7 +115,7 @@ extension PeerTransportError {
     fileprivate var progress: Progress {
         switch self {
         case .refused: .answered
-        case .closed, .unreachable(.untrusted), .unreachable(.notARelay), .unreachable(.protocolError): .reached
+        case .closed, .unreachable(.untrusted), .unreachable(.status), .unreachable(.protocolError): .reached
         case .unreachable(.unreachable), .unreachable(.timedOut), .noCandidate, .foreignHost, .timedOut, .cancelled: .unreached
         }
     }

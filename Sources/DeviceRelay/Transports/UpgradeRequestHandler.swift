@@ -36,7 +36,7 @@ final class UpgradeRequestHandler: ChannelInboundHandler, RemovableChannelHandle
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard case .head(let head) = unwrapInboundIn(data) else { return }
         let seconds = head.headers.first(name: "Retry-After").flatMap { Int64($0) }.map { min(max($0, 0), 86_400) }
-        failed(.notARelay(status: Int(head.status.code), retryAfter: seconds.map { $0 * 1_000 }))
+        failed(.status(Int(head.status.code), retryAfter: seconds.map { $0 * 1_000 }))
     }
 
     func channelInactive(context: ChannelHandlerContext) {
@@ -45,7 +45,7 @@ final class UpgradeRequestHandler: ChannelInboundHandler, RemovableChannelHandle
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        failed(error is NIOHTTPClientUpgradeError ? .notARelay(status: 101, retryAfter: nil) : DialFailure(onChannel: error))
+        failed(error is NIOHTTPClientUpgradeError ? .status(101, retryAfter: nil) : DialFailure(onChannel: error))
         context.close(promise: nil)
     }
 }

@@ -35,7 +35,7 @@ struct WebSocketDial: Sendable {
             channel.eventLoop.makeCompletedFuture {
                 guard head.headers[canonicalForm: "Sec-WebSocket-Protocol"].map(String.init) == [subprotocol],
                     head.headers["Sec-WebSocket-Extensions"].isEmpty
-                else { return failed(.notARelay(status: 101, retryAfter: nil)) }
+                else { return failed(.status(101, retryAfter: nil)) }
                 try opened(channel)
             }
         }

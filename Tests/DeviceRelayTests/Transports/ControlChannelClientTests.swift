@@ -204,20 +204,20 @@ import Musl
 
     @Test func responseWithoutWebSocketIsRejected() async throws {
         let notFound = try await TestRelayServer(.plain, .raw("HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno"))
-        #expect(try await Self.failure(notFound) == .notARelay(status: 404, retryAfter: nil))
+        #expect(try await Self.failure(notFound) == .status(404, retryAfter: nil))
         let busy = try await TestRelayServer(
             .plain,
             .raw("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n")
         )
-        #expect(try await Self.failure(busy) == .notARelay(status: 503, retryAfter: 7_000))
+        #expect(try await Self.failure(busy) == .status(503, retryAfter: 7_000))
         let unproved = try await TestRelayServer(
             .plain,
             .raw("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\nSec-WebSocket-Accept: x\r\n\r\n")
         )
-        #expect(try await Self.failure(unproved) == .notARelay(status: 101, retryAfter: nil))
+        #expect(try await Self.failure(unproved) == .status(101, retryAfter: nil))
         for subprotocol in [nil, "device-relay.v2"] {
             let other = try await TestRelayServer(.plain, .webSocket(subprotocol: subprotocol, onOpen: { _ in }, onFrame: { _, _ in }))
-            #expect(try await Self.failure(other) == .notARelay(status: 101, retryAfter: nil))
+            #expect(try await Self.failure(other) == .status(101, retryAfter: nil))
         }
         let other = try await TestRelayServer(.plain, .raw("220 mail.example ESMTP\r\n"))
         let failure = try await Self.failure(other)

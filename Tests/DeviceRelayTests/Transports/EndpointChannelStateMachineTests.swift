@@ -313,11 +313,11 @@ import Testing
         var bench = MachineBench()
         _ = bench.machine.start(now: 0)
         _ = bench.machine.tokenReady(attempt: 1, MachineBench.token, now: 0)
-        _ = bench.machine.dialFailed(attempt: 1, .notARelay(status: 503, retryAfter: 30_000), now: 0, random: &bench.random)
+        _ = bench.machine.dialFailed(attempt: 1, .status(503, retryAfter: 30_000), now: 0, random: &bench.random)
         #expect(try (30_000...30_500).contains(#require(bench.waitingUntil)))
         _ = bench.pass(31_000)
         _ = bench.machine.tokenReady(attempt: 2, MachineBench.token, now: 31_000)
-        _ = bench.machine.dialFailed(attempt: 2, .notARelay(status: 503, retryAfter: .max), now: 31_000, random: &bench.random)
+        _ = bench.machine.dialFailed(attempt: 2, .status(503, retryAfter: .max), now: 31_000, random: &bench.random)
         #expect(try #require(bench.waitingUntil) <= 31_000 + 3_600_000 + 15_000)
     }
 

@@ -76,7 +76,7 @@ import Testing
     @Test func furthestFailureIsReportedInAnyOrder() {
         let ranks: [[PeerTransportError]] = [
             [.unreachable(.timedOut), .unreachable(.unreachable("refused"))],
-            [.closed, .unreachable(.notARelay(status: 503, retryAfter: nil)), .unreachable(.protocolError("no tunnel's answer"))],
+            [.closed, .unreachable(.status(503, retryAfter: nil)), .unreachable(.protocolError("no tunnel's answer"))],
             [.refused(.refused), .refused(.timedOut)],
         ]
         func outcome(_ first: PeerTransportError, _ second: PeerTransportError) -> Machine.Action? {

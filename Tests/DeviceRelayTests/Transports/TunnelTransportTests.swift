@@ -96,7 +96,7 @@ import Testing
         }
         let other = try await relay(99, 503)
         #expect(await Self.failure(other.tunnel(([.socket], [])).opener) == .unreachable(.protocolError("no tunnel's answer")))
-        #expect(await Self.failure(other.tunnel(([.webSocket], [])).opener) == .unreachable(.notARelay(status: 503, retryAfter: nil)))
+        #expect(await Self.failure(other.tunnel(([.webSocket], [])).opener) == .unreachable(.status(503, retryAfter: nil)))
         #expect(await Self.failure(other.tunnel(([.other("udp://:1"), .other("")], [])).opener) == .noCandidate)
         await other.stop()
         let closing = try await TestTunnelRelay(socket: .refuse(3), webSocket: .hangUp)

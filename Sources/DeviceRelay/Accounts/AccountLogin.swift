@@ -27,15 +27,19 @@ extension ConnectedDevicesAccountManager {
         }
         let tokens: StoredTokens?
         do throws(StorageError) { tokens = try endpoint.storage.tokens.read() } catch { throw AccountError(error) }
-        guard let tokens else { return nil }
+        return tokens.map(AccountLogin.init)
+    }
+}
+
+extension AccountLogin {
+    init(_ tokens: StoredTokens) {
         let claims = try? SignedJSON(parsing: tokens.accessToken.exposed).claims(JSONValue.self)
-        let session: String? = claims.flatMap { try? $0.optional("sid") }
-        return AccountLogin(
+        self.init(
             issuer: tokens.issuer,
             isOfRelay: !(tokens.isOtherIssuer ?? false),
             clientID: tokens.clientID,
             scopes: Set(tokens.scopes.map(AccessTokenScope.init(rawValue:))),
-            session: session
+            session: claims.flatMap { try? $0.optional("sid") }
         )
     }
 }

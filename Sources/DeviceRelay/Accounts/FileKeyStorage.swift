@@ -27,6 +27,9 @@ package struct FileKeyStorage: KeyStorage {
         self.directory = directory
     }
 
+    /// Opens an existing directory for reading.
+    package init(reading directory: String) { self.directory = directory }
+
     package func identityKey(of endpoint: String) throws(StorageError) -> (any IdentityKey)? {
         try read("identity", of: endpoint) { try P256SigningKey(rawRepresentation: $0) }
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+package import RelayProtocol
 package import RelayStorage
 
 #if canImport(FoundationEssentials)
@@ -49,7 +50,9 @@ package struct StorageDirectory: Sendable {
     // MARK: Accounts
 
     /// The accounts that have an endpoint in this directory.
-    package func scopes() throws(StorageError) -> [AccountScope] {
+    package func scopes() throws(StorageError) -> [AccountScope] { try Self.scopes(in: path) }
+
+    fileprivate static func scopes(in path: String) throws(StorageError) -> [AccountScope] {
         var scopes: [AccountScope] = []
         for name in try PrivateDirectory.names(in: "\(path)/accounts") {
             guard let facts = try AccountStorage.readFacts("\(path)/accounts/\(name)/\(AccountStorage.factsName)") else { continue }
@@ -109,5 +112,39 @@ package struct StorageDirectory: Sendable {
         }
         lock.sign("process \(getpid()) (\(ProcessInfo.processInfo.processName))")
         return HostLock(lock: lock)
+    }
+}
+
+/// What a storage directory holds of an account, read without a lock and without any write: it works also on a full disk and on a read-only
+/// file system. Writes of others are atomic.
+package struct StoredEndpoint: Sendable {
+    package let id: EndpointID
+    package let systemID: SystemID
+    /// The account's name at the relay; `nil` if the relay has stated none.
+    package let accountName: String?
+    /// `nil` if the platform stores no login.
+    package let login: AccountLogin?
+
+    package var fingerprint: FingerprintWords { FingerprintWords(endpoint: id, system: systemID) }
+
+    /// - Returns: `nil` if the directory has no such account.
+    package static func read(
+        _ account: ConnectedDevicesAccount,
+        in path: String,
+        systemKey: SystemKeyFile = .shared
+    ) throws(StorageError) -> StoredEndpoint? {
+        guard let scope = try StorageDirectory.scopes(in: path).first(where: { $0.accountID == account.id }) else { return nil }
+        let storage = AccountStorage(
+            scope: scope,
+            directory: "\(path)/accounts/\(scope.name)",
+            lock: "",
+            keys: FileKeyStorage(reading: "\(path)/keys")
+        )
+        return StoredEndpoint(
+            id: EndpointID(try storage.identityKey().publicKey),
+            systemID: SystemID(try systemKey.load().publicKey),
+            accountName: try storage.accountName(),
+            login: try storage.tokens.read().map(AccountLogin.init)
+        )
     }
 }

@@ -158,9 +158,18 @@ package final class Journal: Sendable {
         case let error as JournalError: error
         case is ColumnError, DatabaseFileError.damaged: .damaged(path)
         case DatabaseFileError.tooNew: .tooNew(path)
+        case DatabaseFileError.file(let error): self.error(error, path: path)
         case let error as DatabaseFileError: self.error(error.code, path: path)
         case let error as DatabaseError: self.error(error.extendedResultCode, path: path)
         default: .failed(ResultCode.SQLITE_ERROR.rawValue)
+        }
+    }
+
+    private static func error(_ error: StorageError, path: String) -> JournalError {
+        switch error.problem {
+        case .full: .full(path)
+        case .readOnly: .readOnly(path)
+        default: .notWritable(path)
         }
     }
 
@@ -169,7 +178,9 @@ package final class Journal: Sendable {
         // `SQLITE_ERROR` means that the schema does not match the statement, so the file is damaged.
         case .SQLITE_NOTADB, .SQLITE_CORRUPT, .SQLITE_ERROR: .damaged(path)
         case .SQLITE_BUSY, .SQLITE_LOCKED: .locked(path)
-        case .SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PERM: .notWritable(path)
+        case .SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PERM:
+            error(StorageError.probe(beside: path) ?? StorageError(.notWritable, path: path), path: path)
+        case .SQLITE_IOERR: StorageError.probe(beside: path).map { error($0, path: path) } ?? .failed(code.rawValue)
         case .SQLITE_FULL: .full(path)
         // The database is closed.
         case .SQLITE_MISUSE: .closed(path)

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import GRDB
+import RelayStorage
+
 #if canImport(FoundationEssentials)
 import FoundationEssentials
 #else
@@ -29,6 +32,7 @@ package enum JournalError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The journal belongs to another endpoint.
     case otherEndpoint(String)
     case notWritable(String)
+    case readOnly(String)
     case full(String)
     /// The journal was closed, because its endpoint has ended.
     case closed(String)
@@ -42,10 +46,11 @@ package enum JournalError: Error, Hashable, Sendable, CustomStringConvertible {
         case .locked(let path): "\(path) is locked by another process that does not finish; stop it and try again"
         case .tooNew(let path): "\(path) was written by a newer version; update this one"
         case .otherEndpoint(let path): "\(path) belongs to another endpoint; it was restored without its key, or the key without it"
-        case .notWritable(let path): "\(path) cannot be written; check its owner and mode"
-        case .full(let path): "there is no space left for \(path)"
+        case .notWritable(let path): "\(StorageError(.notWritable, path: path))"
+        case .readOnly(let path): "\(StorageError(.readOnly, path: path))"
+        case .full(let path): "\(StorageError(.full, path: path))"
         case .closed(let path): "\(path) is closed, because its endpoint has ended"
-        case .failed(let code): "the journal cannot be written (SQLite error \(code))"
+        case .failed(let code): "the journal cannot be written: SQLite error \(ResultCode(rawValue: code))"
         }
     }
 }

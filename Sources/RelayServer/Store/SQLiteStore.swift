@@ -170,13 +170,14 @@ package final class SQLiteStore: RelayStore {
         case .SQLITE_CORRUPT, .SQLITE_NOTADB: .unavailable("it is damaged: stop the relay, and restore it from a backup")
         // The database is closed.
         case .SQLITE_MISUSE: .unavailable("the relay is stopping")
-        default: .unavailable("SQLite error \(error.extendedResultCode.rawValue)")
+        default: .unavailable("SQLite error \(error.extendedResultCode)")
         }
     }
 
     private static func openingError(_ error: any Error, path: String) -> StoreError {
         guard let error = error as? DatabaseFileError else { return unavailable(error) }
         return switch error {
+        case .file(let error) where [.readOnly, .full].contains(error.problem): .unavailable("\(error)")
         case .file: .directoryNotWritable(path)
         case .damaged: .notADatabase(path)
         case .tooNew: .tooNew(path)

@@ -14,6 +14,8 @@ package struct StorageError: Error, Hashable, Sendable, CustomStringConvertible 
     package enum Problem: Hashable, Sendable {
         case notADirectory
         case notWritable
+        /// The file system takes no writes.
+        case readOnly
         case notReadable
         /// Other users can read or change it.
         case accessibleToOthers
@@ -42,10 +44,25 @@ package struct StorageError: Error, Hashable, Sendable, CustomStringConvertible 
     /// - Parameter number: The system's error number.
     package init(system number: Int32, path: String) {
         switch number {
-        case EACCES, EPERM, EROFS, ENOENT: self.init(.notWritable, path: path)
+        case EROFS: self.init(.readOnly, path: path)
+        case EACCES, EPERM, ENOENT: self.init(.notWritable, path: path)
         case ENOTDIR: self.init(.notADirectory, path: path)
         case ENOSPC, EDQUOT: self.init(.full, path: path)
         default: self.init(.failed(number), path: path)
+        }
+    }
+
+    /// Why no file can be written beside this one; `nil` if one can. SQLite's result codes do not tell a full disk from a read-only one, or
+    /// from one that fails.
+    package static func probe(beside path: String) -> StorageError? {
+        let draft = PrivateFile.draft(of: path)
+        defer { unlink(draft) }
+        do throws(StorageError) {
+            // More than SQLite needs for its index of a write-ahead log.
+            _ = try PrivateFile.write([UInt8](repeating: 0, count: 64 << 10), to: draft, of: path)
+            return nil
+        } catch {
+            return error
         }
     }
 
@@ -58,9 +75,10 @@ package struct StorageError: Error, Hashable, Sendable, CustomStringConvertible 
         case .endpointInUse(let holder): "\(path) is in use by \(holder); stop it, or choose another storage directory"
         case .keyStorage(let error): "the storage of keys failed: \(error)"
         case .locked: "\(path) is locked by another process that does not finish; stop it and try again"
-        case .full: "there is no space left for \(path)"
+        case .readOnly: "\(path) cannot be written: Read-only file system; mount it for writing, or choose another directory"
+        case .full: "\(path) cannot be written: No space left on device; free some, or choose another directory"
         case .damaged: "\(path) is damaged; restore it from a backup, or remove the account and add it again"
-        case .failed(let number): "\(path) cannot be used (system error \(number))"
+        case .failed(let number): "\(path) cannot be used: \(String(cString: strerror(number)))"
         }
     }
 }

@@ -14,7 +14,7 @@ sources = [
     for folder in ["DocumentationSnippets", "Tests/MainActorSnippets", "Tests/DeviceRelayTestingTests"]
     for path in glob.glob(f"{folder}/*.swift")
 ]
-documents = glob.glob("Sources/*/Documentation.docc/*.md") + ["README.md"]
+documents = glob.glob("Sources/*/Documentation.docc/*.md") + ["README.md", "docs/porting.md"]
 
 snippets = {}
 for path in sources:

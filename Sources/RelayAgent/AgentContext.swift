@@ -19,6 +19,18 @@ package struct AgentContext: Sendable {
     /// The directory of the account.
     package var home: Home { accounts.home(of: account) }
 
+    private static let joiningUnfinished = AgentError(
+        "notSignedIn",
+        "joining was not finished: run `relay login`, or `relay join LINK` with a new link",
+        .notSignedIn
+    )
+
+    /// What the home holds of this device, without the relay and without any write.
+    func storedEndpoint() throws -> StoredEndpoint {
+        guard let endpoint = try StoredEndpoint.read(Membership.account, in: home.path) else { throw Self.joiningUnfinished }
+        return endpoint
+    }
+
     /// Starts the platform of the home, runs a closure with it, and shuts it down.
     /// - Parameters:
     ///   - accessTokens: The source of tokens; `nil` for the stored login.
@@ -41,12 +53,15 @@ package struct AgentContext: Sendable {
         try prepare(platform)
         do {
             try await platform.start()
-            let result = try await body(LocalDevice(platform: platform, membership: membership, console: console))
+            let result = try await body(
+                LocalDevice(platform: platform, membership: membership, console: console, hostedApps: HostedApps(home))
+            )
             await platform.shutdown()
             return result
         } catch {
+            let isJoined = platform.accounts.all.contains(Membership.account)
             await platform.shutdown()
-            throw error
+            throw AgentError(error, at: membership, isJoined: isJoined) ?? error
         }
     }
 
@@ -57,14 +72,12 @@ package struct AgentContext: Sendable {
         _ body: (LocalDevice) async throws -> Result
     ) async throws -> Result {
         try await withPlatform(try home.membership(), connects: connects, prepare: prepare) { local in
-            guard local.isJoined else {
-                throw AgentError(
-                    "notSignedIn",
-                    "joining was not finished: run `relay login`, or `relay join LINK` with a new link",
-                    .notSignedIn
-                )
+            guard local.isJoined else { throw Self.joiningUnfinished }
+            do {
+                return try await body(local)
+            } catch {
+                throw AgentError(error, new: local) ?? error
             }
-            return try await body(local)
         }
     }
 }
@@ -74,8 +87,11 @@ struct LocalDevice: Sendable {
     let platform: ConnectedDevicesPlatform
     let membership: Membership
     let console: Console
+    let hostedApps: HostedApps
 
     var account: ConnectedDevicesAccount { Membership.account }
+    /// The account's name at the relay, if the relay has stated one.
+    var accountName: String? { platform.accounts.name(of: account) }
     var isJoined: Bool { platform.accounts.all.contains(account) }
 
     /// The current connection state; `nil` if the account is gone.

@@ -77,6 +77,32 @@ extension AgentError {
     }
 
     static func ambiguous(_ what: String, _ candidates: [String]) -> AgentError {
-        AgentError("ambiguous", "\(what); give the id of one of them: \(candidates.joined(separator: ", "))", .usage)
+        AgentError("ambiguous", "\(what); give the id of one of them: \(candidates.joined(separator: "; "))", .usage)
+    }
+}
+
+// Next steps that need to know where the command ran.
+extension AgentError {
+    private static let wayProblems = [
+        "relayUnreachable", "relayNotTrusted", "notARelay", "connectionLost", "networkNotAvailable", "otherRelay",
+    ]
+
+    /// A failure on the way to the relay, with the relay's address; `nil` for any other.
+    init?(_ error: any Error, at membership: Membership, isJoined: Bool) {
+        self.init(error)
+        guard status == .unreachable, Self.wayProblems.contains(code) else { return nil }
+        message += " (relay: \(DisplayText.sanitized(membership.relay)))"
+        if isJoined { message += ". To find the cause, run: relay doctor" }
+    }
+
+    /// The refusal of another device that does not know this one yet; `nil` for any other failure. The reason of such a refusal names this
+    /// device's endpoint.
+    init?(_ error: any Error, new local: LocalDevice) {
+        self.init(error)
+        guard status == .declined, let own = local.platform.accounts.endpoint(of: local.account), message.contains("\(own)"),
+            let words = try? local.platform.accounts.fingerprint(of: local.account)
+        else { return nil }
+        message =
+            "this device is new there. Run on that device, or on another one that it knows: relay approve \(own). It shows the words \(words)"
     }
 }

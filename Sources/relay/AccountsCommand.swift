@@ -78,6 +78,6 @@ struct SessionsCommand: AsyncParsableCommand {
 
     func run() async throws {
         let context = try common.context
-        try context.console.print(try await Sessions().run(context))
+        try context.console.print(try Sessions().run(context))
     }
 }

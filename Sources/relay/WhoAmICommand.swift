@@ -14,6 +14,6 @@ struct WhoAmICommand: AsyncParsableCommand {
 
     func run() async throws {
         let context = try common.context
-        try context.console.print(try await WhoAmI().run(context))
+        try context.console.print(try WhoAmI().run(context))
     }
 }

@@ -154,7 +154,9 @@ import Testing
             ("TV/com.example.photos", "none", 4, "appServiceUnavailable", "it has echo, fail, once, other, refuse, silent"),
             ("TV/com.example.none", "echo", 4, "appUnavailable", "it has com.example.photos"),
             ("Radio/x", "echo", 4, "remoteSystemUnavailable", ""),
-            ("TV", "echo", 2, "appMissing", "com.example.photos"), ("TV/com.example.photos", "silent", 8, "timedOut", ""),
+            ("TV/", "echo", 2, "appMissing", "com.example.photos"),
+            ("TV", "none", 4, "appServiceUnavailable", "it has com.example.photos (echo, fail, once, other, refuse, silent)"),
+            ("TV/com.example.photos", "silent", 8, "timedOut", ""),
         ]
     )
     func reasonForAFailedCallIsReported(target: String, service: String, status: Int32, code: String, message: String) async throws {
@@ -165,6 +167,28 @@ import Testing
         #expect(failure.code == code)
         #expect(message.isEmpty || failure.message.contains(message), "\(failure.message)")
         await tv.platform.shutdown()
+    }
+
+    /// As `ping` and `launch` do.
+    @Test func theOnlyAppWithTheServiceIsChosen() async throws {
+        let (account, desk, tv) = try await world()
+        let one = try await desk.relay("call", "TV", "echo", #"{"a": 1}"#, "--json")
+        #expect(one.status == 0, "\(one.errorText)")
+        #expect(try one.json["app"] as? String == Self.appID)
+        // A second app with the service makes the choice the user's.
+        let second = RemoteSystemAppRegistration(
+            appID: "com.example.second",
+            services: ["ping", "echo"].map { name in AppService(name) { connection, _ in try await connection.respond { $0.message } } }
+        )
+        try await tv.platform.publish(second, for: ConnectedDevicesAccount(id: "me"))
+        let two = try await desk.relay("call", "TV", "echo", "--json")
+        #expect(two.status == 2)
+        let failure = try failure(two)
+        #expect(failure.code == "ambiguous")
+        #expect(failure.message.contains("TV/com.example.photos, TV/com.example.second"), "\(failure.message)")
+        #expect(try await desk.relay("call", "TV", "ping", "--json").json["app"] as? String == "com.example.second")
+        await tv.platform.shutdown()
+        _ = account
     }
 
     @Test func newOrUnreachableCallerGetsTheReason() async throws {

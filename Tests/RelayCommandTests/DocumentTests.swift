@@ -95,7 +95,7 @@ import Testing
     }
 
     private static let nested = [
-        "`devices`": ["devices": "*device*", "endpoints": "*endpoint*"], "`watch`": ["device": "*device*"],
+        "`devices`": ["devices": "*device*", "endpoints": "*endpoint*"], "`watch`": ["device": "*device*", "endpoint": "*endpoint*"],
         "`commands`": ["commands": "*command*"], "`approve`": ["approved": "*endpoint*"], "`revoke`": ["revoked": "*endpoint*"],
         "`launch`": ["attested": "*attestation*"], "*command*": ["attested": "*attestation*"], "*failure*": ["attested": "*attestation*"],
         "`host`": ["from": "*caller*"], "`agent`": ["from": "*caller*"],

@@ -20,6 +20,10 @@ import Testing
         }
         let text = try await device.relay("whoami")
         #expect(text.output.first == "name      Desk")
+        // The account is the relay's own name for it, also without the relay.
+        #expect(try joined.json["accountName"] as? String == "Anna")
+        #expect(try facts.json["accountName"] as? String == "Anna")
+        #expect(text.output.contains("account   Anna"))
         #expect(text.error.isEmpty)
         let mode = try FileManager.default.attributesOfItem(atPath: device.home + "/relay.json")[.posixPermissions] as? Int
         #expect(mode == 0o600)

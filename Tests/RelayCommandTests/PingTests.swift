@@ -32,10 +32,10 @@ import Testing
         let app = RemoteSystemAppRegistration(appID: "com.example.other", services: [PingService.service])
         let tv = try await account.app(app, on: "TV")
         #expect(try await desk.relay("ping", "TV/com.example.other", "--count", "1").status == 0)
-        // Another app's service with that name may behave differently.
-        let unnamed = try await desk.relay("ping", "TV", "--count", "1")
-        #expect(unnamed.status == 4)
-        #expect(unnamed.errorText.contains("relay host"))
+        // An app is found that is neither the agent nor a `relay host`.
+        let unnamed = try await desk.relay("ping", "TV", "--count", "1", "--json")
+        #expect(unnamed.status == 0, "\(unnamed.errorText)")
+        #expect(try JSON.object(try #require(unnamed.output.first))["app"] as? String == "com.example.other")
         await tv.platform.shutdown()
     }
 
@@ -85,7 +85,7 @@ import Testing
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         #expect(try await desk.relay("ping", "Radio").status == 4)
-        let host = try await tv.host()
+        let agent = try await tv.agent()
         // This device joined after the TV and is not confirmed there. The error is reported once and ends the command.
         let late = try await account.device(named: "Late")
         let refused = try await late.relay("ping", "TV", "--json")
@@ -93,13 +93,13 @@ import Testing
         #expect(refused.output.count == 3)
         let failure = try JSON.object(try #require(refused.output.last))["error"] as? [String: Any]
         #expect(failure?["code"] as? String == "notAuthorized")
-        host.send(SIGTERM)
-        _ = await host.finish()
+        agent.send(SIGTERM)
+        _ = await agent.finish()
         // The error is reported at once, and nothing is sent.
         let away = try await desk.relay("ping", "TV", "--count", "2", "--interval", "0", "--timeout", "600")
         #expect(away.status == 5)
         #expect(away.output.isEmpty)
-        #expect(away.errorText.contains("TV is off (shut down "))
+        #expect(away.errorText.contains("TV is not connected (shut down "))
         #expect(try await desk.relay("ping", "TV", "--interval", "0").status == 2)
         _ = try await account.relay.stop()
         #expect(try await desk.relay("ping", "TV", "--count", "1").status == 5)

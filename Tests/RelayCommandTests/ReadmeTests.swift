@@ -94,7 +94,7 @@ import Testing
         for line in ["launched by org.device-relay.cli on PC", "3 sent, 3 received, 0 lost"] {
             #expect(output.output.contains(line), "\(output.text)")
         }
-        #expect(output.output.contains { $0.hasPrefix("PC") && $0.contains("available (connected") }, "\(output.text)")
+        #expect(output.output.contains { $0.hasPrefix("PC") && $0.contains("connected for") }, "\(output.text)")
         #expect(output.output.last?.contains(#""Hello":"PC""#) == true, "\(output.text)")
     }
 

@@ -121,6 +121,20 @@ extension ConnectedDevicesPlatform {
         return Dictionary(records.map { ($0.systemID, $0.name) }) { _, last in last }.map { ($0.key, $0.value) }
     }
 
+    /// The account's other endpoints that this one has pinned, sorted by id. It works without a connection.
+    package func knownEndpoints(for account: ConnectedDevicesAccount) async -> [EndpointRecord] {
+        guard let endpoint = endpoint(of: account.id) else { return [] }
+        return await endpoint.pinnedRecords.sorted { $0.endpointID < $1.endpointID }
+    }
+
+    /// The endpoints of an account as the relay lists them, and again after each change.
+    package func endpointChanges(for account: ConnectedDevicesAccount) -> AsyncValues<[DeviceDirectory.Endpoint]> {
+        AsyncValues(directories) { directories in
+            guard let directory = directories[account.id], directory.isComplete else { return nil }
+            return directory.endpointIDs.compactMap { directory[$0] }
+        }
+    }
+
     /// Confirms a new or unverified endpoint for a person. From then on the endpoint is known and verified here and, by this endpoint's
     /// voucher, on the account's other devices. Returns when the relay has the voucher, or there is no connection.
     /// - Returns: Whether the endpoint exists.

@@ -252,7 +252,7 @@ final class SessionPool {
         )
         let app = publisher.app(opening.appID)
         guard !caller.isNew || app?.newCallers == .everything else {
-            return .refuse(AppServiceError(.notAuthorized, message: "this device is new there; approve it on the other one"))
+            return .refuse(AppServiceError(.notAuthorized, message: AccessPolicy.newcomer(peer)))
         }
         if let app, !app.allows(caller.appID, of: peers.identity(ofApp: caller.appID, at: peer)) {
             return .refuse(AppServiceError(.remoteSystemNotSupportedByApp))

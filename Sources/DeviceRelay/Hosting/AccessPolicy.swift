@@ -47,7 +47,8 @@ enum AccessPolicy {
         }
     }
 
-    private static func newcomer(_ sender: EndpointID) -> String {
+    /// The reason for a caller that is not known here. It names the caller's endpoint, by which `relay` recognizes it.
+    static func newcomer(_ sender: EndpointID) -> String {
         "this device is not approved there; approve its endpoint \(sender) on that device, or on another one that it knows"
     }
 }

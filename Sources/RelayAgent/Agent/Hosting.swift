@@ -10,10 +10,13 @@ extension AgentContext {
     ///   - app: The app. It is hosted before the platform starts, so that waiting commands find it.
     ///   - output: Prints the requests. An error of the output ends the hosting, because requests that cannot be shown must
     ///     not be answered.
+    ///   - isTransient: Whether the app is withdrawn when the process ends, also by a signal. Otherwise it stays published, and launches wait
+    ///     for it.
     ///   - body: Publishes the app. It may return early or run until it is cancelled.
     func host(
         _ app: RemoteSystemAppRegistration,
         output: HostOutput,
+        isTransient: Bool = false,
         _ body: @escaping @Sendable (LocalDevice) async throws -> Void
     ) async throws {
         let stop = await StopSignal()
@@ -33,20 +36,44 @@ extension AgentContext {
                     for await error in output.failures { throw error }
                     return false
                 }
+                let hosted = HostedApps(home)
                 group.addTask {
+                    if isTransient { try hosted.add(app.appID) }
+                    await hosted.withdrawEnded(by: local, hosting: app.appID)
                     try await body(local)
                     return false
                 }
                 do {
                     while let isOver = try await group.next(), !isOver {}
+                    if isTransient { await withdraw(app.appID, hosted, by: local) }
                     group.cancelAll()
                     await local.platform.shutdown()
                 } catch {
+                    if isTransient { await withdraw(app.appID, hosted, by: local) }
                     // Only a shutdown ends the wait for an unreachable relay.
                     await local.platform.shutdown()
                     throw error
                 }
             }
+        }
+    }
+
+    /// Withdraws an app before the process ends. Without an answer of the relay, the next process of the home does it.
+    private func withdraw(_ appID: String, _ hosted: HostedApps, by local: LocalDevice) async {
+        await withTaskGroup(of: Bool.self) { group in
+            group.addTask {
+                guard (try? await local.platform.unpublish(appID: appID, for: local.account)) != nil else { return true }
+                try? hosted.remove(appID)
+                return true
+            }
+            group.addTask {
+                try? await Task.sleep(for: .seconds(3))
+                // Only a shutdown ends the wait for an answer.
+                if !Task.isCancelled { await local.platform.shutdown() }
+                return false
+            }
+            while let isOver = await group.next(), !isOver {}
+            group.cancelAll()
         }
     }
 }

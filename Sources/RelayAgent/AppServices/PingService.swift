@@ -6,9 +6,6 @@ import DeviceRelay
 /// Answers each message with the same message, for `relay ping`. It reveals nothing that the caller does not know.
 enum PingService {
     static let name = "ping"
-    /// The apps that offer the service, in order of preference: the agent, and a `relay host`.
-    static let appIDs = [AgentConfiguration.appID, Membership.clientID]
-
     static let service = AppService(name) { connection, _ in
         try await connection.respond { $0.message }
     }

@@ -12,6 +12,8 @@ package struct Accounts: Sendable {
 
     package struct Account: Encodable, Sendable {
         package var name: String
+        /// The account's name at the relay, if the relay has stated one.
+        package var accountName: String?
         /// Whether commands use it.
         package var current: Bool
         package var relay: String?
@@ -29,15 +31,16 @@ package struct Accounts: Sendable {
 
         package func lines(_ style: Style) -> [String] {
             guard !accounts.isEmpty else { return [] }
-            var table = Table("", "NAME", "RELAY", "DEVICE", "ISSUER", "STATE")
+            var table = Table("", "PROFILE", "ACCOUNT", "RELAY", "DEVICE", "ISSUER", "STATE")
             for account in accounts {
                 table.add(
                     .init(account.current ? "*" : ""),
                     .init(account.name, .strong),
+                    .init(account.accountName ?? "-"),
                     .init(account.relay ?? "-"),
                     .init(account.deviceName ?? "-"),
                     .init(account.issuer.map(DisplayText.sanitized) ?? "-"),
-                    .init(account.state, account.state == Self.connected ? nil : .attention)
+                    .init(Words.connection(account.state), account.state == Self.connected ? nil : .attention)
                 )
             }
             return table.lines(style)
@@ -67,17 +70,18 @@ package struct Accounts: Sendable {
             let membership = try context.home.membership()
             (account.relay, account.relayID) = (membership.relay, "\(membership.relayID)")
             account.deviceName = membership.name
+            let endpoint = try context.storedEndpoint()
+            (account.issuer, account.endpoint, account.accountName) = (endpoint.login?.issuer, "\(endpoint.id)", endpoint.accountName)
             let found = account
             account = try await context.withAccount { local in
                 var account = found
-                account.issuer = try local.platform.accounts.login(of: local.account)?.issuer
-                account.endpoint = local.platform.accounts.endpoint(of: local.account)?.description
                 do {
                     try await local.waitForDirectory(patience)
                 } catch {
                     let error = AgentError(error)
                     (account.state, account.message) = (error.code, error.message)
                 }
+                account.accountName = local.accountName
                 return account
             }
         } catch {

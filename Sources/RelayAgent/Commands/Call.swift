@@ -21,7 +21,7 @@ package struct Call: Sendable {
     var timeout: Duration
 
     /// - Parameters:
-    ///   - target: An app of a device: `DEVICE/APP`.
+    ///   - target: A device, or one of its apps: `DEVICE/APP`.
     ///   - timeout: The time limit of each answer. The first one includes connecting.
     package init(target: String, service: String, input: Input, timeout: Duration) {
         self.target = target
@@ -57,7 +57,7 @@ package struct Call: Sendable {
             }
         try await context.withAccount { local in
             try await local.waitForDirectory()
-            let (system, app) = try await local.app(target)
+            let (system, app) = try await local.app(offering: service, on: target)
             let end = ContinuousClock.now + timeout
             let result = Result(
                 device: "\(system.id)",
@@ -72,7 +72,7 @@ package struct Call: Sendable {
                 try context.console.print(result)
             }
             let waiting = { @Sendable in
-                "waiting for \(result.app) on \(result.deviceName), which is \(system.status == .available ? "connected" : "not connected")"
+                "waiting for \(result.app) on \(result.deviceName): \(PresenceText.text(app.presence))"
             }
             let connection = try await context.console.whileWaiting(for: waiting) {
                 try await local.open(service, of: app, timeout: timeout)
@@ -161,7 +161,7 @@ extension Call {
         case .mixedArray: "an array holds values of one kind only"
         case .unknownTag: "a key that begins with $ is a tag; there are $int, $double, $date, $uuid and $data, and $$ stands for a $"
         case .invalidTagContent: "this tag cannot have this value"
-        case .unsupportedType: "there is no null; leave the key out"
+        case .unsupportedType: "there is no null: leave the member out, {\"a\": 1} instead of {\"a\": 1, \"b\": null}"
         case .invalidText: "this text is not valid Unicode"
         case .integerOutOfRange, .numberOutOfRange: "this number is too large"
         case .tooDeep: "it is nested too deep"

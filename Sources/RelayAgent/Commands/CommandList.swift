@@ -55,9 +55,9 @@ package struct CommandList: Sendable {
             for command in commands {
                 table.add(
                     .init(command.id),
-                    .init(Attestation.text(command.sent)),
-                    .init(command.status, command.status == "succeeded" ? .good : command.ended ? .faint : .attention),
-                    .init(command.attested.map { "\($0.label)\($0.time.map { ", \(Attestation.text($0))" } ?? "")" } ?? "-"),
+                    .init(LocalTime.text(command.sent)),
+                    .init(Words.launch(command.status), command.status == "succeeded" ? .good : command.ended ? .faint : .attention),
+                    .init(command.attested.map { "\($0.label)\($0.time.map { ", \(LocalTime.text($0))" } ?? "")" } ?? "-"),
                     .init(command.deviceName ?? String(command.endpoint.prefix(8))),
                     .init(command.app)
                 )

@@ -30,21 +30,26 @@ package struct Devices: Sendable {
             for device in devices { device.add(to: &table, now: now) }
             let first = devices.isEmpty ? [] : table.lines(style)
             guard let endpoints, !endpoints.isEmpty else { return first }
-            var second = Table("ENDPOINT", "DEVICE", "STATUS", "APPS", "JOINED")
+            var second = Table("ENDPOINT", "DEVICE", "STATUS")
             for endpoint in endpoints {
                 second.add(
-                    .init(endpoint.id),
+                    .init(String(endpoint.id.prefix(8))),
                     .init(
                         endpoint.name + (endpoint.local ? " (this one)" : "")
                             + DeviceResult.mark(new: endpoint.new, unverified: endpoint.unverified),
                         endpoint.new ? .attention : nil
                     ),
-                    .init(DeviceResult.status(endpoint.status, endpoint.reason, endpoint.since, now)),
-                    .init(endpoint.apps.isEmpty ? "-" : endpoint.apps.joined(separator: ", ")),
-                    .init(endpoint.joiningText(now: now), endpoint.inviterRevoked ?? false ? .attention : nil)
+                    .init(PresenceText.text(endpoint.presence, now: now))
                 )
             }
-            return first + (first.isEmpty ? [] : [""]) + second.lines(style)
+            // The facts of an endpoint are below its row, because together they are wider than a terminal.
+            let rows = second.lines(style)
+            let more = endpoints.map { endpoint in
+                let apps = endpoint.apps.isEmpty ? [] : ["apps: \(endpoint.apps.joined(separator: ", "))"]
+                let joined = endpoint.joined == nil ? [] : ["joined \(endpoint.joiningText(now: now))"]
+                return (apps + joined).map { style.show("          \($0)", endpoint.inviterRevoked ?? false ? .attention : .faint) }
+            }
+            return first + (first.isEmpty ? [] : [""]) + rows.prefix(1) + zip(rows.dropFirst(), more).flatMap { [$0] + $1 }
         }
     }
 

@@ -3,6 +3,27 @@
 
 import RelayProtocol
 
+/// An endpoint that a user's text may mean.
+protocol NamedEndpoint {
+    var id: EndpointID { get }
+    var systemID: SystemID { get }
+    /// The name that the endpoint gives its device.
+    var deviceName: String { get }
+    /// What tells it apart from others, on one line.
+    var summary: String { get }
+}
+
+extension DeviceDirectory.Endpoint: NamedEndpoint {
+    var deviceName: String { record.name }
+    var summary: String { EndpointResult(self).summary }
+}
+
+extension EndpointRecord: NamedEndpoint {
+    var id: EndpointID { endpointID }
+    var deviceName: String { name }
+    var summary: String { EndpointResult(known: self).description }
+}
+
 /// Finds endpoints by a user's text, for operations that cannot be undone.
 enum EndpointResolver {
     /// A shorter prefix of an id is more likely a mistake.
@@ -13,7 +34,7 @@ enum EndpointResolver {
 
     /// The endpoints of a device, by its id or a prefix of it, or one endpoint by its own id.
     /// - Parameter isShown: Whether the user sees the result and confirms it. In that case a name is enough.
-    static func endpoints(_ text: String, in all: [DeviceDirectory.Endpoint], isShown: Bool) throws -> [DeviceDirectory.Endpoint] {
+    static func endpoints<Endpoint: NamedEndpoint>(_ text: String, in all: [Endpoint], isShown: Bool) throws -> [Endpoint] {
         guard isShown || text.utf8.count >= minimumProofCharacters && text.utf8.allSatisfy(isIDByte) else {
             throw AgentError(
                 "idRequired",
@@ -24,7 +45,7 @@ enum EndpointResolver {
         }
         let name = Array(text.lowercased().utf8)
         let devices = Set(
-            all.filter { isShown && $0.record.name.lowercased().utf8.elementsEqual(name) || matches($0.systemID, by: name) }.map(\.systemID)
+            all.filter { isShown && $0.deviceName.lowercased().utf8.elementsEqual(name) || matches($0.systemID, by: name) }.map(\.systemID)
         )
         let others = all.filter { !devices.contains($0.systemID) && matches($0.id, by: name) }
         switch (devices.count, others.count) {
@@ -34,7 +55,7 @@ enum EndpointResolver {
             throw AgentError("notFound", "the account has no device or endpoint \(text): see `relay devices --all`", .notFound)
         default:
             let candidates = all.filter { devices.contains($0.systemID) } + others
-            throw AgentError.ambiguous("'\(text)' can mean several", candidates.map { EndpointResult($0).description })
+            throw AgentError.ambiguous("'\(text)' can mean several", candidates.map(\.summary))
         }
     }
 

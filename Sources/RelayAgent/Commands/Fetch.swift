@@ -109,11 +109,7 @@ package struct Fetch: Sendable {
                 table.add(
                     .init(entry.name + (isFolder ? "/" : ""), isFolder ? .strong : nil),
                     .init(isFolder ? "-" : ByteCount.text(entry.size)),
-                    .init(
-                        entry.modified.formatted(
-                            .iso8601.year().month().day().dateTimeSeparator(.space).time(includingFractionalSeconds: false)
-                        )
-                    )
+                    .init(LocalTime.text(entry.modified))
                 )
             }
             return table.lines(style)
@@ -237,27 +233,12 @@ package struct Fetch: Sendable {
 }
 
 extension LocalDevice {
-    /// The app that shares a folder: the named app, else the agent, else the only one.
+    /// The app that shares a folder.
     fileprivate func sharedFolder(_ text: String) async throws -> (RemoteSystem, RemoteSystemApp) {
-        let (system, app) = try await place(text)
-        if let app { return (system, app) }
-        let all = system.apps.filter { $0.appServices.contains { $0.name == FileServiceMessages.serviceName } }
-        if let agent = all.first(where: { $0.appID == AgentConfiguration.appID }) { return (system, agent) }
-        guard let first = all.first else {
-            let name = DisplayText.sanitized(system.displayName)
-            throw AgentError(
-                "appServiceUnavailable",
-                "'\(name)' shares no folder; set 'files' in agent.yaml and run `relay agent` there",
-                .notFound
-            )
+        do {
+            return try await app(offering: FileServiceMessages.serviceName, on: text)
+        } catch let error as AgentError where error.code == "appServiceUnavailable" {
+            throw AgentError(error.code, "'\(text)' shares no folder; set 'files' in agent.yaml and run `relay agent` there", error.status)
         }
-        guard all.count == 1 else {
-            throw AgentError(
-                "ambiguous",
-                "several apps there share a folder: \(all.map { "\(text)/\($0.appID)" }.joined(separator: ", "))",
-                .usage
-            )
-        }
-        return (system, first)
     }
 }

@@ -63,7 +63,7 @@ package struct Host: Sendable {
         }
         let output = HostOutput(console: context.console)
         let app = registration { try output.print($0) }
-        try await context.host(app, output: output) { local in
+        try await context.host(app, output: output, isTransient: true) { local in
             try await local.platform.publish(app, for: local.account)
             try context.console.print(Event(event: .hosting, app: appID, schemes: schemes))
             if !context.console.isJSON {

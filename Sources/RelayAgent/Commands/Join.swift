@@ -32,6 +32,8 @@ package struct Join: Sendable {
     package struct Result: AgentResult {
         package var relay: String
         package var relayID: String
+        /// The account's name at the relay, if the relay has stated one.
+        package var accountName: String?
         package var name: String
         package var device: String
         package var endpoint: String
@@ -47,13 +49,13 @@ package struct Join: Sendable {
                     "restart `relay agent` or `relay host` if one runs",
                 ]
             }
-            return ["joined \(relay) as \(style.show(name, .strong)) (device \(device.prefix(8)))"]
+            return ["joined \(AccountText.place(accountName, at: relay)) as \(style.show(name, .strong)) (device \(device.prefix(8)))"]
         }
     }
 
     package func run(_ context: AgentContext) async throws -> Result {
         // Plain HTTP is safe on this machine. `checkAddress` decides on other machines.
-        let link = try JoinLink(parsing: link, plainHTTP: .allowed)
+        let link = try Self.parsed(link)
         try checkAddress(of: link)
         let known = try context.home.storedMembership()
         if let known, known.relayID != link.relay {
@@ -103,12 +105,28 @@ package struct Join: Sendable {
                 if let known, membership.name != known.name { try await local.platform.rename(membership.name) }
                 // The first enumeration pins what the account has (a link of the relay) or the inviter (a link of a device). Without the
                 // relay this happens later.
-                try? await local.waitForDirectory()
+                if (try? await local.waitForDirectory()) != nil { local.noteNamesakes() }
                 return try await result(local)
             }
         } catch {
             if known == nil, !hasJoined { try? context.home.removeMembership() }
             throw error
+        }
+    }
+
+    private static func parsed(_ text: String) throws -> JoinLink {
+        do throws(JoinLinkError) {
+            return try JoinLink(parsing: text, plainHTTP: .allowed)
+        } catch {
+            // The address of a relay, without the part that a link has.
+            guard !text.utf8.contains(UInt8(ascii: "#")), let url = URL(string: text),
+                (try? RelayAddress(url, allowsPlaintext: true)) != nil
+            else { throw error }
+            throw AgentError(
+                "linkInvalid",
+                "this is a relay's address, not a join link. To sign in there, run: relay login \(text). A join link comes from `relay invite` on another device, or `relayd invite`",
+                .usage
+            )
         }
     }
 
@@ -142,6 +160,7 @@ package struct Join: Sendable {
         return Result(
             relay: local.membership.relay,
             relayID: "\(local.membership.relayID)",
+            accountName: local.accountName,
             name: local.membership.name,
             device: "\(try accounts.systemID)",
             endpoint: accounts.endpoint(of: local.account)?.description ?? "",

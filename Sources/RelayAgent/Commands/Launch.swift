@@ -54,7 +54,7 @@ package struct Launch: Sendable {
 
         package func lines(_ style: Style) -> [String] {
             let place = "\(app) on \(style.show(deviceName, .strong))"
-            guard status == "succeeded" else { return ["\(command) \(status): it continues to \(place)"] }
+            guard status == "succeeded" else { return ["\(command) \(Words.launch(status)): it continues to \(place)"] }
             let proof = attested.map { [style.show("  \($0.description)", .faint)] } ?? []
             return ["launched\(fallback ?? false ? " the fallback" : "") by \(place)"] + proof
         }
@@ -82,7 +82,7 @@ package struct Launch: Sendable {
                     return result
                 }
                 let receipt = try await context.console.whileWaiting {
-                    "waiting for the other device: \(PresenceText.reason(system.presence))"
+                    "waiting for \(DisplayText.sanitized(system.displayName)): \(PresenceText.text(system.presence))"
                 } _: { [options] in
                     try await interruption.cancelling { try await launcher.launch(uri, on: request, options: options) }
                 }
@@ -99,7 +99,12 @@ package struct Launch: Sendable {
                 )
             } catch let error as RemoteLaunchError {
                 let commands = try? await local.platform.commands(for: local.account)
-                var failure = Self.explained(error, system, commands?.first { $0.id == error.commandID }?.status?.wake)
+                var failure = Self.explained(
+                    error,
+                    system,
+                    (try? LaunchURI(uri))?.scheme,
+                    commands?.first { $0.id == error.commandID }?.status?.wake
+                )
                 failure.attested = error.attestation.map(local.attested)
                 failure.isInterruption = interruption.isThere
                 throw failure
@@ -139,8 +144,17 @@ package struct Launch: Sendable {
         )
     }
 
-    private static func explained(_ error: RemoteLaunchError, _ system: RemoteSystem, _ wake: CommandWake?) -> AgentError {
+    private static func explained(
+        _ error: RemoteLaunchError,
+        _ system: RemoteSystem,
+        _ scheme: String?,
+        _ wake: CommandWake?
+    ) -> AgentError {
         var failure = AgentError(error)
+        if error.code == .protocolUnavailable, let scheme {
+            failure.message =
+                "no app on '\(DisplayText.sanitized(system.displayName))' takes \(scheme): URIs. On that device, add \(scheme) to `schemes` below `open` in agent.yaml (`relay agent`), or run: relay host --scheme \(scheme)"
+        }
         guard error.code == .pending else { return failure }
         guard let id = error.commandID else {
             failure.message = "nothing was sent"

@@ -16,7 +16,7 @@ extension LocalDevice {
         } _: {
             try await within(patience) { try await enumeration() }
         }
-        guard isThere == nil else { return }
+        guard isThere == nil else { return await hostedApps.withdrawEnded(by: self) }
         let state = await connectionState()
         if let problem = state?.problem { throw AgentError(problem) }
         throw AgentError("relayUnreachable", "the relay did not send the list of devices in time", .unreachable)
@@ -29,7 +29,7 @@ extension LocalDevice {
                 return nil
             }
             group.addTask {
-                try await failure()
+                try await failure(endsWithoutRoute: true)
                 return nil
             }
             defer { group.cancelAll() }
@@ -39,10 +39,26 @@ extension LocalDevice {
     }
 
     /// Returns when the task is cancelled. Throws when the connection cannot recover without a user's action.
-    func failure() async throws {
+    /// - Parameter endsWithoutRoute: Whether to throw also when the kernel knows no way to the relay.
+    func failure(endsWithoutRoute: Bool = false) async throws {
         for await state in platform.connectionStates(for: account) {
-            if state.phase == .stopped, let problem = state.problem { throw problem }
+            guard let problem = state.problem else { continue }
+            if state.phase == .stopped || endsWithoutRoute && problem.isWithoutRoute { throw problem }
         }
+    }
+
+    /// Tells the user that another device of the account has the name of this one. Needs the list of devices.
+    func noteNamesakes() {
+        guard !console.isJSON, let own = try? platform.accounts.systemID else { return }
+        let endpoints = platform.endpoints(for: account)
+        guard let name = endpoints.first(where: \.isLocal)?.record.name else { return }
+        let folded = Array(name.lowercased().utf8)
+        guard let other = endpoints.first(where: { $0.systemID != own && folded.elementsEqual($0.record.name.lowercased().utf8) }) else {
+            return
+        }
+        console.note(
+            "another device is called \(DisplayText.quoted(name)), too (\(EndpointResult(other).summary)). To rename this one, run: relay rename 'NEW NAME'"
+        )
     }
 
     /// The current devices.

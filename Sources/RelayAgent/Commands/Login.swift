@@ -67,6 +67,8 @@ package struct Login: Sendable {
         package var relay: String?
         package var relayID: String?
         package var issuer: String?
+        /// The account's name at the relay, if the relay has stated one.
+        package var accountName: String?
         package var name: String?
         package var device: String?
         package var endpoint: String?
@@ -79,8 +81,10 @@ package struct Login: Sendable {
                 return ["On any device, open  \(url ?? "")", "and enter the code   \(style.show(userCode ?? "", .strong))"] + direct
             case .page: return ["Sign in in your browser. If none opens, open this address on this machine:", url ?? ""]
             case .signedIn:
-                let more = account == HomeAccounts.first ? "" : ", account \(account)"
-                return ["signed in to \(relay ?? "") as \(style.show(name ?? "", .strong)) (device \((device ?? "").prefix(8))\(more))"]
+                let more = account == HomeAccounts.first ? "" : ", profile \(account)"
+                return [
+                    "signed in to \(AccountText.place(accountName, at: relay ?? "")) as \(style.show(name ?? "", .strong)) (device \((device ?? "").prefix(8))\(more))"
+                ]
             }
         }
     }
@@ -202,6 +206,7 @@ package struct Login: Sendable {
             relay: local.membership.relay,
             relayID: "\(local.membership.relayID)",
             issuer: try accounts.login(of: local.account)?.issuer,
+            accountName: local.accountName,
             name: local.membership.name,
             device: "\(try accounts.systemID)",
             endpoint: accounts.endpoint(of: local.account)?.description,

@@ -92,12 +92,12 @@ package struct Ping: Sendable {
 
     private func ping(_ local: LocalDevice) async throws {
         try await local.waitForDirectory()
-        let (system, app) = try await local.pinged(target)
+        let (system, app) = try await local.app(offering: PingService.name, on: target, takesAny: true)
         // Presence is known at once, so this needs no wait.
         if app.presence.state == .unavailable {
             throw AgentError(
                 "remoteSystemUnavailable",
-                "\(DisplayText.sanitized(system.displayName)) is off (\(PresenceText.reason(app.presence)))",
+                "\(DisplayText.sanitized(system.displayName)) is not connected (\(PresenceText.text(app.presence))), and a ping does not wait",
                 .unreachable
             )
         }
@@ -168,26 +168,5 @@ package struct Ping: Sendable {
             connection?.close()
             connection = nil
         }
-    }
-}
-
-extension LocalDevice {
-    /// The app that answers: the named one; else the agent of the device, else a `relay host`.
-    fileprivate func pinged(_ text: String) async throws -> (RemoteSystem, RemoteSystemApp) {
-        let (system, named) = try await place(text)
-        if let named { return (system, named) }
-        let all = system.apps.filter { app in app.appServices.contains { $0.name == PingService.name } }
-        // A new endpoint does not answer for a device that has known endpoints.
-        let apps = all.contains { !$0.isNew } ? all.filter { !$0.isNew } : all
-        for id in PingService.appIDs {
-            // Of several installations, an available one comes first.
-            let same = apps.filter { $0.appID == id }
-            if let app = same.first(where: { $0.presence.state == .available }) ?? same.first { return (system, app) }
-        }
-        throw AgentError(
-            "appServiceUnavailable",
-            "nothing on \(system.displayName) answers pings: run `relay agent` or `relay host` there, or name an app that does",
-            .notFound
-        )
     }
 }

@@ -19,7 +19,7 @@ package struct Rename: Sendable {
 
     package func run(_ context: AgentContext) async throws -> Result {
         var membership = try context.home.membership()
-        membership.name = try Membership.checked(name)
+        membership.name = try Membership.checked(name, otherwise: "relay rename 'NEW NAME'")
         return try await context.withAccount { local in
             try? await local.waitForDirectory()
             let isPublished = try await local.platform.rename(membership.name)
@@ -27,6 +27,7 @@ package struct Rename: Sendable {
             if !isPublished, !context.console.isJSON {
                 context.console.note("the relay does not know it yet: it gets the name on the next connection")
             }
+            local.noteNamesakes()
             return Result(name: membership.name, published: isPublished)
         }
     }

@@ -12,38 +12,75 @@ package struct Revoke: Sendable {
 
     package struct Result: AgentResult {
         package var revoked: [EndpointResult]
+        /// Whether the relay has the revocations. Otherwise they are kept, and sent on the next connection.
+        package var sent: Bool
 
         package func lines(_ style: Style) -> [String] { revoked.map { "revoked \($0.description)" } }
     }
 
     package func run(_ context: AgentContext) async throws -> Result {
         try await context.withAccount { local in
-            try await local.waitForDirectory()
             let console = context.console
-            let all = local.platform.endpoints(for: local.account)
-            let endpoints = try EndpointResolver.endpoints(target, in: all, isShown: console.canAsk)
-            guard !endpoints.contains(where: \.isLocal) else {
-                throw AgentError("isLocal", "this is the local device; run `relay leave`", .usage)
-            }
+            let (endpoints, problem) = try await endpoints(of: local)
             if console.canAsk {
-                let lines = ["To be revoked, for ever:"] + endpoints.flatMap { EndpointResult($0).facts }
+                let lines = ["To be revoked, for ever:"] + endpoints.flatMap { $0.facts.facts }
                 guard try await console.isConfirmed(lines, "Revoke it?") else {
                     throw AgentError("cancelled", "nothing was revoked", .failed)
                 }
             }
-            var revoked: [EndpointResult] = []
+            var isSent = true
             var failure: (any Error)?
             // This device refuses each endpoint from now on, even if the relay rejects the revocation of an earlier one.
             for endpoint in endpoints {
-                do {
+                do throws(AccountError) {
                     try await local.platform.revoke(endpoint.id, for: local.account)
-                    revoked.append(EndpointResult(endpoint))
                 } catch {
-                    failure = failure ?? error
+                    // It is signed and stored.
+                    if error.code == .networkNotAvailable { isSent = false } else { failure = failure ?? error }
                 }
             }
             if let failure { throw failure }
-            return Result(revoked: revoked)
+            if !isSent, !console.isJSON {
+                let why = problem.map { " (\($0.message))" } ?? ""
+                console.note(
+                    "the relay does not have it yet\(why): the revocation is kept, and the next `relay` command that connects sends it. Until then only this device refuses the other one"
+                )
+            }
+            return Result(revoked: endpoints.map(\.facts), sent: isSent)
         }
+    }
+
+    private struct Found {
+        var id: EndpointID
+        var facts: EndpointResult
+    }
+
+    /// The endpoints that the text means: of those that the relay lists or, without the relay, of those that this device knows.
+    /// - Returns: Also why the relay could not be asked.
+    private func endpoints(of local: LocalDevice) async throws -> ([Found], AgentError?) {
+        let canAsk = local.console.canAsk
+        do {
+            try await local.waitForDirectory()
+        } catch {
+            let problem = AgentError(error)
+            guard problem.status == .unreachable else { throw problem }
+            let known = await local.platform.knownEndpoints(for: local.account)
+            do {
+                let meant = try EndpointResolver.endpoints(target, in: known, isShown: canAsk)
+                return (meant.map { Found(id: $0.id, facts: EndpointResult(known: $0)) }, problem)
+            } catch let error as AgentError where error.code == "notFound" {
+                throw AgentError(
+                    "notFound",
+                    "this device knows no device or endpoint \(target), and the relay cannot be asked: \(problem.message)",
+                    .notFound
+                )
+            }
+        }
+        let all = local.platform.endpoints(for: local.account)
+        let meant = try EndpointResolver.endpoints(target, in: all, isShown: canAsk)
+        guard !meant.contains(where: \.isLocal) else {
+            throw AgentError("isLocal", "this is the local device; run `relay leave`", .usage)
+        }
+        return (meant.map { Found(id: $0.id, facts: EndpointResult($0)) }, nil)
     }
 }

@@ -34,18 +34,16 @@ package struct Sessions: Sendable {
         }
     }
 
-    package func run(_ context: AgentContext) async throws -> Result {
-        try await context.withAccount(connects: false) { local in
-            let login = try local.platform.accounts.login(of: local.account)
-            return Result(
-                account: context.account,
-                relay: local.membership.relay,
-                issuer: login?.issuer,
-                client: login?.clientID,
-                session: login?.session,
-                scopes: login?.scopes.map(\.rawValue).sorted() ?? [],
-                page: login.flatMap { $0.isOfRelay ? $0.issuer + "/account" : nil }
-            )
-        }
+    package func run(_ context: AgentContext) throws -> Result {
+        let login = try context.storedEndpoint().login
+        return Result(
+            account: context.account,
+            relay: try context.home.membership().relay,
+            issuer: login?.issuer,
+            client: login?.clientID,
+            session: login?.session,
+            scopes: login?.scopes.map(\.rawValue).sorted() ?? [],
+            page: login.flatMap { $0.isOfRelay ? $0.issuer + "/account" : nil }
+        )
     }
 }

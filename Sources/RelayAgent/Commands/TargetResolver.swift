@@ -4,6 +4,12 @@
 import DeviceRelay
 import RelayProtocol
 
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
 /// One reading of `DEVICE` or `DEVICE/APP`. A device's name may contain a slash.
 struct TargetParse: Hashable {
     var device: String
@@ -69,11 +75,27 @@ extension LocalDevice {
         return (system, app.map { RemoteSystemConnectionRequest($0) } ?? RemoteSystemConnectionRequest(system))
     }
 
-    /// Resolves `DEVICE/APP`.
-    func app(_ text: String) async throws -> (RemoteSystem, RemoteSystemApp) {
-        let (system, app) = try await place(text)
-        guard let app else { throw AgentError("appMissing", "say which app: \(text)/APP; \(has(system))", .usage) }
-        return (system, app)
+    /// Resolves `DEVICE` or `DEVICE/APP` to the app that is to answer for a service: the named one; else, of those that offer the service,
+    /// the agent; else the only one.
+    /// - Parameter takesAny: Whether one of several apps is as good as another. Otherwise the user has to name one.
+    func app(offering service: String, on text: String, takesAny: Bool = false) async throws -> (RemoteSystem, RemoteSystemApp) {
+        let (system, named) = try await place(text)
+        if let named { return (system, named) }
+        let name = DisplayText.sanitized(system.displayName)
+        let offering = system.apps.filter { app in app.appServices.contains { $0.name.utf8.elementsEqual(service.utf8) } }
+        // A new endpoint does not answer for a device that has known endpoints.
+        let apps = offering.contains { !$0.isNew } ? offering.filter { !$0.isNew } : offering
+        let agents = apps.filter { $0.appID == AgentConfiguration.appID }
+        let candidates = agents.isEmpty ? apps : agents
+        guard let first = candidates.first else {
+            throw AgentError("appServiceUnavailable", "no app on '\(name)' offers the service \(service); \(has(system))", .notFound)
+        }
+        guard takesAny || candidates.allSatisfy({ $0.appID == first.appID }) else {
+            let names = Set(candidates.map { "\(text)/\($0.appID)" }).sorted().joined(separator: ", ")
+            throw AgentError("ambiguous", "several apps on '\(name)' offer the service \(service): write one of \(names)", .usage)
+        }
+        // Of several installations, one that is connected comes first.
+        return (system, candidates.first { $0.presence.state == .available } ?? first)
     }
 
     func place(_ text: String) async throws -> (RemoteSystem, RemoteSystemApp?) {
@@ -123,12 +145,20 @@ extension LocalDevice {
     }
 
     private func has(_ system: RemoteSystem) -> String {
-        let known = Set(system.apps.map(\.appID)).sorted().joined(separator: ", ")
-        return "it has \(known.isEmpty ? "none" : known)"
+        let apps = system.apps.map { app in
+            let services = app.appServices.map(\.name).sorted().joined(separator: ", ")
+            return services.isEmpty ? app.appID : "\(app.appID) (\(services))"
+        }
+        return apps.isEmpty ? "it has no app" : "it has \(Set(apps).sorted().joined(separator: ", "))"
     }
 }
 
 extension RemoteSystem {
     /// The text that distinguishes devices of the same name.
-    var candidate: String { "\(id) (\(displayName)\(isNew ? ", new: not approved" : ""))" }
+    var candidate: String {
+        let from = joining?.address.map { " from \(DisplayText.sanitized($0))" } ?? ""
+        let joined = joining.map { ", joined \(Age.text(since: $0.time, now: .now)) ago\(from)" } ?? ""
+        let facts = "\(kind.rawValue), \(platform.rawValue)\(joined), \(PresenceText.text(presence))"
+        return DisplayText.sanitized("\(id) (\(displayName)\(isNew ? ", new: not approved" : ""), \(facts))")
+    }
 }

@@ -16,18 +16,21 @@ package struct Watch: Sendable {
 
     package struct Event: AgentResult {
         package enum Kind: String, Encodable, Sendable {
-            case added, updated, removed, enumerationCompleted, error
+            case added, updated, removed, joined, enumerationCompleted, error
         }
 
         package var event: Kind
         package var device: DeviceResult?
+        /// The endpoint that has joined the account.
+        package var endpoint: EndpointResult?
         package var code: String?
         package var message: String?
         var now: Date
 
-        enum CodingKeys: CodingKey { case event, device, code, message }
+        enum CodingKeys: CodingKey { case event, device, endpoint, code, message }
 
         package func lines(_ style: Style) -> [String] {
+            if let endpoint { return ["\(style.show("+", .attention)) joined: \(endpoint.summary)"] }
             guard let device else { return [] }
             let sign: (String, Style.Emphasis) =
                 switch event {
@@ -38,6 +41,10 @@ package struct Watch: Sendable {
             var table = Table()
             device.add(to: &table, now: now)
             return table.lines(style).filter { !$0.isEmpty }.map { "\(style.show(sign.0, sign.1)) \($0)" }
+        }
+
+        init(joined endpoint: EndpointResult) {
+            (event, self.endpoint, now) = (.joined, endpoint, .now)
         }
 
         init(_ event: RemoteSystemEvent) {
@@ -62,6 +69,17 @@ package struct Watch: Sendable {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { await stop.arrived() }
                 group.addTask { try await local.failure() }
+                group.addTask {
+                    // A device that joins publishes no app yet, so the other events do not show it.
+                    var known: Set<String>?
+                    for await endpoints in local.platform.endpointChanges(for: local.account) {
+                        let results = endpoints.map(EndpointResult.init)
+                        for endpoint in results where known.map({ !$0.contains(endpoint.id) }) ?? false {
+                            try context.console.print(Event(joined: endpoint))
+                        }
+                        known = (known ?? []).union(results.map(\.id))
+                    }
+                }
                 group.addTask {
                     for await event in local.platform.remoteSystems() {
                         let event = Event(event)

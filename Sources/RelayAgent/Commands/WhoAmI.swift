@@ -10,6 +10,8 @@ package struct WhoAmI: Sendable {
 
     package struct Result: AgentResult {
         package var account: String
+        /// The account's name at the relay, if the relay has stated one.
+        package var accountName: String?
         package var name: String
         package var kind: String
         package var device: String
@@ -24,25 +26,26 @@ package struct WhoAmI: Sendable {
             [
                 "name      \(style.show(name, .strong))", "kind      \(kind)", "device    \(device)", "endpoint  \(endpoint)",
                 "words     \(words)",
-                "relay     \(relay)", "relay id  \(relayID)", "account   \(account)", "home      \(home)",
+                "relay     \(relay)", "relay id  \(relayID)", "account   \(accountName ?? "-")", "profile   \(account)",
+                "home      \(home)",
             ]
         }
     }
 
-    package func run(_ context: AgentContext) async throws -> Result {
-        try await context.withAccount(connects: false) { local in
-            let accounts = local.platform.accounts
-            return Result(
-                account: context.account,
-                name: local.membership.name,
-                kind: local.membership.kind.rawValue,
-                device: "\(try accounts.systemID)",
-                endpoint: accounts.endpoint(of: local.account)?.description ?? "",
-                words: try accounts.fingerprint(of: local.account)?.description ?? "",
-                relay: local.membership.relay,
-                relayID: "\(local.membership.relayID)",
-                home: context.home.path
-            )
-        }
+    package func run(_ context: AgentContext) throws -> Result {
+        let membership = try context.home.membership()
+        let endpoint = try context.storedEndpoint()
+        return Result(
+            account: context.account,
+            accountName: endpoint.accountName,
+            name: membership.name,
+            kind: membership.kind.rawValue,
+            device: "\(endpoint.systemID)",
+            endpoint: "\(endpoint.id)",
+            words: "\(endpoint.fingerprint)",
+            relay: membership.relay,
+            relayID: "\(membership.relayID)",
+            home: context.home.path
+        )
     }
 }

@@ -29,9 +29,10 @@ struct LocalDeviceChecks: Sendable {
         return checks
     }
 
+    /// The messages of the other problems say what to do.
     private static func advice(_ failure: AgentError) -> String? {
-        failure.status == .notSignedIn
-            ? "join again with a new link, from `relay invite` on another device or `relayd invite`: relay join LINK" : nil
+        failure.code == "notSignedIn"
+            ? "join again with a new link, from `relay invite` on another device or `relayd invite`: relay join 'LINK'" : nil
     }
 
     // MARK: This device
@@ -50,7 +51,7 @@ struct LocalDeviceChecks: Sendable {
             return Doctor.Check(
                 .presence,
                 .warning,
-                "others see this device as \(own.presence.state.rawValue) (\(DisplayText.sanitized(own.presence.reason.rawValue))), with \(apps)",
+                "others see that this device is not connected (\(PresenceText.text(own.presence))), with \(apps)",
                 advice: "start the process that hosts, such as `relay agent`; commands for this device wait until then"
             )
         }
@@ -62,7 +63,7 @@ struct LocalDeviceChecks: Sendable {
                 advice: "delete the copy on the other machine, and let that one join with a link of its own: relay invite"
             )
         }
-        return Doctor.Check(.presence, .ok, "others see this device as available, with \(apps)")
+        return Doctor.Check(.presence, .ok, "others see that this device is connected, with \(apps)")
     }
 
     /// Sends a message through the relay's mailbox to this device itself.
@@ -92,21 +93,21 @@ struct LocalDeviceChecks: Sendable {
 
     private func device(_ text: String) async -> Doctor.Check {
         do {
-            let (system, app) = try await local.place(text)
+            let (system, named) = try await local.place(text)
             let name = DisplayText.sanitized(system.displayName)
-            let apps = app.map { [$0] } ?? system.apps
-            guard let app = apps.first(where: { $0.appServices.contains { $0.name == PingService.name } }) else {
+            let found = try? await local.app(offering: PingService.name, on: text, takesAny: true).1
+            guard let app = named ?? found, app.appServices.contains(where: { $0.name == PingService.name }) else {
                 return Doctor.Check(
                     .device,
                     .skipped,
-                    "'\(name)' is \(system.presence.state.rawValue), and has no app that could answer",
+                    "'\(name)' has no app that could answer (\(PresenceText.text(system.presence)))",
                     advice: "run `relay agent` there"
                 )
             }
-            guard system.presence.state == .available else {
+            guard app.presence.state == .available else {
                 throw AgentError(
                     "remoteSystemUnavailable",
-                    "'\(name)' is \(system.presence.state.rawValue) (\(DisplayText.sanitized(system.presence.reason.rawValue)))",
+                    "'\(name)' is not connected (\(PresenceText.text(app.presence)))",
                     .unreachable
                 )
             }
@@ -131,7 +132,7 @@ struct LocalDeviceChecks: Sendable {
     private static func advice(forDevice failure: AgentError) -> String? {
         switch failure.status {
         case .unreachable: "run `relay doctor` there too: the device must be on and connected, and its agent has to run"
-        case .declined: "run `relay approve` there for this device, and compare the ids"
+        case .declined: "run `relay approve` there for this device, and compare the words with those of `relay whoami` here"
         default: nil
         }
     }

@@ -24,10 +24,9 @@ struct RelayChecks: Sendable {
         }
         let own = Date.now
         guard answer.status == 200 else {
+            // The relay itself says why it is not ready; a proxy in front of it does not.
             let problem =
-                answer.status == 503
-                ? ConnectionError(.relayRestarting, Self.detail(of: answer.body) ?? "the relay is starting or stopping")
-                : ConnectionError(.notARelay, "the server there is not a relay (HTTP \(answer.status))")
+                Self.detail(of: answer.body).map { ConnectionError(.relayRestarting, $0) } ?? ConnectionError(status: answer.status)
             return [Doctor.Check(.relay, failed: problem, advice: Self.advice(problem, membership))]
         }
         let trust = membership.relay.hasPrefix("https:") ? ", and its certificate is valid" : ""
@@ -47,7 +46,8 @@ struct RelayChecks: Sendable {
         switch problem.code {
         case .relayUnreachable: "check that relayd runs, that this machine has a network, and that no firewall blocks \(membership.relay)"
         case .relayNotTrusted:
-            "if the relay was set up again, run `relay leave` and join again; if not, another server answers in its place: do not use this network"
+            "if the relay has a new certificate of an authority that this machine does not know, run: relay join 'LINK' --ca-file FILE (keys and approvals stay). If the relay was set up again, run `relay leave` and join again. If neither, another server answers in its place: do not use this network"
+        case .limitExceeded: "wait a minute; if it lasts, ask the operator which limit of the relay or its proxy it is"
         case .notARelay: "check what listens at \(membership.relay), and that a proxy in front of the relay forwards all requests to it"
         default: nil
         }

@@ -59,15 +59,16 @@ struct Membership: Codable, Hashable {
     }
 
     /// Validates a name that other devices show.
-    static func checked(_ name: String) throws -> String {
+    /// - Parameter advice: How to give another one.
+    static func checked(_ name: String, otherwise advice: String = "give another with --name NAME") throws -> String {
         let most = Limits()[.displayNameCharacters]
         guard name.utf8.count <= 16 * most, name.count <= most else {
-            throw AgentError("nameInvalid", "a device's name has at most \(most) characters; give another with --name", .usage)
+            throw AgentError("nameInvalid", "a device's name has at most \(most) characters; \(advice)", .usage)
         }
         guard DisplayText.isPlain(name), DisplayText.isVisible(name) else {
             throw AgentError(
                 "nameInvalid",
-                "a device's name must have visible characters, and none that controls a terminal or the writing direction; give another with --name",
+                "a device's name must have visible characters, and none that controls a terminal or the writing direction; \(advice)",
                 .usage
             )
         }

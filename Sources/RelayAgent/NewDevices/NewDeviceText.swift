@@ -23,7 +23,7 @@ enum NewDeviceText {
         var lines = ["\(DisplayText.quoted(bounded(endpoint.deviceName))) (\(kind))"]
         if let joining = endpoint.joining {
             let from = joining.address.map { " from \(bounded($0))" } ?? ""
-            lines.append("joined \(joining.time.formatted(.iso8601))\(from), as the relay says")
+            lines.append("joined \(LocalTime.text(joining.time))\(from), as the relay says")
             let inviter = endpoint.inviterName.map { DisplayText.quoted(bounded($0)) } ?? joining.invitedBy.map { "endpoint \($0.label)" }
             if let inviter { lines.append("invited by \(inviter)\(joining.isInviterRevoked ? ", which was revoked" : "")") }
         }

@@ -31,19 +31,15 @@ package struct Attestation: Encodable, Sendable {
         time = attestation.signedAt
     }
 
-    /// Such as `signed by Desk (endpoint t3vfq2bh) at 2026-11-24 16:40:03 UTC`.
+    /// Such as `signed by Desk (endpoint t3vfq2bh) at 2026-11-24 17:40:03 +01:00`.
     var description: String {
         guard let endpoint else { return "stated by the relay, without a signature of the device" }
-        let when = time.map { " at \(Self.text($0))" } ?? ""
+        let when = time.map { " at \(LocalTime.text($0))" } ?? ""
         return "signed by \(deviceName.map { "\($0) (endpoint \(endpoint.prefix(8)))" } ?? "endpoint \(endpoint.prefix(8))")\(when)"
     }
 
     /// A short form for a table.
     var label: String { endpoint.map { deviceName ?? String($0.prefix(8)) } ?? "the relay" }
-
-    static func text(_ date: Date) -> String {
-        date.formatted(.iso8601.year().month().day().dateTimeSeparator(.space).time(includingFractionalSeconds: false)) + " UTC"
-    }
 }
 
 extension LocalDevice {

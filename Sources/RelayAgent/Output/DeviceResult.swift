@@ -43,6 +43,12 @@ package struct DeviceResult: Encodable, Sendable {
     /// Whether the device is known only because it was listed when this device joined.
     package var unverified: Bool
     package var local: Bool
+    /// What the codes are made of, for the words.
+    var presence: Presence
+
+    enum CodingKeys: CodingKey {
+        case id, name, kind, platform, manufacturer, model, status, reason, since, expectedWithin, wakeable, apps, new, unverified, local
+    }
 
     init(_ system: RemoteSystem) {
         id = "\(system.id)"
@@ -60,6 +66,7 @@ package struct DeviceResult: Encodable, Sendable {
         new = system.isNew
         unverified = !system.isNew && !system.isVerified
         local = system.isLocal
+        presence = system.presence
     }
 
     static func addTitles() -> Table { Table("NAME", "KIND", "STATUS", "APPS", "ID") }
@@ -68,18 +75,13 @@ package struct DeviceResult: Encodable, Sendable {
         table.add(
             .init(name + (local ? " (this device)" : "") + Self.mark(new: new, unverified: unverified), new ? .attention : .strong),
             .init(kind),
-            .init(Self.status(status, reason, since, now, wakeable: wakeable), status == "available" ? .good : .faint),
+            .init(PresenceText.text(presence, now: now), presence.state == .available ? .good : .faint),
             .init(apps.isEmpty ? "-" : Array(Set(apps.map(\.title))).sorted().joined(separator: ", ")),
             .init(String(id.prefix(8)))
         )
     }
 
     static func mark(new: Bool, unverified: Bool) -> String { new ? " (new)" : unverified ? " (unverified)" : "" }
-
-    static func status(_ status: String, _ reason: String, _ since: Date?, _ now: Date, wakeable: Bool = false) -> String {
-        let age = since.map { ", " + Age.text(since: $0, now: now) } ?? ""
-        return "\(status) (\(reason)\(age)\(wakeable && status == "unavailable" ? "; can be woken" : ""))"
-    }
 }
 
 extension DeviceResult.App {

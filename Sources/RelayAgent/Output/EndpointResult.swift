@@ -34,6 +34,13 @@ package struct EndpointResult: Encodable, Sendable {
     package var invitedBy: String?
     /// Whether the inviter has been revoked since.
     package var inviterRevoked: Bool?
+    /// What the codes are made of, for the words.
+    var presence: Presence
+
+    enum CodingKeys: CodingKey {
+        case id, device, words, name, kind, platform, apps, status, reason, since, new, unverified, local, joined, address, invitedBy
+        case inviterRevoked
+    }
 
     init(_ endpoint: DeviceDirectory.Endpoint) {
         id = "\(endpoint.id)"
@@ -43,9 +50,10 @@ package struct EndpointResult: Encodable, Sendable {
         kind = DisplayText.sanitized(endpoint.record.kind)
         platform = DisplayText.sanitized(endpoint.record.platform)
         apps = endpoint.registrations.map { DisplayText.sanitized($0.appID) }.sorted()
-        status = endpoint.presence.state.rawValue
-        reason = DisplayText.sanitized(endpoint.presence.reason.rawValue)
-        since = endpoint.presence.since
+        presence = endpoint.presence
+        status = presence.state.rawValue
+        reason = DisplayText.sanitized(presence.reason.rawValue)
+        since = presence.since
         new = endpoint.trust == .new && !endpoint.isLocal
         unverified = endpoint.isConfirmed && !endpoint.isVerified
         local = endpoint.isLocal
@@ -54,6 +62,21 @@ package struct EndpointResult: Encodable, Sendable {
         address = joining?.address.map(DisplayText.sanitized)
         invitedBy = joining?.invitedBy.map { "\($0)" }
         inviterRevoked = joining?.invitedBy == nil ? nil : joining?.isInviterRevoked
+    }
+
+    /// An endpoint that this device knows, while the relay cannot be asked.
+    init(known record: EndpointRecord) {
+        id = "\(record.endpointID)"
+        device = "\(record.systemID)"
+        words = "\(FingerprintWords(endpoint: record.endpointID, system: record.systemID))"
+        name = DisplayText.sanitized(record.name)
+        kind = DisplayText.sanitized(record.kind)
+        platform = DisplayText.sanitized(record.platform)
+        apps = []
+        presence = Presence(.unknown, .relayUnreachable)
+        status = presence.state.rawValue
+        reason = presence.reason.rawValue
+        (new, unverified, local) = (false, false, false)
     }
 
     /// The relay's account of how the endpoint joined.
@@ -69,6 +92,11 @@ package struct EndpointResult: Encodable, Sendable {
         "\(name)\(new ? " (new: not approved)" : ""): \(kind), \(platform), endpoint \(id), device \(device)"
     }
 
+    /// The endpoint on one line, with what tells it apart from another one of the same name.
+    var summary: String {
+        "\(description), \(joined == nil ? "" : "joined \(joiningText(now: .now)), ")\(PresenceText.text(presence))"
+    }
+
     /// The facts that a user compares before a decision.
     var facts: [String] {
         let trust = new ? "new" : unverified ? "unverified" : "known"
@@ -76,7 +104,7 @@ package struct EndpointResult: Encodable, Sendable {
             "  name      \(DisplayText.quoted(name))", "  kind      \(kind), \(platform)", "  endpoint  \(DisplayText.grouped(id))",
             "  device    \(DisplayText.grouped(device))", "  words     \(words)",
             "  apps      \(apps.isEmpty ? "none" : apps.joined(separator: ", "))",
-            "  joined    \(joiningText(now: .now))", "  now       \(status) (\(reason)), \(trust)",
+            "  joined    \(joiningText(now: .now))", "  now       \(PresenceText.text(presence)); \(trust)",
         ]
     }
 }

@@ -1,35 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import RelayProtocol
+package import RelayProtocol
 
 #if canImport(FoundationEssentials)
-import FoundationEssentials
+package import FoundationEssentials
 #else
-import Foundation
+package import Foundation
 #endif
 
-/// Describes presence for people.
-enum PresenceText {
-    /// Such as `shut down 3 min ago`.
-    static func reason(_ presence: Presence, now: Date = .now) -> String {
-        let reason =
-            switch presence.reason {
-            case .connected: "connected"
-            case .contested: "connected from two places, because its data was copied,"
-            case .waking: "a wake was sent to it"
-            case .suspended: "asleep"
-            case .signedOut: "signed out"
-            case .shutdown: "shut down"
-            case .lost: "its connection broke"
-            case .neverSeen: "it has not connected yet"
-            case .relayStarting: "the relay has just started"
-            case .relayUnreachable: "there is no connection to the relay"
-            default: DisplayText.sanitized(presence.reason.rawValue)
-            }
-        let wakeable = presence.isWakeable && presence.state == .unavailable ? "; it can be woken" : ""
-        guard let since = presence.since else { return reason + wakeable }
-        return "\(reason) \(Age.text(since: since, now: now)) ago\(wakeable)"
+/// Describes presence for people: the one vocabulary for all tables and sentences. Codes are for JSON.
+///
+/// A device is *connected*, *not connected*, or its state is *not known*. Instead of *not connected* the text says why, if the relay knows it.
+package enum PresenceText {
+    /// Such as `connected for 4 h`, `asleep for 3 min, can be woken`, or `shut down 2 d ago`.
+    package static func text(_ presence: Presence, now: Date = .now) -> String {
+        let age = presence.since.map { Age.text(since: $0, now: now) }
+        func lasting(_ words: String) -> String { words + (age.map { " for \($0)" } ?? "") }
+        func since(_ words: String) -> String { words + (age.map { " \($0) ago" } ?? "") }
+        let wakeable = presence.isWakeable ? ", can be woken" : ""
+        switch (presence.state, presence.reason) {
+        // Two copies of one home take the connection from each other.
+        case (.available, .contested): return "connected from two places: it was copied"
+        case (.available, _): return lasting("connected")
+        // It has never had the host role: a device that only sends.
+        case (.unavailable, .neverSeen): return "does not receive"
+        case (.unavailable, .waking): return lasting("being woken")
+        case (.unavailable, .suspended): return lasting("asleep") + (wakeable.isEmpty ? polling(presence) : wakeable)
+        case (.unavailable, .signedOut): return since("signed out")
+        case (.unavailable, .shutdown): return since("shut down") + wakeable
+        case (.unavailable, .lost): return since("connection lost") + wakeable
+        case (.unavailable, _): return lasting("not connected") + wakeable
+        case (_, .relayStarting): return "not known yet: the relay has just started"
+        case (_, .relayUnreachable): return "not known: the relay is not connected"
+        default: return "not known"
+        }
+    }
+
+    private static func polling(_ presence: Presence) -> String {
+        presence.expectedWithin.map { ", connects every \(Age.text(seconds: Int(clamping: $0.components.seconds)))" } ?? ""
     }
 
     /// Such as `a wake was sent to it through apns; it took 4 s to answer the last one`.

@@ -43,6 +43,7 @@ package struct Console: Sendable {
 
     /// The streams of the process.
     package static func standard(isJSON: Bool, environment: [String: String]) -> Console {
+        let isOutputClosed = fcntl(1, F_GETFD) == -1
         openClosedStreams()
         // https://no-color.org
         let wantsColours = (environment["NO_COLOR"] ?? "").isEmpty && environment["TERM"] != "dumb"
@@ -50,9 +51,19 @@ package struct Console: Sendable {
             isJSON: isJSON,
             hasColours: wantsColours && isatty(1) == 1,
             isInteractive: isatty(2) == 1,
-            output: { try writeOutput(Array($0.utf8)) },
+            output: { text in
+                guard !isOutputClosed else {
+                    throw AgentError("outputFailed", "cannot write the output: standard output is closed", .failed)
+                }
+                try writeOutput(Array(text.utf8))
+            },
             error: { _ = write(Array($0.utf8), to: 2) },
-            data: { try writeOutput($0) }
+            data: { bytes in
+                guard !isOutputClosed else {
+                    throw AgentError("outputFailed", "cannot write the output: standard output is closed", .failed)
+                }
+                try writeOutput(bytes)
+            }
         )
     }
 

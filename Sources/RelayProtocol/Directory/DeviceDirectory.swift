@@ -79,7 +79,7 @@ package struct DeviceDirectory: Sendable {
     /// Whether an enumeration has completed once.
     package private(set) var isEnumerated = false
     /// Whether the last enumeration that began has completed.
-    private(set) var isComplete = false
+    package private(set) var isComplete = false
     private(set) var error: (value: RemoteSystemWatcherError, revision: UInt64)?
 
     private var maximumEndpoints: Int

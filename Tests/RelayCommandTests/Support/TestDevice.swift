@@ -7,12 +7,15 @@ import RelayTesting
 
 /// A separate device for `relay`, with its own home and system key.
 final class TestDevice {
-    let directory = FileManager.default.temporaryDirectory.appending(path: "relay-\(UUID().uuidString)")
+    let directory: URL
     var home: String { directory.path + "/home" }
     /// Variables of its commands, in addition to or instead of the usual ones.
     var variables: [String: String] = [:]
 
-    init() throws { try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true) }
+    init(in place: URL = FileManager.default.temporaryDirectory) throws {
+        directory = place.appending(path: "relay-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+    }
 
     deinit { try? FileManager.default.removeItem(at: directory) }
 
@@ -107,8 +110,8 @@ final class TestAccount {
     }
 
     /// A joined device.
-    func device(named name: String) async throws -> TestDevice {
-        let device = try TestDevice()
+    func device(named name: String, in place: URL = FileManager.default.temporaryDirectory) async throws -> TestDevice {
+        let device = try TestDevice(in: place)
         let output = try await device.relay("join", try await link(), "--name", name)
         guard output.status == 0 else { throw Refused(message: output.errorText) }
         return device

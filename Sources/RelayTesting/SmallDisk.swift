@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import Foundation
-import RelayTesting
+package import Foundation
 
 /// A mounted disk of a few megabytes that can be filled or made read-only. Only root can mount it.
-final class SmallDisk {
-    struct Failed: Error {
-        var message: String
+package final class SmallDisk {
+    package struct Failed: Error {
+        package var message: String
     }
 
-    static let isPossible = (try? SmallDisk(megabytes: 1)) != nil
+    package static let isPossible = (try? SmallDisk(megabytes: 1)) != nil
 
-    let directory = FileManager.default.temporaryDirectory.appending(path: "disk-\(UUID().uuidString)")
+    package let directory = FileManager.default.temporaryDirectory.appending(path: "disk-\(UUID().uuidString)")
     private var filler: URL { directory.appending(path: "filler") }
 
-    init(megabytes: Int) throws {
+    package init(megabytes: Int) throws {
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
         do {
             try Self.run("mount", "-t", "tmpfs", "-o", "size=\(megabytes)m,mode=700", "none", directory.path)
@@ -32,7 +31,7 @@ final class SmallDisk {
     }
 
     /// Fills the disk completely.
-    func fill() throws {
+    package func fill() throws {
         guard FileManager.default.createFile(atPath: filler.path, contents: nil) else { throw Failed(message: "it is full already") }
         let handle = try FileHandle(forWritingTo: filler)
         for size in [64 << 10, 4 << 10, 1] {
@@ -45,10 +44,12 @@ final class SmallDisk {
         try handle.close()
     }
 
-    func makeRoom() throws { try FileManager.default.removeItem(at: filler) }
+    package func makeRoom() throws { try FileManager.default.removeItem(at: filler) }
 
     /// No file may be open for writing.
-    func setReadOnly(_ isReadOnly: Bool) throws { try Self.run("mount", "-o", "remount,\(isReadOnly ? "ro" : "rw")", directory.path) }
+    package func setReadOnly(_ isReadOnly: Bool) throws {
+        try Self.run("mount", "-o", "remount,\(isReadOnly ? "ro" : "rw")", directory.path)
+    }
 
     private static func run(_ command: String...) throws {
         let process = Process()
@@ -58,24 +59,5 @@ final class SmallDisk {
         try ProcessStart.alone { try process.run() }
         process.waitUntilExit()
         guard process.terminationStatus == 0 else { throw Failed(message: "\(command) ended with \(process.terminationStatus)") }
-    }
-}
-
-/// The error output of a process, in a file.
-final class ErrorLog {
-    let handle: FileHandle
-    private let url = FileManager.default.temporaryDirectory.appending(path: "errors-\(UUID().uuidString)")
-
-    init() throws {
-        guard FileManager.default.createFile(atPath: url.path, contents: nil) else { throw SmallDisk.Failed(message: "no log") }
-        handle = try FileHandle(forWritingTo: url)
-    }
-
-    deinit { try? FileManager.default.removeItem(at: url) }
-
-    var text: String { (try? String(contentsOf: url, encoding: .utf8)) ?? "" }
-
-    func contains(_ words: String) async throws {
-        while !text.contains(words) { try await Task.sleep(for: .milliseconds(50)) }
     }
 }

@@ -22,31 +22,32 @@ struct CommonOptions: ParsableArguments {
     var home: String?
 
     @Option(
-        help: "The account in this directory; see `relay accounts`. Default: the one that `relay account use` chose.",
-        completion: .accounts
+        help:
+            "The profile in this directory: one account at one relay. `relay profiles` lists them. Default: the one that `relay profile use` chose.",
+        completion: .profiles
     )
-    var account: String?
+    var profile: String?
 
     @Flag(help: "Print one JSON object for each result, errors included.")
     var json = false
 
     func validate() throws {
         if home?.isEmpty ?? false { throw ValidationError("--home must name a directory.") }
-        if let account, (try? HomeAccounts.checked(account)) == nil {
-            throw ValidationError("--account must be 1 to 32 lower-case letters, digits, - and _.")
+        if let profile, (try? HomeAccounts.checked(profile)) == nil {
+            throw ValidationError("--profile must be 1 to 32 lower-case letters, digits, - and _.")
         }
     }
 
     var context: AgentContext {
-        get throws { try Self.context(home: home, account: account, isJSON: json) }
+        get throws { try Self.context(home: home, profile: profile, isJSON: json) }
     }
 
-    static func context(home: String?, account: String?, isJSON: Bool) throws -> AgentContext {
+    static func context(home: String?, profile: String?, isJSON: Bool) throws -> AgentContext {
         let environment = ProcessInfo.processInfo.environment
         let accounts = HomeAccounts(home.map { Home($0) } ?? Home(environment: environment))
         return AgentContext(
             accounts: accounts,
-            account: try account ?? accounts.current(),
+            account: try profile ?? accounts.current(),
             console: .standard(isJSON: isJSON, environment: environment)
         )
     }

@@ -34,7 +34,7 @@ struct CompletionsCommand: AsyncParsableCommand {
             case .zsh: .zsh
             case .fish: .fish
             }
-        let console = try CommonOptions.context(home: nil, account: HomeAccounts.first, isJSON: false).console
+        let console = try CommonOptions.context(home: nil, profile: HomeAccounts.first, isJSON: false).console
         try console.print(text: Relay.completionScript(for: shell))
     }
 }
@@ -64,15 +64,15 @@ extension CompletionKind {
         }
     }
 
-    /// Completes names of the home's accounts.
-    static var accounts: CompletionKind {
-        .custom { words, _, _ in context(words).map(Completion.accounts) ?? [] }
+    /// Completes names of the home's profiles.
+    static var profiles: CompletionKind {
+        .custom { words, _, _ in context(words).map(Completion.profiles) ?? [] }
     }
 
     private static func context(_ words: [String]) -> AgentContext? {
         func value(of option: String) -> String? { words.firstIndex(of: option).flatMap { words.dropFirst($0 + 1).first } }
-        let account = value(of: "--account").flatMap { try? HomeAccounts.checked($0) }
+        let profile = value(of: "--profile").flatMap { try? HomeAccounts.checked($0) }
         // The shell reads the completions; nothing else may be printed.
-        return try? CommonOptions.context(home: value(of: "--home"), account: account, isJSON: true)
+        return try? CommonOptions.context(home: value(of: "--home"), profile: profile, isJSON: true)
     }
 }

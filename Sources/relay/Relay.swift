@@ -32,7 +32,8 @@ struct Relay: AsyncParsableCommand {
             """,
         version: "relay \(BuildVersion.text)",
         subcommands: [
-            LoginCommand.self, JoinCommand.self, LeaveCommand.self, AccountsCommand.self, AccountCommand.self, SessionsCommand.self,
+            LoginCommand.self, JoinCommand.self, LeaveCommand.self, ProfilesCommand.self, ProfileCommand.self, AccountCommand.self,
+            SessionsCommand.self,
             InviteCommand.self, WhoAmICommand.self, RenameCommand.self, DevicesCommand.self, WatchCommand.self,
             LaunchCommand.self, CommandsCommand.self, CancelCommand.self, CallCommand.self, PingCommand.self, FetchCommand.self,
             ApproveCommand.self, VerifyCommand.self, RevokeCommand.self, HostCommand.self, AgentCommand.self, DoctorCommand.self,

@@ -71,7 +71,7 @@ struct EndpointCommand: AsyncParsableCommand {
 
 extension AdminEndpoint {
     fileprivate var line: String {
-        var facts = [isConnected ? "connected" : "away"]
+        var facts = [isConnected ? "connected" : "not connected"]
         if !isEstablished { facts.append("not approved") }
         let time = Date(timeIntervalSince1970: Double(joined) / 1_000).formatted(.iso8601)
         facts.append("joined \(time)" + (address.map { " from \($0)" } ?? ""))

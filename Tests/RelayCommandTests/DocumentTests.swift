@@ -100,7 +100,7 @@ import Testing
         "`launch`": ["attested": "*attestation*"], "*command*": ["attested": "*attestation*"], "*failure*": ["attested": "*attestation*"],
         "`host`": ["from": "*caller*"], "`agent`": ["from": "*caller*"],
         "`fetch`": ["entries": "*entry*"], "`doctor`": ["checks": "*check*"], "error": ["error": "*failure*"],
-        "*device*": ["apps": "*app*"], "`accounts`": ["accounts": "*account*"],
+        "*device*": ["apps": "*app*"], "`profiles`": ["profiles": "*profile*"],
     ]
 
     @Test func everyCommandPrintsTheDocumentedJSON() async throws {
@@ -116,9 +116,9 @@ import Testing
         try expect("whoami", try await desk.relay("whoami", "--json"))
         try expect("rename", try await desk.relay("rename", "Desk 2", "--json"))
         try expect("invite", try await desk.relay("invite", "--json"))
-        try expect("accounts", try await desk.relay("accounts", "--json"))
+        try expect("profiles", try await desk.relay("profiles", "--json"))
         try expect("sessions", try await desk.relay("sessions", "--json"))
-        try check(try await desk.relay("account", "use", "default", "--json").json, "`account use`")
+        try check(try await desk.relay("profile", "use", "default", "--json").json, "`profile use`")
         let browser = SignInBrowser(origin: account.relay.origin)
         try await browser.setUp(try await account.relay.run("account", "set-up", "Anna"))
         let radio = try TestDevice()
@@ -173,8 +173,8 @@ import Testing
         try expect("revoke", try await desk.relay("revoke", endpoint, "--json"))
         try expect("leave", try await desk.relay("leave", "--json"))
         // All commands except the one that prints a script.
-        #expect(seen == Set(document.commands).subtracting(["completions", "account"]))
-        for name in seen.subtracting(["join", "login", "accounts"]) {
+        #expect(seen == Set(document.commands).subtracting(["completions", "account", "profile"]))
+        for name in seen.subtracting(["join", "login", "profiles"]) {
             let arguments =
                 [
                     "launch": ["TV", "https://x"], "call": ["TV/x", "x"], "ping": ["TV"], "fetch": ["TV"], "cancel": [id],
@@ -199,7 +199,7 @@ import Testing
             ["call", "TV/x", "x", "no JSON"],
             ["agent", "--config", "/no/such"], ["agent", "reinstall"], ["fetch"], ["fetch", "TV", "x", "--output="], ["doctor", "a", "b"],
             ["login"], ["login", "--device", "--browser", "https://relay.example"], ["login", "ftp://relay.example"],
-            ["whoami", "--account", "No"], ["account", "use"], ["account", "misuse"],
+            ["whoami", "--profile", "No"], ["profile", "use"], ["profile", "misuse"],
             ["ping"], ["ping", "TV", "--count", "0"], ["ping", "TV", "--interval=-1"], ["ping", "TV", "--timeout", "0"],
         ]
     )

@@ -130,29 +130,29 @@ import Testing
         let (account, browser) = try await Self.bench()
         let (work, workBrowser) = try await Self.bench()
         let desk = try TestDevice()
-        #expect(try await desk.relay("accounts", "--json").json["accounts"] as? [String] == [])
-        #expect(try await Self.signIn(desk, workBrowser, [work.relay.origin, "--account", "work", "--name", "Desk W"]).status == 0)
+        #expect(try await desk.relay("profiles", "--json").json["profiles"] as? [String] == [])
+        #expect(try await Self.signIn(desk, workBrowser, [work.relay.origin, "--profile", "work", "--name", "Desk W"]).status == 0)
         // The only account is the one that commands use.
         #expect(try await desk.relay("whoami", "--json").json["name"] as? String == "Desk W")
-        #expect(try await Self.signIn(desk, browser, [account.relay.origin, "--account", "default", "--name", "Desk"]).status == 0)
+        #expect(try await Self.signIn(desk, browser, [account.relay.origin, "--profile", "default", "--name", "Desk"]).status == 0)
         #expect(try await desk.relay("whoami", "--json").json["name"] as? String == "Desk")
-        let list = try #require(try await desk.relay("accounts", "--json").json["accounts"] as? [[String: Any]])
+        let list = try #require(try await desk.relay("profiles", "--json").json["profiles"] as? [[String: Any]])
         #expect(list.map { $0["name"] as? String } == ["default", "work"])
         #expect(list.map { $0["current"] as? Bool } == [true, false])
         #expect(list.map { $0["state"] as? String } == ["connected", "connected"])
         #expect(list.map { $0["relay"] as? String } == [account.relay.origin, work.relay.origin])
         #expect(Set(list.map { $0["endpoint"] as? String }).count == 2)
-        #expect(try await desk.relay("account", "use", "work", "--json").json["current"] as? String == "work")
+        #expect(try await desk.relay("profile", "use", "work", "--json").json["current"] as? String == "work")
         #expect(try await desk.relay("whoami", "--json").json["name"] as? String == "Desk W")
-        #expect(try await desk.relay("whoami", "--account", "default", "--json").json["name"] as? String == "Desk")
+        #expect(try await desk.relay("whoami", "--profile", "default", "--json").json["name"] as? String == "Desk")
         // One relay is gone, and the list says so.
         _ = try await work.relay.stop()
-        let states = try #require(try await desk.relay("accounts", "--json").json["accounts"] as? [[String: Any]])
+        let states = try #require(try await desk.relay("profiles", "--json").json["profiles"] as? [[String: Any]])
         #expect(states.map { $0["state"] as? String } == ["connected", "relayUnreachable"])
         // The remaining account is used.
         #expect(try await desk.relay("leave", "--json").json["revoked"] as? Bool == false)
         #expect(try await desk.relay("whoami", "--json").json["name"] as? String == "Desk")
-        #expect(try await desk.relay("whoami", "--account", "work").status == 3)
+        #expect(try await desk.relay("whoami", "--profile", "work").status == 3)
     }
 
     @Test func deniedLoginLeavesNothing() async throws {
@@ -201,15 +201,15 @@ import Testing
             (["login", account.relay.origin, "--issuer", "https://login.example", "--device"], 3, "accessTokenRequestFailed"),
             (["login", account.relay.origin, "--ca-file", "/no/such"], 2, "caFileUnreadable"),
             (["login", account.relay.origin, "--device", "--browser"], 2, "usage"),
-            (["login", account.relay.origin, "--account", "../x"], 2, "usage"),
+            (["login", account.relay.origin, "--profile", "../x"], 2, "usage"),
             (["login", "http://127.0.0.1:1"], 5, "networkNotAvailable"),
-            (["account", "use", "none"], 3, "notSignedIn"), (["account", "use", ".."], 2, "accountInvalid"),
-            (["whoami", "--account", "none"], 3, "notSignedIn"), (["sessions"], 3, "notSignedIn"), (["logout"], 3, "notSignedIn"),
+            (["profile", "use", "none"], 3, "notSignedIn"), (["profile", "use", ".."], 2, "profileInvalid"),
+            (["whoami", "--profile", "none"], 3, "notSignedIn"), (["sessions"], 3, "notSignedIn"), (["logout"], 3, "notSignedIn"),
         ] as [([String], Int32, String)] {
             let output = try await desk.run(arguments + ["--json"])
             #expect(output.status == status, "\(arguments): \(output.text)")
             #expect(try (output.json["error"] as? [String: Any])?["code"] as? String == code, "\(arguments)")
         }
-        #expect(try await desk.relay("accounts", "--json").json["accounts"] as? [String] == [])
+        #expect(try await desk.relay("profiles", "--json").json["profiles"] as? [String] == [])
     }
 }

@@ -94,7 +94,7 @@ extension IssuerClientError {
         case .issuerNotTrusted: "the relay does not accept logins of this issuer; ask its operator which ones it accepts"
         case .notOffered: "the issuer does not offer this way of signing in to this app; use another way"
         case .denied: "the user did not allow this device"
-        case .expired: "nobody allowed this device in time; begin again"
+        case .expired: "this device was not allowed in time; begin again"
         case .pageNotOpened: "the issuer's page could not be opened in a browser; sign in with a code instead"
         case .keyUnusable: "this device's key cannot be used; unlock the device and try again, or remove the account and join again"
         }

@@ -24,8 +24,8 @@ package enum Completion {
         return Set(ids ?? []).sorted()
     }
 
-    /// The names of the home's accounts.
-    package static func accounts(_ context: AgentContext) -> [String] { (try? context.accounts.names()) ?? [] }
+    /// The names of the home's profiles.
+    package static func profiles(_ context: AgentContext) -> [String] { (try? context.accounts.names()) ?? [] }
 
     /// The ids of the new endpoints. Only the relay knows them, so the wait for it is short.
     package static func newIDs(_ context: AgentContext) async -> [String] {

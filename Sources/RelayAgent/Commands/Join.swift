@@ -61,7 +61,7 @@ package struct Join: Sendable {
         if let known, known.relayID != link.relay {
             throw AgentError(
                 "alreadyJoined",
-                "this device has joined \(known.relay) already; run `relay leave` first, or give a further account a name with --account",
+                "this profile is an account at \(known.relay). To join another relay, run: relay join 'LINK' --profile NAME",
                 .failed
             )
         }

@@ -26,7 +26,7 @@ package struct Leave: Sendable {
             await waitForRelay(local)
             let isRevoked = try await local.platform.accounts.remove(local.account)
             if !isRevoked, let endpoint {
-                context.console.note("the relay did not revoke this device: on another device, run `relay revoke \(endpoint)`")
+                context.console.note("the relay did not revoke this device. On another device, run: relay revoke \(endpoint)")
             }
             return Result(relay: membership.relay, revoked: isRevoked, endpoint: endpoint)
         }

@@ -27,7 +27,7 @@ package struct LinkIdentity: Sendable {
 
     package struct Result: AgentResult {
         package var event = "linked"
-        package var account: String
+        package var profile: String
         package var issuer: String
 
         package func lines(_ style: Style) -> [String] { ["new devices can now sign in at \(style.show(issuer, .strong)), too"] }
@@ -42,7 +42,7 @@ package struct LinkIdentity: Sendable {
             try await interruption.cancelling {
                 try await local.platform.accounts.link(local.account, signingInBy: user.provider(context))
             }
-            return Result(account: context.account, issuer: url.absoluteString)
+            return Result(profile: context.account, issuer: url.absoluteString)
         }
     }
 }

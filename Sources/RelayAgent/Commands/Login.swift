@@ -59,7 +59,7 @@ package struct Login: Sendable {
         }
 
         package var event: Kind
-        package var account: String
+        package var profile: String
         package var url: String?
         package var userCode: String?
         package var urlWithCode: String?
@@ -81,7 +81,7 @@ package struct Login: Sendable {
                 return ["On any device, open  \(url ?? "")", "and enter the code   \(style.show(userCode ?? "", .strong))"] + direct
             case .page: return ["Sign in in your browser. If none opens, open this address on this machine:", url ?? ""]
             case .signedIn:
-                let more = account == HomeAccounts.first ? "" : ", profile \(account)"
+                let more = profile == HomeAccounts.first ? "" : ", profile \(profile)"
                 return [
                     "signed in to \(AccountText.place(accountName, at: relay ?? "")) as \(style.show(name ?? "", .strong)) (device \((device ?? "").prefix(8))\(more))"
                 ]
@@ -131,7 +131,7 @@ package struct Login: Sendable {
             if let relay, try !Self.address(relay, insecure: true).origin.utf8.elementsEqual(known.relay.utf8) {
                 throw AgentError(
                     "alreadyJoined",
-                    "this account is at \(known.relay); give another account's name with --account, or run `relay leave` first",
+                    "this profile is an account at \(known.relay). To sign in to another one, run: relay login URL --profile NAME",
                     .failed
                 )
             }
@@ -192,7 +192,7 @@ package struct Login: Sendable {
         if isSignedIn {
             throw AgentError(
                 "alreadyJoined",
-                "this account is signed in; give another account's name with --account, or run `relay leave` first",
+                "this profile is signed in. To sign in to another account, run: relay login URL --profile NAME",
                 .failed
             )
         }
@@ -202,7 +202,7 @@ package struct Login: Sendable {
         let accounts = local.platform.accounts
         return Event(
             event: .signedIn,
-            account: context.account,
+            profile: context.account,
             relay: local.membership.relay,
             relayID: "\(local.membership.relayID)",
             issuer: try accounts.login(of: local.account)?.issuer,

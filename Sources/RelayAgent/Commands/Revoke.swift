@@ -79,7 +79,7 @@ package struct Revoke: Sendable {
         let all = local.platform.endpoints(for: local.account)
         let meant = try EndpointResolver.endpoints(target, in: all, isShown: canAsk)
         guard !meant.contains(where: \.isLocal) else {
-            throw AgentError("isLocal", "this is the local device; run `relay leave`", .usage)
+            throw AgentError("isLocal", "this is the device itself. To take it out of the account, run: relay leave", .usage)
         }
         return (meant.map { Found(id: $0.id, facts: EndpointResult($0)) }, nil)
     }

@@ -9,7 +9,7 @@ package struct Sessions: Sendable {
     package init() {}
 
     package struct Result: AgentResult {
-        package var account: String
+        package var profile: String
         package var relay: String
         /// Absent if the app that signed this device in keeps the login itself.
         package var issuer: String?
@@ -37,7 +37,7 @@ package struct Sessions: Sendable {
     package func run(_ context: AgentContext) throws -> Result {
         let login = try context.storedEndpoint().login
         return Result(
-            account: context.account,
+            profile: context.account,
             relay: try context.home.membership().relay,
             issuer: login?.issuer,
             client: login?.clientID,

@@ -27,7 +27,7 @@ package struct UserSignIn: Sendable {
     }
 
     func provider(_ context: AgentContext) -> any AccessTokenProvider {
-        let (console, account) = (context.console, context.account)
+        let (console, profile) = (context.console, context.account)
         // With JSON both are results, so that a program can show them.
         @Sendable func show(_ event: Login.Event) {
             if console.isJSON {
@@ -43,7 +43,7 @@ package struct UserSignIn: Sendable {
                 show(
                     Login.Event(
                         event: .code,
-                        account: account,
+                        profile: profile,
                         url: prompt.verificationURI.absoluteString,
                         userCode: prompt.userCode,
                         urlWithCode: prompt.verificationURIComplete?.absoluteString,
@@ -53,7 +53,7 @@ package struct UserSignIn: Sendable {
             }
         case .browser:
             let open: @Sendable (URL) async throws -> Void = { url in
-                show(Login.Event(event: .page, account: account, url: url.absoluteString))
+                show(Login.Event(event: .page, profile: profile, url: url.absoluteString))
                 // The user can open the address without help, too.
                 _ = await URIOpener(command: nil, environment: ProgramEnvironment()).open(try LaunchURI(url)) {}
             }

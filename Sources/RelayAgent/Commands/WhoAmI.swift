@@ -9,7 +9,7 @@ package struct WhoAmI: Sendable {
     package init() {}
 
     package struct Result: AgentResult {
-        package var account: String
+        package var profile: String
         /// The account's name at the relay, if the relay has stated one.
         package var accountName: String?
         package var name: String
@@ -26,7 +26,7 @@ package struct WhoAmI: Sendable {
             [
                 "name      \(style.show(name, .strong))", "kind      \(kind)", "device    \(device)", "endpoint  \(endpoint)",
                 "words     \(words)",
-                "relay     \(relay)", "relay id  \(relayID)", "account   \(accountName ?? "-")", "profile   \(account)",
+                "relay     \(relay)", "relay id  \(relayID)", "account   \(accountName ?? "-")", "profile   \(profile)",
                 "home      \(home)",
             ]
         }
@@ -36,7 +36,7 @@ package struct WhoAmI: Sendable {
         let membership = try context.home.membership()
         let endpoint = try context.storedEndpoint()
         return Result(
-            account: context.account,
+            profile: context.account,
             accountName: endpoint.accountName,
             name: membership.name,
             kind: membership.kind.rawValue,

@@ -9,8 +9,8 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// The accounts of a home. The account `default` is in the home's own directory; each further one has a directory in it, with the same
-/// content. A file names the account that commands use.
+/// The profiles of a home, each of which is one account at one relay. The profile `default` is in the home's own directory; each further one has a directory in it, with the same
+/// content. A file names the profile that commands use.
 package struct HomeAccounts: Sendable {
     package static let first = "default"
 
@@ -20,7 +20,7 @@ package struct HomeAccounts: Sendable {
     package init(_ root: Home) { self.root = root }
 
     private var folder: String { root.path + "/named" }
-    private var choice: String { root.path + "/current-account" }
+    private var choice: String { root.path + "/current-profile" }
 
     /// The directory of an account, which need not exist.
     /// - Parameter name: A checked name.
@@ -35,7 +35,7 @@ package struct HomeAccounts: Sendable {
             (1...32).contains(bytes.count) && isPlain(bytes[0])
             && bytes.allSatisfy { isPlain($0) || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_") }
         guard isValid else {
-            throw AgentError("accountInvalid", "an account's name here has 1 to 32 lower-case letters, digits, - and _", .usage)
+            throw AgentError("profileInvalid", "a profile's name has 1 to 32 lower-case letters, digits, - and _", .usage)
         }
         return name
     }
@@ -66,6 +66,6 @@ package struct HomeAccounts: Sendable {
     }
 
     static func unknown(_ name: String) -> AgentError {
-        AgentError("notSignedIn", "there is no account '\(name)' here: `relay accounts` lists them", .notSignedIn)
+        AgentError("notSignedIn", "there is no profile '\(name)' here. To list them, run: relay profiles", .notSignedIn)
     }
 }

@@ -30,7 +30,7 @@ package enum ServiceManager: Sendable {
         package var isGraphical: Bool
 
         var arguments: [String] {
-            [executable, "agent", "--home", home] + (account.map { ["--account", $0] } ?? [])
+            [executable, "agent", "--home", home] + (account.map { ["--profile", $0] } ?? [])
                 + (configuration.map { ["--config", $0] } ?? [])
         }
     }

@@ -2,11 +2,11 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 #if canImport(Darwin)
-public import Foundation
+import Foundation
 #elseif canImport(FoundationEssentials)
-public import FoundationEssentials
+import FoundationEssentials
 #else
-public import Foundation
+import Foundation
 #endif
 
 // The original takes messages as `NSDictionary` with boxed values. Each app that is ported has such dictionaries.

@@ -4,13 +4,13 @@
 import DeviceRelay
 import RelayProtocol
 
-/// Lists the accounts of a home, and asks their relays how they are.
-package struct Accounts: Sendable {
+/// Lists the profiles of a home, and asks their relays whether they accept the login.
+package struct Profiles: Sendable {
     private static let patience = Duration.seconds(5)
 
     package init() {}
 
-    package struct Account: Encodable, Sendable {
+    package struct Profile: Encodable, Sendable {
         package var name: String
         /// The account's name at the relay, if the relay has stated one.
         package var accountName: String?
@@ -27,12 +27,12 @@ package struct Accounts: Sendable {
     }
 
     package struct Result: AgentResult {
-        package var accounts: [Account]
+        package var profiles: [Profile]
 
         package func lines(_ style: Style) -> [String] {
-            guard !accounts.isEmpty else { return [] }
+            guard !profiles.isEmpty else { return [] }
             var table = Table("", "PROFILE", "ACCOUNT", "RELAY", "DEVICE", "ISSUER", "STATE")
-            for account in accounts {
+            for account in profiles {
                 table.add(
                     .init(account.current ? "*" : ""),
                     .init(account.name, .strong),
@@ -52,20 +52,20 @@ package struct Accounts: Sendable {
     package func run(_ context: AgentContext) async throws -> Result {
         let (names, current) = (try context.accounts.names(), context.account)
         if names.isEmpty, !context.console.isJSON {
-            context.console.note("there is no account: run `relay login URL` or `relay join LINK`")
+            context.console.note("there is no profile: run relay login URL, or relay join 'LINK'")
         }
-        let accounts = await withTaskGroup(of: Account.self) { group in
+        let accounts = await withTaskGroup(of: Profile.self) { group in
             for name in names {
                 let one = AgentContext(accounts: context.accounts, account: name, console: context.console)
                 group.addTask { await Self.account(one, isCurrent: name == current) }
             }
             return await group.reduce(into: [:]) { $0[$1.name] = $1 }
         }
-        return Result(accounts: names.compactMap { accounts[$0] })
+        return Result(profiles: names.compactMap { accounts[$0] })
     }
 
-    private static func account(_ context: AgentContext, isCurrent: Bool) async -> Account {
-        var account = Account(name: context.account, current: isCurrent, state: Result.connected)
+    private static func account(_ context: AgentContext, isCurrent: Bool) async -> Profile {
+        var account = Profile(name: context.account, current: isCurrent, state: Result.connected)
         do {
             let membership = try context.home.membership()
             (account.relay, account.relayID) = (membership.relay, "\(membership.relayID)")
@@ -92,8 +92,8 @@ package struct Accounts: Sendable {
     }
 }
 
-/// Makes commands use an account of the home.
-package struct UseAccount: Sendable {
+/// Makes commands use a profile of the home.
+package struct UseProfile: Sendable {
     var name: String
 
     package init(_ name: String) { self.name = name }
@@ -101,7 +101,7 @@ package struct UseAccount: Sendable {
     package struct Result: AgentResult {
         package var current: String
 
-        package func lines(_ style: Style) -> [String] { ["commands now use the account \(style.show(current, .strong))"] }
+        package func lines(_ style: Style) -> [String] { ["commands now use the profile \(style.show(current, .strong))"] }
     }
 
     package func run(_ context: AgentContext) throws -> Result {

@@ -4,45 +4,53 @@
 import ArgumentParser
 import RelayAgent
 
-struct AccountsCommand: AsyncParsableCommand {
+struct ProfilesCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "accounts",
-        abstract: "List this machine's accounts, and whether their relays answer."
+        commandName: "profiles",
+        abstract: "List this machine's profiles: which account each one is, and whether its relay accepts the login."
     )
 
     @OptionGroup var common: CommonOptions
 
     func run() async throws {
         let context = try common.context
-        try context.console.print(try await Accounts().run(context))
+        try context.console.print(try await Profiles().run(context))
+    }
+}
+
+struct ProfileCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "profile",
+        abstract: "Choose the profile that commands use.",
+        subcommands: [Use.self]
+    )
+
+    struct Use: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(commandName: "use", abstract: "Make commands use this profile.")
+
+        @OptionGroup var common: CommonOptions
+        @Argument(help: "The profile's name, as `relay profiles` prints it.", completion: .profiles) var name: String
+
+        func run() async throws {
+            let context = try common.context
+            try context.console.print(try UseProfile(name).run(context))
+        }
     }
 }
 
 struct AccountCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "account",
-        abstract: "Choose the account that commands use, or let its user sign in by another identity provider, too.",
-        subcommands: [Use.self, Link.self]
+        abstract: "Change your account at the relay.",
+        subcommands: [Link.self]
     )
-
-    struct Use: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(commandName: "use", abstract: "Make commands use this account.")
-
-        @OptionGroup var common: CommonOptions
-        @Argument(help: "The account's name, as `relay accounts` prints it.", completion: .accounts) var name: String
-
-        func run() async throws {
-            let context = try common.context
-            try context.console.print(try UseAccount(name).run(context))
-        }
-    }
 }
 
 extension AccountCommand {
     struct Link: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "link",
-            abstract: "Let this account's user sign in by another identity provider, too.",
+            abstract: "Let yourself sign in to your account by another identity provider, too.",
             discussion: """
                 You sign in there, in a browser or with a code. New devices can then sign in at either provider, and are in this account. This device \
                 must be approved. The identity must not have an account of its own at the relay.

@@ -29,6 +29,29 @@ import Testing
 
     private func content(_ path: String) -> [UInt8]? { FileManager.default.contents(atPath: path).map { [UInt8]($0) } }
 
+    @Test func interruptedTransferSaysHowToContinue() async throws {
+        let account = try await TestAccount()
+        let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
+        let folders = try Folders(tv)
+        // A sparse file, large enough to be interrupted.
+        let size = 512 << 20
+        guard FileManager.default.createFile(atPath: folders.shared + "/large", contents: nil) else { throw CocoaError(.fileWriteUnknown) }
+        let file = try FileHandle(forWritingTo: URL(filePath: folders.shared + "/large"))
+        try file.truncate(atOffset: UInt64(size))
+        try file.close()
+        let agent = try await tv.agent(folders.settings)
+        let fetch = try desk.start("fetch", "TV", "large", "-o", folders.own)
+        while !FileManager.default.fileExists(atPath: folders.own + "/.large.relay-part") { try await Task.sleep(for: .milliseconds(2)) }
+        fetch.send(SIGINT)
+        let output = await fetch.finish()
+        #expect(output.status == 130, "\(output.errorText)")
+        #expect(output.errorText.contains("the same command continues the transfer"), "\(output.errorText)")
+        let rest = try await desk.relay("fetch", "TV", "large", "-o", folders.own, "--json")
+        #expect(rest.status == 0, "\(rest.text)")
+        #expect(try rest.json["size"] as? Int == size)
+        _ = agent
+    }
+
     @Test func filesAndFoldersAreFetchedUnchanged() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))

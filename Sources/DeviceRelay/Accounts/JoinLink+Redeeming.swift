@@ -30,6 +30,7 @@ package func redeem(
     guard let url = URL(exactly: link.origin), let address = try? RelayAddress(url, allowsPlaintext: true) else {
         throw AccountError(.linkInvalid, message: "\(JoinLinkError.address)")
     }
+    try await checkRelay(of: link, at: address, trust: endpoint.trust)
     do {
         // The storage lock is taken first: a storage failure must not use up the link.
         try await endpoint.tokens.withExclusiveAccess { tokens in
@@ -41,6 +42,27 @@ package func redeem(
         }
     } catch {
         throw AccountError(ofJoining: error)
+    }
+}
+
+/// Checks that the link's relay answers at its address, before the code goes there. Without TLS no key is pinned, and a relay that was set up
+/// again, or another one at a reused address, would use up the code.
+private func checkRelay(of link: JoinLink, at address: RelayAddress, trust: RelayTrust) async throws(AccountError) {
+    let found: RelayID
+    do throws(RequestFailure) {
+        found = try await ControlChannelClient().identify(address, trust: trust)
+    } catch {
+        switch error {
+        case .failed(let failure): throw AccountError(IssuerClientError.unreachable(failure))
+        case .cancelled: throw AccountError(IssuerClientError.cancelled)
+        }
+    }
+    guard found == link.relay else {
+        throw AccountError(
+            .otherRelay,
+            message:
+                "the link is for another relay than the one that answers at its address (\(found.label)…): its code was not sent there. Ask for a new link"
+        )
     }
 }
 

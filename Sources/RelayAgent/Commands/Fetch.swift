@@ -118,6 +118,19 @@ package struct Fetch: Sendable {
 
     /// Prints the entries of a folder, or each downloaded file.
     package func run(_ context: AgentContext) async throws {
+        let interruption = CancellationSignal()
+        do {
+            try await interruption.cancelling { try await fetch(context) }
+        } catch {
+            guard interruption.isThere else { throw error }
+            let isKept = output != Self.standardOutput
+            var failure = AgentError("cancelled", "it was interrupted\(isKept ? "; the same command continues the transfer" : "")", .failed)
+            failure.isInterruption = true
+            throw failure
+        }
+    }
+
+    private func fetch(_ context: AgentContext) async throws {
         try await context.withAccount { local in
             try await local.waitForDirectory()
             let (system, app) = try await local.sharedFolder(target)

@@ -169,7 +169,6 @@ struct Demo: Sendable {
         struct Device: Decodable {
             var name: String
             var status: String
-            var reason: String
         }
 
         var event: String
@@ -183,7 +182,7 @@ struct Demo: Sendable {
                 device.name == pc.name
             else { continue }
             guard device.status == status else { continue }
-            screen.line(phone.label, "\(event.event): \(device.name) is \(device.status) (\(device.reason))")
+            screen.line(phone.label, "\(event.event): \(device.name) is \(status == "available" ? "connected" : "not connected")")
             return
         }
     }

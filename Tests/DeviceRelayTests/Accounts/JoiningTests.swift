@@ -101,6 +101,22 @@ import Testing
         }
     }
 
+    /// Without TLS nothing pins the key, so the relay is asked which one it is.
+    @Test func codeIsNotSentToAnotherRelay() async throws {
+        let bench = try await JoiningBench()
+        let link = try await bench.link()
+        let other = MachineBench.relay
+        let changed = try JoinLink(origin: link.origin, relay: other, invite: link.invite)
+        let wrong = try bench.endpoint(relay: other)
+        #expect(
+            await accountError { () async throws(AccountError) in try await redeem(changed, clientID: JoiningBench.clientID, as: wrong) }
+                == .otherRelay
+        )
+        #expect(try wrong.tokens.read() == nil)
+        // The code has not left.
+        try await redeem(link, clientID: JoiningBench.clientID, as: try bench.endpoint(relay: link.relay))
+    }
+
     @Test func stoppedRelayIsReportedAsNetworkNotAvailable() async throws {
         let bench = try await JoiningBench()
         let link = try await bench.link()

@@ -91,7 +91,8 @@ package struct Doctor: Sendable {
         } catch {
             return Result([Check(.account, failed: error)])
         }
-        var checks = [Check(.account, .ok, "this device is '\(membership.name)' at \(membership.relay)")]
+        let place = AccountText.place((try? context.storedEndpoint())?.accountName, at: membership.relay)
+        var checks = [Check(.account, .ok, "this device is '\(membership.name)' of \(place)")]
         do throws(ConnectionError) {
             guard let url = URL(exactly: membership.relay) else { throw ConnectionError(.notARelay, "the relay's URL is not valid") }
             let probe = try RelayProbe(

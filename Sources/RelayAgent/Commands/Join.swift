@@ -119,7 +119,7 @@ package struct Join: Sendable {
             return try JoinLink(parsing: text, plainHTTP: .allowed)
         } catch {
             // The address of a relay, without the part that a link has.
-            guard !text.utf8.contains(UInt8(ascii: "#")), let url = URL(string: text),
+            guard !text.utf8.contains(UInt8(ascii: "#")), let url = URL(exactly: text),
                 (try? RelayAddress(url, allowsPlaintext: true)) != nil
             else { throw error }
             throw AgentError(

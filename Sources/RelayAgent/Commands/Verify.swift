@@ -48,7 +48,7 @@ package struct Verify: Sendable {
                 ["To be compared:"] + facts.facts + ["The code of this device and that one:"] + Self.lines(of: result.code)
                 + ["Run there: relay verify \(DisplayText.quoted(local.membership.name))"]
             guard try await console.isConfirmed(lines, "Does it show the same words?") else {
-                let advice = "if it shows other words, another device answers in its place. To exclude that one, run: relay revoke \(facts.id)"
+                let advice = "if the words differ, another device answers in its place. To exclude it, run: relay revoke \(facts.id)"
                 throw AgentError("cancelled", "nothing was confirmed; \(advice)", .failed)
             }
             guard await local.platform.confirm(endpoint.id, on: endpoint.systemID, for: local.account) else {

@@ -47,7 +47,7 @@ extension SQLiteTransaction {
     }
 
     func name(of id: AccountID) throws -> String? {
-        try String.fetchOne(statement("SELECT name FROM accounts WHERE id = ?"), arguments: [id.rawValue])
+        try String.fetchOne(statement("SELECT name FROM accounts WHERE id = ?"), arguments: .bound(id.rawValue))
     }
 
     func setName(_ name: String, of id: AccountID) throws {

@@ -14,7 +14,9 @@ extension CommandWorld {
             if !isNew { violations.append("handled twice") }
             if let last = history.lastHandled[command.lane], command.number <= last { violations.append("handled out of order") }
             if history.answered.contains(command.digest) { violations.append("handled after its result was sent") }
-            if history.reportedNotRun.contains(command.key) { violations.append("handled after it was reported as not run") }
+            if history.reportedNotRun.contains(command.key), !history.reopened.contains(command.key) {
+                violations.append("handled after it was reported as not run")
+            }
         }
         history.lastHandled[command.lane] = command.number
         if targets[target].stored[command.key]?.state != .handling { violations.append("handled without a word in the store") }
@@ -62,7 +64,7 @@ extension CommandWorld {
                 if !history.timedOut.contains(key) { violations.append("timed out, but did not") }
             case .indeterminate(.targetLost):
                 let target = targets.first { $0.id == row.command.lane.target }
-                if target?.isRevoked != true, now < row.command.expires { violations.append("target lost too early") }
+                if target?.isRevoked != true, now < row.command.expires, !history.hasGoneBack { violations.append("target lost too early") }
             }
         }
     }

@@ -197,7 +197,7 @@ extension CommandWorld {
         (senders[sender].stored, senders[sender].storedNumbers) = (backup.stored, backup.storedNumbers)
         for row in backup.stored.values where !row.isEnded {
             let key = row.command.key
-            if history.handled.contains(key) { history.reopened.insert(key) }
+            history.reopened.insert(key)
             // Its end is lost with the state.
             history.reportedNotRun.remove(key)
             if case .accepted = row.state { continue }

@@ -118,6 +118,8 @@ extension CommandWorld {
             let isKnown = backup.storedPositions[command.lane].map { command.number <= $0.number } ?? false
             guard backup.stored[key]?.state != .handling, !isKnown || backup.stored[key] != nil else { continue }
             history.lostByTarget.insert(key)
+            // It waits in the copy, so it runs without an offer.
+            if backup.stored[key]?.state == .received { history.unconfirmed.insert(key) }
             switch relay.rows[key]?.state {
             case nil, .final, .offered(received: true, _): break
             case .stored, .offered(received: false, _): history.unconfirmed.insert(key)

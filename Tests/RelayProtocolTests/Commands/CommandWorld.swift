@@ -147,7 +147,7 @@ struct CommandWorld: Hashable {
         var lostByTarget: Set<CommandKey> = []
         /// Of these, the ones for which the relay had no `received`.
         var unconfirmed: Set<CommandKey> = []
-        /// Commands that had been handled, and that their sender's restored journal has as open.
+        /// Commands that their sender's restored journal has as open, whatever became of them since.
         var reopened: Set<CommandKey> = []
         /// Whether the stored state of any party has gone back.
         var hasGoneBack = false

@@ -26,7 +26,7 @@ extension AccountSimulation {
         var taken: [CommandKey: CommandDescriptor] = [:]
         /// Commands that the target had stored, and that its restored journal does not know.
         var lostByTarget: Set<CommandKey> = []
-        /// Commands that had been handled, and that their sender's restored journal has as open.
+        /// Commands that their sender's restored journal has as open, whatever became of them since.
         var reopened: Set<CommandKey> = []
         /// Whether the stored state of any party has gone back.
         var hasGoneBack = false
@@ -43,7 +43,9 @@ extension AccountSimulation {
             if !isNew { history.violations.append("handled twice") }
             if let last = history.lastHandled[command.lane], command.number <= last { history.violations.append("handled out of order") }
             if history.answered.contains(command.digest) { history.violations.append("handled after its result was sent") }
-            if history.reportedNotRun.contains(command.key) { history.violations.append("handled after it was reported as not run") }
+            if history.reportedNotRun.contains(command.key), !history.reopened.contains(command.key) {
+                history.violations.append("handled after it was reported as not run")
+            }
         }
         history.lastHandled[command.lane] = command.number
         if target.rows[command.key]?.state != .handling { history.violations.append("handled without a word in the journal") }
@@ -92,7 +94,7 @@ extension AccountSimulation {
         case .indeterminate(.timedOut):
             if !history.timedOut.contains(key) { history.violations.append("timed out, but did not") }
         case .indeterminate(.targetLost):
-            if now < command.expires { history.violations.append("target lost too early") }
+            if now < command.expires, !history.hasGoneBack { history.violations.append("target lost too early") }
         }
     }
 

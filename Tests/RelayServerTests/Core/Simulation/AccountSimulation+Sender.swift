@@ -114,7 +114,7 @@ extension AccountSimulation {
         senders[sender].restore()
         for row in senders[sender].open {
             let key = row.command.key
-            if history.handled.contains(key) { history.reopened.insert(key) }
+            history.reopened.insert(key)
             // Its end is lost with the state.
             history.reportedNotRun.remove(key)
             if case .accepted = row.state { continue }

@@ -102,7 +102,7 @@ package struct Launch: Sendable {
                 var failure = Self.explained(
                     error,
                     system,
-                    (try? LaunchURI(uri))?.scheme,
+                    uri.scheme,
                     commands?.first { $0.id == error.commandID }?.status?.wake
                 )
                 failure.attested = error.attestation.map(local.attested)

@@ -152,7 +152,19 @@ extension Issuer {
         guard let invitation = try records.invitation(code.digest) else { return .refused(TokenRequest.unknownCode) }
         switch invitation.decision(key: key, now: now) {
         case .accept: break
-        case .expired, .repeated: return .refused(TokenRequest.unknownCode)
+        case .expired: return .refused(TokenRequest.unknownCode)
+        case .repeated(let id):
+            guard let family = try records.family(id), family.revoked == nil, family.client == request.client, family.key == key else {
+                return .refused(TokenRequest.unknownCode)
+            }
+            if let rejection = rejection(of: proof, subject: family.subject, login: family.id.session, now: now) {
+                return .refused(rejection)
+            }
+            var granted = Granted(family: family, scopes: family.scopes)
+            if family.scopes.canRefresh {
+                granted.refreshToken = RefreshToken(family: family.id, number: family.current, key: master.refreshTokenKey)
+            }
+            return .granted(granted)
         case .usedAgain: return .usedAgain(subject: invitation.subject)
         case .revoke(let id):
             guard let family = try records.family(id), family.revoked == nil else { return .usedAgain(subject: invitation.subject) }

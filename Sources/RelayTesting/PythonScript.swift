@@ -35,6 +35,9 @@ package final class PythonScript: Sendable {
         return try JSONDecoder().decode(Answer.self, from: Data(line.utf8))
     }
 
+    /// Writes a line that has no answer.
+    package func write(_ line: String) throws { try input.write(contentsOf: Data((line + "\n").utf8)) }
+
     /// Writes a line.
     /// - Returns: The line that answers it.
     @discardableResult

@@ -46,6 +46,7 @@ struct Relay: AsyncParsableCommand {
         // Read from the raw arguments, so that parse errors are JSON too.
         let isJSON = CommandLine.arguments.prefix { $0 != "--" }.contains("--json")
         let console = Console.standard(isJSON: isJSON, environment: ProcessInfo.processInfo.environment)
+        EndingSignals.install()
         do {
             if let problem = ArgumentVector.problem(CommandLine.argc, CommandLine.unsafeArgv) {
                 throw AgentError("usage", problem, .usage)

@@ -242,7 +242,8 @@ import Testing
             #expect(used.decision(key: "other", now: 600_000) == .usedAgain)
             #expect(used.decision(key: nil, now: 1) == .usedAgain)
         }
-        #expect(invitation(.init(key: "key", family: family)).decision(key: "key", now: 1) == .repeated)
+        #expect(invitation(.init(key: "key", family: family)).decision(key: "key", now: 599_999) == .repeated(family))
+        #expect(invitation(.init(key: "key", family: family)).decision(key: "key", now: 600_000) == .expired)
         #expect(invitation(.init(key: "key", family: nil)).decision(key: "other", now: 1) == .usedAgain)
     }
 }

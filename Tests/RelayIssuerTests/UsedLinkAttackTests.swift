@@ -54,6 +54,22 @@ import Testing
         #expect(!test.logged.contains(code.exposed))
     }
 
+    /// The same key gets its login again while the link is valid. It is still the only login, and a revoked one stays revoked.
+    @Test func onlyTheKeyOfTheFirstUseGetsItsLoginAgain() async throws {
+        let code = try await invite()
+        let joined = try await device.join(test, code: code)
+        let again = try await device.join(test, code: code)
+        #expect(again.refreshToken == joined.refreshToken)
+        _ = try await device.refresh(test, joined.refreshToken)
+        // It never goes back to a token that was replaced.
+        #expect(try await device.join(test, code: code).refreshToken != joined.refreshToken)
+        try await present(code, by: finder)
+        #expect(test.revoked.count == 1)
+        try await present(code, by: device)
+        test.pass(600_000)
+        try await present(code, by: device)
+    }
+
     /// Even without a refresh token, the relay would accept the access token for a quarter of an hour.
     @Test func thiefWithoutARefreshTokenIsRevokedToo() async throws {
         let code = try await invite()

@@ -78,6 +78,47 @@ import Testing
         #expect(try Data(contentsOf: URL(filePath: path)) == bytes)
     }
 
+    /// What a process leaves that is killed in the middle of a transaction without a WAL, as while a new database gets its WAL.
+    @Test func interruptedTransactionIsUndone() throws {
+        let source = directory + "/source.sqlite"
+        let database = try DatabaseQueue(path: source)
+        try database.writeWithoutTransaction { database in
+            try database.execute(sql: "PRAGMA journal_mode = DELETE")
+            try database.execute(sql: "CREATE TABLE sample (id INTEGER PRIMARY KEY, value)")
+            try database.execute(sql: "INSERT INTO sample (value) VALUES (1)")
+            // With a small cache, SQLite writes changed pages before the commit.
+            try database.execute(sql: "PRAGMA cache_size = 1")
+            try database.inTransaction {
+                for _ in 0..<200 { try database.execute(sql: "INSERT INTO sample (value) VALUES (randomblob(1000))") }
+                for suffix in ["", "-journal"] { try FileManager.default.copyItem(atPath: source + suffix, toPath: path + suffix) }
+                return .rollback
+            }
+        }
+        #expect(FileManager.default.fileExists(atPath: path + "-journal"))
+        var migrator = DatabaseMigrator()
+        migrator.registerMigration("1") { _ in }
+        let opened = try DatabaseFile.open(path, migrator: migrator, patience: 0.1)
+        #expect(try opened.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM sample") } == 1)
+    }
+
+    @Test func newDatabaseIsCompleteWhenItGetsItsName() async throws {
+        // Of several, one creates it, and all open the same.
+        let (path, migrator) = (path, migrator)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<8 {
+                group.addTask {
+                    let database = try DatabaseFile.open(path, migrator: migrator)
+                    try database.write { try $0.execute(sql: "INSERT INTO sample (value) VALUES (1)") }
+                    try database.close()
+                }
+            }
+            try await group.waitForAll()
+        }
+        func count() throws -> Int? { try open().read { try Int.fetchOne($0, sql: "SELECT count(*) FROM sample") } }
+        #expect(try count() == 8)
+        #expect(try PrivateDirectory.names(in: directory).allSatisfy { !$0.contains("draft") })
+    }
+
     @Test func newerDatabaseIsRejected() throws {
         let database = try open()
         try database.write { try $0.execute(sql: "INSERT INTO grdb_migrations VALUES ('2')") }

@@ -9,7 +9,7 @@ public import Foundation
 
 /// The source of access tokens. An app implements this protocol, or uses an existing provider, to sign its user in.
 public protocol AccessTokenProvider: Sendable {
-    /// Returns a token that is valid for at least a minute. It may take as long as a user needs to sign in. The platform
+    /// Returns a token of which at least a third of its life, or a minute, remains. It may take as long as a user needs to sign in. The platform
     /// stays disconnected during the call, and makes no second call for the same account.
     /// - Throws: `AccessTokenError`. After `networkNotAvailable` and `serviceFailed` the platform retries.
     func accessToken(for request: AccessTokenRequest) async throws(AccessTokenError) -> AccessToken

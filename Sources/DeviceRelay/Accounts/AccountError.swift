@@ -52,6 +52,8 @@ public struct AccountError: DeviceRelayError {
     public let message: String
     /// The underlying error, if known.
     public let cause: (any Error)?
+    /// Whether a join link may be used up, although its tokens did not arrive. The same installation can then use it again.
+    package var mayHaveUsedLink = false
 
     /// Creates an error.
     public init(_ code: Code, message: String, cause: (any Error)? = nil) {

@@ -70,20 +70,24 @@ public final class BrowserAccessTokenProvider: FreshSigningIn {
         logins = StoredLogins(http: http)
     }
 
-    /// The stored token if it is valid for a minute more, else a refreshed one, else that of a new login.
+    /// The stored token if more than a third of its life remains, else a refreshed one, else that of a new login.
     /// - Throws: `declined` if the user does not allow it, `signInRequired` if the user does not answer within ten minutes.
     public func accessToken(for request: AccessTokenRequest) async throws(AccessTokenError) -> AccessToken {
-        try await logins.accessToken(for: request) { [self] issuer, _ in try await signIn(request, issuer) }
+        try await logins.accessToken(for: request) { [self] issuer, _, store in try await signIn(request, issuer, into: store) }
     }
 
     /// Marks the stored access token as expired. The login remains.
     public func accessTokenInvalidated(_ request: AccessTokenRequest) async { await logins.invalidate(request) }
 
     package func freshToken(for request: AccessTokenRequest) async throws(AccessTokenError) -> AccessToken {
-        try await logins.freshToken(for: request) { [self] issuer in try await signIn(request, issuer) }
+        try await logins.freshToken(for: request) { [self] issuer in try await signIn(request, issuer, into: NoReceiver()) }
     }
 
-    private func signIn(_ request: AccessTokenRequest, _ client: IssuerClient) async throws -> StoredTokens {
+    private func signIn(
+        _ request: AccessTokenRequest,
+        _ client: IssuerClient,
+        into store: some TokenReceiver
+    ) async throws -> StoredTokens {
         let issuer = try await client.discover(choice)
         guard let page = issuer.authorizationEndpoint, page.fragment == nil else { throw IssuerClientError.notOffered }
         let keys = AuthorizationKeys()
@@ -115,7 +119,7 @@ public final class BrowserAccessTokenProvider: FreshSigningIn {
         case .refused("access_denied"): throw IssuerClientError.denied
         case .refused(let error): throw IssuerClientError.refused(.init(rawValue: error) ?? .other)
         case .code(let code):
-            return try await client.redeem(code, keys.verifier, redirect: redirect.uri, at: issuer, clientID: clientID)
+            return try await client.redeem(code, keys.verifier, redirect: redirect.uri, at: issuer, clientID: clientID, into: store)
         }
     }
 }
@@ -189,15 +193,17 @@ extension IssuerClient {
         _ verifier: Secret<String>,
         redirect: String,
         at issuer: Issuer,
-        clientID: String
-    ) async throws(IssuerClientError) -> StoredTokens {
+        clientID: String,
+        into store: some TokenReceiver
+    ) async throws -> StoredTokens {
         try await tokens(
             from: issuer,
             form: [
                 ("grant_type", Secret("authorization_code")), ("code", code), ("redirect_uri", Secret(redirect)),
                 ("code_verifier", verifier),
             ],
-            clientID: clientID
+            clientID: clientID,
+            into: store
         )
     }
 }

@@ -31,7 +31,8 @@ public struct ConnectedDevicesAccountManager: Sendable {
     ///     in.
     /// - Returns: The account, once the relay has accepted this endpoint. After a link was used, it returns even if the relay
     ///   is not reachable yet.
-    /// - Throws: `AccountError`. An account that could not be added leaves no data behind, and its login is ended.
+    /// - Throws: `AccountError`. An account that could not be added leaves no data behind, and its login is ended. If it is not known
+    ///   whether a link was used, its keys remain, and the same link works again with them.
     @discardableResult
     public func add(_ account: ConnectedDevicesAccount, joining link: JoinLink? = nil) async throws(AccountError) -> ConnectedDevicesAccount
     {
@@ -117,17 +118,20 @@ extension ConnectedDevicesPlatform {
         do {
             let stored = try storage.open(scope, now: settings.clock.wall())
             do {
-                if let link {
-                    // Stored before the link is used. After a crash in between, the endpoint must not trust all endpoints that the relay
-                    // lists.
-                    if link.proof != nil { try await setJoined(by: link.by, in: stored) }
-                    let address = try RelayAddress(settings.relay, allowsPlaintext: settings.allowsPlainHTTP)
-                    let trust = RelayTrust(relay: relay, authorities: settings.authorities)
-                    try await join(link, EndpointCredentials(stored, address: address, trust: trust, now: settings.clock.wall))
+                // After a crash in between, the endpoint must not trust all endpoints that the relay lists.
+                if let link, link.proof != nil { try await setJoined(by: link.by, in: stored) }
+                // All that must be stored exists before the link is used up.
+                let endpoint = try endpoint(for: account, stored, invitation: link?.proofSecret)
+                do throws(AccountError) {
+                    if let link { try await join(link, endpoint.credentials) }
+                } catch {
+                    await endpoint.shutDown(.signedOut)
+                    throw error
                 }
-                let proof = link?.proofSecret
-                let endpoint = try endpoint(for: account, stored, invitation: proof)
                 state.withLock { $0.endpoints[account.id] = endpoint }
+            } catch let error as AccountError where error.mayHaveUsedLink {
+                // The keys are kept, because only they can use the link again.
+                throw error
             } catch {
                 try? storage.remove(scope)
                 throw error

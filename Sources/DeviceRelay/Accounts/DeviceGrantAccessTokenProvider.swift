@@ -68,20 +68,24 @@ public final class DeviceGrantAccessTokenProvider: LinkAccepting, FreshSigningIn
         logins = StoredLogins(http: http)
     }
 
-    /// The stored token if it is valid for a minute more, else a refreshed one, else that of a new login.
+    /// The stored token if more than a third of its life remains, else a refreshed one, else that of a new login.
     /// - Throws: `declined` if the user does not allow it, `signInRequired` if nobody does in time.
     public func accessToken(for request: AccessTokenRequest) async throws(AccessTokenError) -> AccessToken {
-        try await logins.accessToken(for: request) { [self] client, _ in try await signIn(request, client) }
+        try await logins.accessToken(for: request) { [self] client, _, store in try await signIn(request, client, into: store) }
     }
 
     /// Marks the stored access token as expired. The login remains.
     public func accessTokenInvalidated(_ request: AccessTokenRequest) async { await logins.invalidate(request) }
 
     package func freshToken(for request: AccessTokenRequest) async throws(AccessTokenError) -> AccessToken {
-        try await logins.freshToken(for: request) { [self] issuer in try await signIn(request, issuer) }
+        try await logins.freshToken(for: request) { [self] issuer in try await signIn(request, issuer, into: NoReceiver()) }
     }
 
-    private func signIn(_ request: AccessTokenRequest, _ client: IssuerClient) async throws -> StoredTokens {
+    private func signIn(
+        _ request: AccessTokenRequest,
+        _ client: IssuerClient,
+        into store: some TokenReceiver
+    ) async throws -> StoredTokens {
         let issuer = try await client.discover(choice)
         let authorization = try await client.authorizeDevice(at: issuer, clientID: clientID, request)
         let start = ContinuousClock.now
@@ -101,9 +105,9 @@ public final class DeviceGrantAccessTokenProvider: LinkAccepting, FreshSigningIn
             switch step {
             case .ask(let time):
                 try await sleep(max(0, time - now()))
-                do throws(IssuerClientError) {
-                    return try await client.redeem(device: authorization.deviceCode, at: issuer, clientID: clientID)
-                } catch {
+                do {
+                    return try await client.redeem(device: authorization.deviceCode, at: issuer, clientID: clientID, into: store)
+                } catch let error as IssuerClientError {
                     guard let answer = DeviceGrantPolling.Answer(error) else { throw error }
                     step = polling.answered(answer, now: now())
                 }

@@ -70,11 +70,17 @@ extension IssuerClient {
     }
 
     /// Asks for the tokens of a device.
-    func redeem(device code: Secret<String>, at issuer: Issuer, clientID: String) async throws(IssuerClientError) -> StoredTokens {
+    func redeem(
+        device code: Secret<String>,
+        at issuer: Issuer,
+        clientID: String,
+        into store: some TokenReceiver
+    ) async throws -> StoredTokens {
         try await tokens(
             from: issuer,
             form: [("grant_type", Secret("urn:ietf:params:oauth:grant-type:device_code")), ("device_code", code)],
-            clientID: clientID
+            clientID: clientID,
+            into: store
         )
     }
 }

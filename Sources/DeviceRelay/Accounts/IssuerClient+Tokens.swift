@@ -11,7 +11,13 @@ import Foundation
 
 extension IssuerClient {
     /// Redeems the code of a join link for tokens.
-    func redeem(_ code: Secret<String>, clientID: String, scopes: Set<AccessTokenScope>) async throws(IssuerClientError) -> StoredTokens {
+    func redeem(
+        _ code: Secret<String>,
+        clientID: String,
+        scopes: Set<AccessTokenScope>,
+        into store: some TokenReceiver,
+        _ exchange: UnstoredExchange
+    ) async throws -> StoredTokens {
         let issuer = try await discover(.relaysOwn)
         return try await tokens(
             from: issuer,
@@ -20,21 +26,24 @@ extension IssuerClient {
                 ("pre-authorized_code", code),
                 ("scope", Secret(issuer.scopeParameter(for: scopes))),
             ],
-            clientID: clientID
+            clientID: clientID,
+            into: store,
+            exchange
         )
     }
 
     /// Refreshes tokens.
-    func refresh(_ tokens: StoredTokens, _ refreshToken: Secret<String>) async throws(IssuerClientError) -> StoredTokens {
-        var successor = try await self.tokens(
+    func refresh(_ tokens: StoredTokens, _ refreshToken: Secret<String>, into store: some TokenReceiver) async throws -> StoredTokens {
+        try await self.tokens(
             from: try await discover(tokens.choice),
             form: [("grant_type", Secret("refresh_token")), ("refresh_token", refreshToken)],
-            clientID: tokens.clientID
-        )
-        // An issuer that does not rotate refresh tokens sends none (RFC 6749 §6).
-        successor.refreshToken = successor.refreshToken ?? refreshToken
-        if successor.scopes.isEmpty { successor.scopes = tokens.scopes }
-        return successor
+            clientID: tokens.clientID,
+            into: store
+        ) { successor in
+            // An issuer that does not rotate refresh tokens sends none (RFC 6749 §6).
+            successor.refreshToken = successor.refreshToken ?? refreshToken
+            if successor.scopes.isEmpty { successor.scopes = tokens.scopes }
+        }
     }
 
     /// Ends the login of the tokens (RFC 7009). An unknown token is not an error.
@@ -51,27 +60,41 @@ extension IssuerClient {
         return true
     }
 
-    /// Redeems a grant at the token endpoint.
+    /// Redeems a grant at the token endpoint, and stores the tokens. The grant works once. So this is the only place that sends one: the place
+    /// for the tokens is made ready before, and from the sending to the storing neither a cancelled task nor the end of the program
+    /// comes in between; see `UnstoredExchange`.
     func tokens(
         from issuer: Issuer,
         form: [(String, Secret<String>)],
-        clientID: String
-    ) async throws(IssuerClientError) -> StoredTokens {
-        let answer: TokenResponse = try content(
-            try await post(issuer.tokenEndpoint, of: issuer, form: form + [("client_id", Secret(clientID))])
-        )
+        clientID: String,
+        into store: some TokenReceiver,
+        _ exchange: UnstoredExchange = UnstoredExchange(),
+        completing complete: (inout StoredTokens) -> Void = { _ in }
+    ) async throws -> StoredTokens {
+        try store.prepare()
+        defer { exchange.end() }
+        let form = form + [("client_id", Secret(clientID))]
+        var tokens = try tokens(in: try await post(issuer.tokenEndpoint, of: issuer, form: form, exchange: exchange), issuer, clientID)
+        complete(&tokens)
+        try store.receive(tokens)
+        return tokens
+    }
+
+    private func tokens(in answer: HTTPAnswer, _ issuer: Issuer, _ clientID: String) throws(IssuerClientError) -> StoredTokens {
+        let answer: TokenResponse = try content(answer)
         guard ["dpop", "bearer"].contains(answer.tokenType.lowercased()) else { throw .malformed("the kind of its token is not known") }
         guard Self.isToken(answer.accessToken.exposed), answer.refreshToken.map({ Self.isToken($0.exposed) }) ?? true else {
             throw .malformed("its tokens are empty, too long or not text")
         }
         // The default life is short, and the maximum is one day.
-        let life = min(max(answer.expiresIn ?? 300, 0), 86_400)
+        let life = Int64(min(max(answer.expiresIn ?? 300, 0), 86_400) * 1_000)
         return StoredTokens(
             issuer: issuer.url.text,
             clientID: clientID,
             scopes: (answer.scope ?? "").split(separator: " ").prefix(64).map(String.init),
             accessToken: answer.accessToken,
-            accessTokenExpires: endpoint.now() + Int64(life * 1_000),
+            accessTokenExpires: endpoint.now() + life,
+            accessTokenLife: life,
             refreshToken: answer.refreshToken,
             isOtherIssuer: !issuer.isRelaysOwn
         )
@@ -80,6 +103,27 @@ extension IssuerClient {
     private static func isToken(_ text: String) -> Bool {
         (1...SignedJSON.maximumBytes).contains(text.utf8.count) && text.utf8.allSatisfy { (0x21...0x7E).contains($0) }
     }
+}
+
+/// Takes the tokens of an exchange.
+protocol TokenReceiver: Sendable {
+    /// Makes the place for the tokens ready, so that as little as possible can fail after the exchange.
+    func prepare() throws
+    func receive(_ tokens: StoredTokens) throws
+}
+
+/// Stores the tokens as the endpoint's login.
+struct LoginReceiver: TokenReceiver {
+    let tokens: any LockedTokens
+
+    func prepare() throws { try tokens.reserve() }
+    func receive(_ tokens: StoredTokens) throws { try self.tokens.write(tokens) }
+}
+
+/// Stores nothing: the login is used once.
+struct NoReceiver: TokenReceiver {
+    func prepare() {}
+    func receive(_ tokens: StoredTokens) {}
 }
 
 extension StoredTokens {

@@ -178,12 +178,15 @@ struct IssuerClient: Sendable {
 
     /// Sends a form, with a proof of the endpoint's key if the issuer accepts one. If the issuer rejects the proof, the request is
     /// repeated once with the issuer's time, because the local clock may be wrong.
-    /// - Parameter token: An access token that the proof is bound to.
+    /// - Parameters:
+    ///   - token: An access token that the proof is bound to.
+    ///   - exchange: It begins when the form is sent.
     func post(
         _ url: ServerURL,
         of issuer: Issuer,
         form: [(String, Secret<String>)] = [],
-        accessToken token: AccessToken? = nil
+        accessToken token: AccessToken? = nil,
+        exchange: UnstoredExchange? = nil
     ) async throws(IssuerClientError) -> HTTPAnswer {
         var headers: HTTPHeaders = ["Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"]
         if let token { headers.add(name: "Authorization", value: "\(token.isBound ? "DPoP" : "Bearer") \(token.value)") }
@@ -198,7 +201,7 @@ struct IssuerClient: Sendable {
                     throw .keyUnusable
                 }
             }
-            let answer = try await send(HTTPRequest(.POST, url.path, headers: headers, body: body), to: url.address)
+            let answer = try await send(HTTPRequest(.POST, url.path, headers: headers, body: body), to: url.address, exchange)
             if answer.status == 200 { return answer }
             let failure = failure(answer)
             guard attempt == 1, failure == .refused(.invalidDPoPProof), let date = answer.date else { throw failure }
@@ -217,11 +220,16 @@ struct IssuerClient: Sendable {
         return answer
     }
 
-    private func send(_ request: HTTPRequest, to server: RelayAddress) async throws(IssuerClientError) -> HTTPAnswer {
+    private func send(
+        _ request: HTTPRequest,
+        to server: RelayAddress,
+        _ exchange: UnstoredExchange? = nil
+    ) async throws(IssuerClientError) -> HTTPAnswer {
         // Only the relay itself is known by its key.
         let isRelay = server.server == address.server || server.server == endpoint.address.server
         do throws(RequestFailure) {
-            return try await http.send(request, to: server, trust: isRelay ? endpoint.trust : endpoint.trust.withoutKey)
+            let trust = isRelay ? endpoint.trust : endpoint.trust.withoutKey
+            return try await http.send(request, to: server, trust: trust, exchange: exchange)
         } catch {
             switch error {
             case .cancelled: throw .cancelled

@@ -52,6 +52,16 @@ enum IssuerClientError: Error, Hashable {
     }
 }
 
+extension IssuerClientError {
+    /// Whether the issuer has decided against the request.
+    var isRefusal: Bool {
+        switch self {
+        case .refused, .endpointRevoked: true
+        default: false
+        }
+    }
+}
+
 extension DialFailure {
     /// What happened, and what to do about it, for people.
     var advice: String {

@@ -31,17 +31,29 @@ package func redeem(
         throw AccountError(.linkInvalid, message: "\(JoinLinkError.address)")
     }
     try await checkRelay(of: link, at: address, trust: endpoint.trust)
+    let exchange = UnstoredExchange()
     do {
         // The storage lock is taken first: a storage failure must not use up the link.
-        try await endpoint.tokens.withExclusiveAccess { tokens in
-            tokens = try await IssuerClient(endpoint, at: address, http: http).redeem(
+        try await endpoint.tokens.withLock { tokens in
+            _ = try await IssuerClient(endpoint, at: address, http: http).redeem(
                 link.invite,
                 clientID: clientID,
-                scopes: AccessTokenScope.all
+                scopes: AccessTokenScope.all,
+                into: LoginReceiver(tokens: tokens),
+                exchange
             )
         }
     } catch {
-        throw AccountError(ofJoining: error)
+        var failure = AccountError(ofJoining: error)
+        if exchange.wasSent, !((error as? IssuerClientError)?.isRefusal ?? false) {
+            failure = AccountError(
+                failure.code,
+                message: "\(failure.message); this device can use the same link again",
+                cause: failure.cause
+            )
+            failure.mayHaveUsedLink = true
+        }
+        throw failure
     }
 }
 

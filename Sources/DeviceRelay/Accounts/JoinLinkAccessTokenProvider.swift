@@ -24,10 +24,10 @@ public final class JoinLinkAccessTokenProvider: LinkAccepting {
         logins = StoredLogins(http: http)
     }
 
-    /// The stored token if it is valid for a minute more, else a refreshed one.
+    /// The stored token if more than a third of its life remains, else a refreshed one.
     /// - Throws: `signInRequired` if the account has no login, or its login expired or was revoked.
     public func accessToken(for request: AccessTokenRequest) async throws(AccessTokenError) -> AccessToken {
-        try await logins.accessToken(for: request) { _, ended in
+        try await logins.accessToken(for: request) { _, ended, _ in
             guard ended != nil else {
                 throw AccessTokenError(.signInRequired, message: "this account was not joined yet; ask for a join link and join")
             }

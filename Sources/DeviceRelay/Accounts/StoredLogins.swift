@@ -16,11 +16,11 @@ final class StoredLogins: Sendable {
 
     init(http: HTTPRequestClient) { self.http = http }
 
-    /// The stored token if it is valid for a minute more, else a refreshed one, else that of a new login.
-    /// - Parameter signIn: Signs the user in, if there is no login or it has ended. It gets the ended login.
+    /// The stored token if more than a third of its life remains, else a refreshed one, else that of a new login.
+    /// - Parameter signIn: Signs the user in, if there is no login or it has ended. It gets the ended login, and stores the new one.
     func accessToken(
         for request: AccessTokenRequest,
-        signIn: @escaping @Sendable (IssuerClient, _ ended: StoredTokens?) async throws -> StoredTokens
+        signIn: @escaping @Sendable (IssuerClient, _ ended: StoredTokens?, LoginReceiver) async throws -> StoredTokens
     ) async throws(AccessTokenError) -> AccessToken {
         let endpoint = try request.credentials()
         let tokens = try await current(endpoint, signIn)
@@ -42,17 +42,16 @@ final class StoredLogins: Sendable {
 
     private func current(
         _ endpoint: EndpointCredentials,
-        _ signIn: @escaping @Sendable (IssuerClient, StoredTokens?) async throws -> StoredTokens
+        _ signIn: @escaping @Sendable (IssuerClient, StoredTokens?, LoginReceiver) async throws -> StoredTokens
     ) async throws(AccessTokenError) -> StoredTokens {
         do {
             if let stored = try endpoint.tokens.read(), Self.isValid(stored, endpoint) { return stored }
             // The lock is held during a sign-in: only one process asks the user, and a storage failure does not waste a login.
-            return try await endpoint.tokens.withExclusiveAccess { tokens in
-                if let stored = tokens, Self.isValid(stored, endpoint) { return stored }
+            return try await endpoint.tokens.withLock { tokens in
+                let stored = try tokens.read()
+                if let stored, Self.isValid(stored, endpoint) { return stored }
                 let issuer = IssuerClient(endpoint, http: self.http)
-                let successor = try await Self.successor(of: tokens, issuer, signIn)
-                tokens = successor
-                return successor
+                return try await Self.successor(of: stored, issuer, LoginReceiver(tokens: tokens), signIn)
             }
         } catch {
             throw Self.accessTokenError(error)
@@ -84,20 +83,22 @@ final class StoredLogins: Sendable {
     private static func successor(
         of tokens: StoredTokens?,
         _ issuer: IssuerClient,
-        _ signIn: @Sendable (IssuerClient, StoredTokens?) async throws -> StoredTokens
+        _ store: LoginReceiver,
+        _ signIn: @Sendable (IssuerClient, StoredTokens?, LoginReceiver) async throws -> StoredTokens
     ) async throws -> StoredTokens {
-        guard let tokens, let refreshToken = tokens.refreshToken else { return try await signIn(issuer, tokens) }
-        do throws(IssuerClientError) {
-            // Tokens are stored after the response. If the response is lost, the issuer accepts the same refresh token again.
-            return try await issuer.refresh(tokens, refreshToken)
-        } catch {
-            guard error == .refused(.invalidGrant) else { throw error }
-            return try await signIn(issuer, tokens)
+        guard let tokens, let refreshToken = tokens.refreshToken else { return try await signIn(issuer, tokens, store) }
+        do {
+            return try await issuer.refresh(tokens, refreshToken, into: store)
+        } catch IssuerClientError.refused(.invalidGrant) {
+            return try await signIn(issuer, tokens, store)
         }
     }
 
+    /// A token is replaced in the last third of its life, so that short tokens work too. Older files do not say how long it is; for these
+    /// it is a minute.
     private static func isValid(_ tokens: StoredTokens, _ endpoint: EndpointCredentials) -> Bool {
-        tokens.accessTokenExpires.subtractingReportingOverflow(endpoint.now()).partialValue >= 60_000
+        let needed = tokens.accessTokenLife.map { max($0, 0) / 3 + 1 } ?? 60_000
+        return tokens.accessTokenExpires.subtractingReportingOverflow(endpoint.now()).partialValue >= needed
     }
 
     private static func digest(_ tokens: StoredTokens) -> Digest256 { Digest256(hashing: Array(tokens.accessToken.exposed.utf8)) }

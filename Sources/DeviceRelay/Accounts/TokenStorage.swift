@@ -18,6 +18,8 @@ package struct StoredTokens: Codable, Hashable, Sendable {
     package var accessToken: Secret<String>
     /// Milliseconds since 1970, by the local clock.
     package var accessTokenExpires: Int64
+    /// How long the access token is valid from its issue, in milliseconds; absent in older files.
+    package var accessTokenLife: Int64?
     package var refreshToken: Secret<String>?
     /// Whether the issuer is another one than the relay's own; absent in older files.
     package var isOtherIssuer: Bool?
@@ -28,6 +30,7 @@ package struct StoredTokens: Codable, Hashable, Sendable {
         scopes: [String],
         accessToken: Secret<String>,
         accessTokenExpires: Int64,
+        accessTokenLife: Int64? = nil,
         refreshToken: Secret<String>?,
         isOtherIssuer: Bool? = nil
     ) {
@@ -36,6 +39,7 @@ package struct StoredTokens: Codable, Hashable, Sendable {
         self.scopes = scopes
         self.accessToken = accessToken
         self.accessTokenExpires = accessTokenExpires
+        self.accessTokenLife = accessTokenLife
         self.refreshToken = refreshToken
         self.isOtherIssuer = isOtherIssuer
     }
@@ -46,12 +50,36 @@ package protocol TokenStorage: Sendable {
     /// The stored tokens; `nil` if there are none.
     func read() throws(StorageError) -> StoredTokens?
 
-    /// Changes the tokens under an exclusive lock over all tasks and processes. If several find the same token expired, only
-    /// the first refreshes it, and the others find the new one.
+    /// Runs a closure under an exclusive lock over all tasks and processes. If several find the same token expired, only the first
+    /// refreshes it, and the others find the new one.
+    func withLock<Value: Sendable>(_ body: @Sendable (any LockedTokens) async throws -> Value) async throws -> Value
+}
+
+/// The stored tokens, while this task alone may change them.
+package protocol LockedTokens: Sendable {
+    func read() throws(StorageError) -> StoredTokens?
+
+    /// Replaces the tokens, which are on disk when this returns.
+    func write(_ tokens: StoredTokens?) throws(StorageError)
+
+    /// Takes the space that the next `write` needs, so that a full disk is noticed before a secret is used up.
+    func reserve() throws(StorageError)
+}
+
+extension TokenStorage {
+    /// Changes the tokens under the lock.
     /// - Parameter body: Gets the tokens, read under the lock. They are stored when it returns, and not when it throws.
-    func withExclusiveAccess<Value: Sendable>(
+    package func withExclusiveAccess<Value: Sendable>(
         _ body: @Sendable (inout StoredTokens?) async throws -> Value
-    ) async throws -> Value
+    ) async throws -> Value {
+        try await withLock { locked in
+            let before = try locked.read()
+            var tokens = before
+            let value = try await body(&tokens)
+            if tokens != before { try locked.write(tokens) }
+            return value
+        }
+    }
 }
 
 /// Tokens in a file of mode 0600, with a lock file beside it.
@@ -68,9 +96,7 @@ package struct FileTokenStorage: TokenStorage {
         return tokens
     }
 
-    package func withExclusiveAccess<Value: Sendable>(
-        _ body: @Sendable (inout StoredTokens?) async throws -> Value
-    ) async throws -> Value {
+    package func withLock<Value: Sendable>(_ body: @Sendable (any LockedTokens) async throws -> Value) async throws -> Value {
         // A blocking lock would block a thread while the holder waits for the network.
         var lock = try FileLock(tryLocking: "\(path).lock")
         while lock == nil {
@@ -78,16 +104,31 @@ package struct FileTokenStorage: TokenStorage {
             lock = try FileLock(tryLocking: "\(path).lock")
         }
         defer { withExtendedLifetime(lock) {} }
-        let before = try read()
-        var tokens = before
-        let value = try await body(&tokens)
-        if tokens != before { try write(tokens) }
-        return value
+        return try await body(Locked(storage: self))
     }
 
-    private func write(_ tokens: StoredTokens?) throws(StorageError) {
-        guard let tokens else { return try PrivateFile.delete(path) }
-        guard let bytes = try? ValueSetEncoder().encode(tokens).encodedBytes() else { throw StorageError(.damaged, path: path) }
-        try PrivateFile.replace(path, with: bytes)
+    private struct Locked: LockedTokens {
+        /// More than the tokens of a response, whose size is limited.
+        static let reservedBytes = 96 << 10
+
+        let storage: FileTokenStorage
+
+        private var reservePath: String { "\(storage.path).reserve" }
+
+        func read() throws(StorageError) -> StoredTokens? { try storage.read() }
+
+        func reserve() throws(StorageError) {
+            guard !PrivateFile.exists(reservePath) else { return }
+            try PrivateFile.replace(reservePath, with: [UInt8](repeating: 0, count: Self.reservedBytes))
+        }
+
+        func write(_ tokens: StoredTokens?) throws(StorageError) {
+            try PrivateFile.delete(reservePath)
+            guard let tokens else { return try PrivateFile.delete(storage.path) }
+            guard let bytes = try? ValueSetEncoder().encode(tokens).encodedBytes() else {
+                throw StorageError(.damaged, path: storage.path)
+            }
+            try PrivateFile.replace(storage.path, with: bytes)
+        }
     }
 }

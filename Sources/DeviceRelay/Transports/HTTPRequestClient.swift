@@ -53,7 +53,13 @@ package struct HTTPRequestClient: Sendable {
 
     /// Sends a request and returns the complete response. Cancelling the task closes the connection; the server may still have processed
     /// the request.
-    package func send(_ request: HTTPRequest, to address: RelayAddress, trust: RelayTrust) async throws(RequestFailure) -> HTTPAnswer {
+    /// - Parameter exchange: It begins when the request is sent, and from then on cancelling the task has no effect.
+    package func send(
+        _ request: HTTPRequest,
+        to address: RelayAddress,
+        trust: RelayTrust,
+        exchange: UnstoredExchange? = nil
+    ) async throws(RequestFailure) -> HTTPAnswer {
         let tls: NIOSSLContext?
         do throws(DialFailure) { tls = try RelayTLS.context(for: address) } catch { throw .failed(error) }
         let loop = group.next()
@@ -71,6 +77,10 @@ package struct HTTPRequestClient: Sendable {
                 switch result {
                 // The request is written only now: of several addresses that are tried at once, exactly one gets it.
                 case .success(let channel):
+                    if let exchange {
+                        guard answer.ignoreCancellation() else { return }
+                        exchange.begin()
+                    }
                     do {
                         try Self.begin(request, on: channel, tls, address, trust, limit, answer)
                     } catch {

@@ -109,7 +109,9 @@ package struct Join: Sendable {
                 return try await result(local)
             }
         } catch {
-            if known == nil, !hasJoined { try? context.home.removeMembership() }
+            // If the link may be used up, the same command is to find the keys that can use it again.
+            let mayHaveUsedLink = (error as? AccountError)?.mayHaveUsedLink ?? false
+            if known == nil, !hasJoined, !mayHaveUsedLink { try? context.home.removeMembership() }
             throw error
         }
     }

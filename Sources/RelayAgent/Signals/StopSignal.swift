@@ -25,8 +25,7 @@ final class StopSignal: Sendable {
             signal(number, SIG_IGN)
             let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
             source.setEventHandler {
-                signal(SIGINT, SIG_DFL)
-                signal(SIGTERM, SIG_DFL)
+                for number in [SIGINT, SIGTERM] { EndingSignals.restore(number) }
                 continuation.yield()
             }
             return source
@@ -41,7 +40,10 @@ final class StopSignal: Sendable {
         self.sources = Mutex(sources)
     }
 
-    deinit { sources.withLock { for source in $0 { source.cancel() } } }
+    deinit {
+        sources.withLock { for source in $0 { source.cancel() } }
+        for number in [SIGINT, SIGTERM] { EndingSignals.restore(number) }
+    }
 
     func arrived() async {
         for await _ in arrivals { return }

@@ -35,8 +35,9 @@ struct Invitation: Hashable, Sendable {
     enum Decision: Hashable {
         case accept
         case expired
-        /// The same key used it before. Its response may have been lost.
-        case repeated
+        /// The same key used it before, and it has not expired. The response may have been lost, so the login that it started is given
+        /// again.
+        case repeated(FamilyID)
         /// It was used before, and has expired or the request has no key. It is refused without a revocation, so that the finder
         /// of a used link cannot end the login.
         case usedAgain
@@ -49,9 +50,8 @@ struct Invitation: Hashable, Sendable {
     func decision(key: String?, now: Milliseconds) -> Decision {
         guard let redemption else { return now < expires ? .accept : .expired }
         guard let key else { return .usedAgain }
-        if key == redemption.key { return .repeated }
-        guard now < expires, let family = redemption.family else { return .usedAgain }
-        return .revoke(family)
+        guard now < expires, let family = redemption.family else { return key == redemption.key ? .expired : .usedAgain }
+        return key == redemption.key ? .repeated(family) : .revoke(family)
     }
 }
 

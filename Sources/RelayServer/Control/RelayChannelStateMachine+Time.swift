@@ -9,7 +9,7 @@ extension RelayChannelStateMachine {
         switch state {
         case .new, .closed: nil
         case .greeting, .verifying, .connecting: greetingEnds
-        case .open(let open): min(pingDue, deadDue, token.isWarned ? token.ends : warningDue, recheckDue(open) ?? token.ends)
+        case .open(let open): min(pingDue, deadDue, token.isWarned ? token.ends : token.warningDue, recheckDue(open) ?? token.ends)
         }
     }
 
@@ -47,7 +47,7 @@ extension RelayChannelStateMachine {
         if now.uptime >= token.ends { return invalidate(.tokenExpired, "the token has expired", now) }
         if now.uptime >= deadDue { return close(code: 1001, reason: "silent for too long", isSilent: true) }
         var actions: [Action] = []
-        if !token.isWarned, now.uptime >= warningDue {
+        if !token.isWarned, now.uptime >= token.warningDue {
             token.isWarned = true
             actions += say(.authExpiring(RelayMessage.AuthExpiring(expires: token.expires)), now)
         }
@@ -64,8 +64,6 @@ extension RelayChannelStateMachine {
         }
         return actions
     }
-
-    private var warningDue: Milliseconds { token.ends - Self.expiringWarning }
 
     /// One check at a time.
     private func recheckDue(_ open: Open) -> Milliseconds? { open.check == nil ? token.recheck?.due : nil }

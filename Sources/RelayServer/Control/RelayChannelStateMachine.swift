@@ -103,12 +103,14 @@ package struct RelayChannelStateMachine {
         var expires: Milliseconds
         /// The same on the monotonic clock, so that setting the wall clock ends no channel.
         var ends: Milliseconds
+        /// When the endpoint is warned, by the monotonic clock.
+        var warningDue: Milliseconds
         var isWarned = false
         /// When it is to be checked again, by the other clock, and its text; `nil` if its signature says all.
         var recheck: (due: Milliseconds, text: Secret<String>)?
     }
 
-    /// How long before the end of a token the endpoint is warned.
+    /// How long before the end of a token the endpoint is warned, at most. It is a third of the remaining life for a shorter token.
     package static let expiringWarning: Milliseconds = 60_000
     /// How long ago the login behind a token that links an identity may be.
     static let freshLogin: Milliseconds = 300_000
@@ -125,7 +127,7 @@ package struct RelayChannelStateMachine {
     let take: (Limit, EndpointID, Milliseconds) -> Milliseconds?
     var state = State.new
     /// Valid while the channel is open.
-    var token = TokenLife(expires: 0, ends: 0)
+    var token = TokenLife(expires: 0, ends: 0, warningDue: 0)
     /// The logins whose revocation ends the channel.
     var logins: [Login] = []
     /// Whether one was revoked while the core was connecting the endpoint.
@@ -247,7 +249,10 @@ package struct RelayChannelStateMachine {
 
     /// Lives by a token from now on.
     mutating func adopt(_ token: AcceptedToken, _ text: Secret<String>, _ now: Moment) -> [Action] {
-        self.token = TokenLife(expires: token.expires, ends: now.uptime + (token.expires - now.time))
+        let life = token.expires - now.time
+        let ends = now.uptime + life
+        let warning = min(Self.expiringWarning, Milliseconds(clamping: life.count / 3))
+        self.token = TokenLife(expires: token.expires, ends: ends, warningDue: ends - warning)
         self.token.recheck = token.recheck.map { (now.uptime + ($0 - now.time), text) }
         guard token.revocable != logins else { return [] }
         logins = token.revocable

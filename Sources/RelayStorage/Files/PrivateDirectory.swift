@@ -16,9 +16,9 @@ package enum PrivateDirectory {
         guard mkdir(path, 0o700) == 0 else { throw StorageError(system: errno, path: path) }
     }
 
-    /// Creates a directory unless it exists.
+    /// Creates a directory unless it exists. Its name is on disk when this returns.
     package static func make(_ path: String) throws(StorageError) {
-        if mkdir(path, 0o700) == 0 { return }
+        if mkdir(path, 0o700) == 0 { return try flush(parent(of: path)) }
         let number = errno
         var facts = stat()
         guard stat(path, &facts) == 0 else { throw StorageError(system: number, path: path) }

@@ -74,6 +74,12 @@ package enum PrivateFile {
         guard chmod(path, 0o600) == 0 else { throw StorageError(system: errno, path: path) }
     }
 
+    /// Writes the content of a file to disk.
+    static func flush(_ path: String) throws(StorageError) {
+        guard let file = try StorageFile(reading: path) else { throw StorageError(system: ENOENT, path: path) }
+        try file.flush()
+    }
+
     /// A new name beside a file.
     static func draft(of path: String) -> String { "\(path).\(getpid()).\(UInt64.random(in: 0 ... .max)).draft" }
 

@@ -6,7 +6,7 @@ package import GRDB
 /// SQLite databases in files for one user only, in which every commit survives a loss of power.
 package enum DatabaseFile {
     /// Opens or creates a database, in WAL mode with `synchronous = FULL`, and migrates it. A file that is damaged, or that a newer version
-    /// wrote, is not changed.
+    /// wrote, is not changed. A new database is complete and on disk before it gets its name.
     /// - Parameters:
     ///   - patience: How long to wait for a lock of another process, in seconds.
     ///   - label: The name of the database's dispatch queue.
@@ -17,18 +17,17 @@ package enum DatabaseFile {
         label: String? = nil
     ) throws(DatabaseFileError) -> DatabaseQueue {
         do {
-            // SQLite creates the WAL files with the mode of the database file.
-            if try !PrivateFile.create(path) { try PrivateFile.restrict(path) }
+            if PrivateFile.exists(path) {
+                // SQLite creates the WAL files with the mode of the database file.
+                try PrivateFile.restrict(path)
+            } else {
+                try create(path, migrator)
+            }
             var configuration = Configuration()
             configuration.label = label
             configuration.busyMode = .timeout(patience)
             try check(path, configuration)
-            configuration.journalMode = .wal
-            configuration.foreignKeysEnabled = true
-            // After a disk failure a transaction may be open. Without this setting GRDB would trap.
-            configuration.allowsUnsafeTransactions = true
-            let database = try DatabaseQueue(path: path, configuration: configuration)
-            try database.inDatabase { try flushCommits(of: $0) }
+            let database = try connect(path, configuration)
             if try database.read(migrator.hasBeenSuperseded) { throw DatabaseFileError.tooNew }
             try migrator.migrate(database)
             return database
@@ -43,10 +42,48 @@ package enum DatabaseFile {
         }
     }
 
+    /// Creates a database beside its place, and gives it its name when it is complete. A process that ends in between leaves a draft, which
+    /// no later start opens. Of several concurrent calls, one succeeds, and the others keep its file.
+    private static func create(_ path: String, _ migrator: DatabaseMigrator) throws {
+        let draft = PrivateFile.draft(of: path)
+        do {
+            _ = try PrivateFile.write([], to: draft, of: path)
+            let database = try connect(draft, Configuration())
+            try migrator.migrate(database)
+            // This moves the content from the WAL to the file, and deletes the WAL.
+            try database.close()
+            try PrivateFile.flush(draft)
+            _ = try PrivateFile.publish(draft, as: path, replacing: false)
+        } catch {
+            for suffix in ["", "-wal", "-shm", "-journal"] { try? PrivateFile.delete(draft + suffix) }
+            throw error
+        }
+    }
+
+    private static func connect(_ path: String, _ configuration: Configuration) throws -> DatabaseQueue {
+        var configuration = configuration
+        configuration.journalMode = .wal
+        configuration.foreignKeysEnabled = true
+        // After a disk failure a transaction may be open. Without this setting GRDB would trap.
+        configuration.allowsUnsafeTransactions = true
+        let database = try DatabaseQueue(path: path, configuration: configuration)
+        try database.inDatabase { try flushCommits(of: $0) }
+        return database
+    }
+
     /// Checks the whole file before it is opened for writing. Opening changes the file, and a damaged file may still be recoverable.
     private static func check(_ path: String, _ configuration: Configuration) throws {
+        do {
+            try check(path, configuration, isReadOnly: true)
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_READONLY {
+            // A process ended in the middle of a transaction. SQLite undoes it first, which it can only do when it may write.
+            try check(path, configuration, isReadOnly: false)
+        }
+    }
+
+    private static func check(_ path: String, _ configuration: Configuration, isReadOnly: Bool) throws {
         var configuration = configuration
-        configuration.readonly = true
+        configuration.readonly = isReadOnly
         let database = try DatabaseQueue(path: path, configuration: configuration)
         let isIntact = try database.read { database in
             try String.fetchOne(database, sql: "PRAGMA quick_check(1)") == "ok" && !database.hasCutText()

@@ -4,6 +4,8 @@
 import DeviceRelay
 import Foundation
 import RelayProtocol
+import RelayStorage
+import RelayTesting
 import Testing
 
 /// Issuers that do not do as they should, and answers that do not come.
@@ -11,7 +13,7 @@ import Testing
     /// What is answered to the requests of a join, in their order. `ORIGIN` stands for the server's own.
     struct Answers: Sendable {
         var resource = json(#"{"resource": "ORIGIN", "authorization_servers": ["https://login.example", "ORIGIN/auth"]}"#)
-        var metadata = json(#"{"issuer": "ORIGIN/auth", "token_endpoint": "ORIGIN/auth/token"}"#)
+        var metadata: String? = json(#"{"issuer": "ORIGIN/auth", "token_endpoint": "ORIGIN/auth/token"}"#)
         /// To each request for tokens.
         var tokens: [String?] = [json(good)]
 
@@ -36,12 +38,13 @@ import Testing
         let endpoint: EndpointCredentials
         private let directory: TemporaryDirectory
 
-        init(_ answers: Answers, onTokenRequest: @escaping @Sendable () -> Void = {}) async throws {
+        init(_ answers: Answers, onRequest: @escaping @Sendable (String) -> Void = { _ in }) async throws {
             directory = try TemporaryDirectory()
             let heads = heads
             server = try await TestRelayServer(
                 .plain,
                 .answers { head in
+                    onRequest(head)
                     let before = heads.withLock { heads in
                         defer { heads.append(head) }
                         return heads.filter { $0.hasPrefix("POST") }.count
@@ -53,7 +56,6 @@ import Testing
                     } else if head.hasPrefix("GET /.well-known/oauth-authorization-server/auth ") {
                         answer = answers.metadata
                     } else {
-                        onTokenRequest()
                         answer = before < answers.tokens.count ? answers.tokens[before] : nil
                     }
                     return answer?.replacing("ORIGIN", with: "http://\(host)")
@@ -198,9 +200,9 @@ import Testing
         #expect(try await Self.join(Answers(tokens: [withoutDate, Answers.json(Answers.good)])).requests.count == 3)
     }
 
-    @Test func cancelledJoinStoresNothingAndClosesConnections() async throws {
+    @Test func joinThatIsCancelledBeforeItsCodeIsSentStoresNothing() async throws {
         let (arrived, continuation) = AsyncStream.makeStream(of: Void.self)
-        let bench = try await Bench(Answers(tokens: [nil])) { continuation.yield() }
+        let bench = try await Bench(Answers(metadata: nil)) { if $0.contains("authorization-server") { continuation.yield() } }
         let link = try bench.link()
         let task = Task {
             await accountError { () async throws(AccountError) in try await redeem(link, clientID: "org.example.test", as: bench.endpoint) }
@@ -212,6 +214,80 @@ import Testing
         #expect(try bench.endpoint.tokens.read() == nil)
         // The lock is free.
         try await bench.endpoint.tokens.withExclusiveAccess { _ in }
+        await bench.server.stop()
+    }
+
+    /// Runs an exchange, and cancels its task when the request for tokens has arrived, before it is answered.
+    private func cancelledWhenSent<Result: Sendable>(
+        _ answers: Answers,
+        _ exchange: @escaping @Sendable (Bench) async throws -> Result
+    ) async throws -> (Result, StoredTokens?) {
+        let (begun, begin) = AsyncStream.makeStream(of: Void.self)
+        let running = Shared<Task<Result, any Error>?>(nil)
+        let bench = try await Bench(answers) { if $0.hasPrefix("POST") { running.withLock { $0 }?.cancel() } }
+        try await bench.endpoint.tokens.withExclusiveAccess { $0 = .sample }
+        let task = Task {
+            for await _ in begun { break }
+            return try await exchange(bench)
+        }
+        running.withLock { $0 = task }
+        begin.yield()
+        let result = try await task.value
+        #expect(task.isCancelled)
+        await bench.server.stop()
+        return (result, try bench.endpoint.tokens.read())
+    }
+
+    @Test func refreshThatWasSentIsStoredAlthoughItsTaskIsCancelled() async throws {
+        let (error, stored) = try await cancelledWhenSent(Answers()) { try await tokenError(RefreshingTests.provider(), $0.endpoint) }
+        #expect(error == nil)
+        #expect(stored?.refreshToken?.exposed == "canary-r")
+    }
+
+    @Test func joinWhoseCodeWasSentIsStoredAlthoughItsTaskIsCancelled() async throws {
+        let (error, stored) = try await cancelledWhenSent(Answers()) { bench in
+            let link = try bench.link()
+            return await accountError { () async throws(AccountError) in
+                try await redeem(link, clientID: "org.example.test", as: bench.endpoint)
+            }
+        }
+        #expect(error == nil)
+        #expect(stored?.refreshToken?.exposed == "canary-r")
+    }
+
+    /// A full disk is noticed before the code is sent.
+    @Test func codeIsNotSentWithoutRoomForItsTokens() async throws {
+        struct Full: TokenStorage, LockedTokens {
+            func read() -> StoredTokens? { nil }
+            func write(_ tokens: StoredTokens?) throws(StorageError) { throw StorageError(.full, path: "/full") }
+            func reserve() throws(StorageError) { throw StorageError(.full, path: "/full") }
+            func withLock<Value: Sendable>(_ body: @Sendable (any LockedTokens) async throws -> Value) async throws -> Value {
+                try await body(self)
+            }
+        }
+        let bench = try await Bench(Answers())
+        let (link, endpoint) = (try bench.link(), bench.endpoint.with(tokens: Full()))
+        #expect(
+            await accountError { () async throws(AccountError) in try await redeem(link, clientID: "org.example.test", as: endpoint) }
+                == .storageFailed
+        )
+        #expect(!bench.heads.value.contains { $0.hasPrefix("POST") })
+        await bench.server.stop()
+    }
+
+    @Test(arguments: [
+        (Answers(tokens: [nil]), true), (Answers(tokens: [Answers.json("", status: 500)]), true),
+        (Answers(tokens: [Answers.json("canary")]), true),
+        (Answers(tokens: [Answers.json(#"{"error": "invalid_grant"}"#, status: 400)]), false),
+        (Answers(resource: Answers.json("[]")), false),
+    ]) func failureSaysWhetherTheLinkMayBeUsedUp(_ answers: Answers, _ mayBe: Bool) async throws {
+        let bench = try await Bench(answers)
+        let link = try bench.link()
+        let error = await #expect(throws: AccountError.self) {
+            try await redeem(link, clientID: "org.example.test", as: bench.endpoint, http: HTTPRequestClient(timeout: 500))
+        }
+        #expect(error?.mayHaveUsedLink == mayBe)
+        #expect(error?.message.contains("same link again") == mayBe)
         await bench.server.stop()
     }
 }

@@ -30,13 +30,14 @@ import Testing
         #expect(try endpoint.stored().refreshToken != first.refreshToken)
     }
 
-    @Test func tokenIsReusedUntilAMinuteBeforeItExpires() async throws {
+    @Test(arguments: [900_000, 60_000, 3_000, 0] as [Int64]) func tokenIsReplacedInTheLastThirdOfItsLife(life: Int64) async throws {
         let bench = try await JoiningBench()
         let endpoint = try await bench.joined()
+        try await endpoint.tokens.withExclusiveAccess { $0?.accessTokenLife = life }
         let first = try endpoint.stored()
-        let early = endpoint.with { first.accessTokenExpires - 60_000 }
+        let early = endpoint.with { first.accessTokenExpires - life / 3 - 1 }
         #expect(try await Self.provider().accessToken(for: try early.request()).value == first.accessToken.exposed)
-        let late = endpoint.with { first.accessTokenExpires - 59_999 }
+        let late = endpoint.with { first.accessTokenExpires - life / 3 }
         #expect(try await Self.provider().accessToken(for: try late.request()).value != first.accessToken.exposed)
     }
 

@@ -77,6 +77,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         form = dict(urllib.parse.parse_qsl(self.rfile.read(int(self.headers["Content-Length"])).decode()))
+        # RFC 8707: each request names the relay.
+        if not form.get("resource", "").startswith("http://127.0.0.1:"):
+            return self.answer({"error": "invalid_target"}, 400)
         if self.path == "/device":
             return self.answer({"device_code": "d", "user_code": "CODE", "verification_uri": issuer + "/page", "expires_in": 60,
                                 "interval": 1})

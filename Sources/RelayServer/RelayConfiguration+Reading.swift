@@ -7,7 +7,7 @@ package import RelayProtocol
 
 /// The name of a setting: `dataDirectory` in the file, `--data-directory` as a flag, `RELAYD_DATA_DIRECTORY` in the environment.
 package enum RelaySetting: String, CaseIterable, Sendable {
-    case listen, urls, tunnelListen, metricsListen, dataDirectory, certificateFile, keyFile, issuersFile, insecure, trustedProxies,
+    case listen, urls, tunnelListen, metricsListen, dataDirectory, certificateFile, keyFile, issuersFile, allowHttp, trustedProxies,
         unauthenticatedPerAddress, tokenFailuresPerMinute, tokenFailureAddresses, outboundBytes, idleSeconds, drainSeconds, logLevel,
         pushAddresses, pushAuthoritiesFile, pushPrivateAddresses
 
@@ -70,7 +70,7 @@ extension RelayConfiguration {
         certificateFile = try values.text(.certificateFile)
         keyFile = try values.text(.keyFile)
         issuersFile = try values.text(.issuersFile)
-        isInsecure = try values.flag(.insecure) ?? isInsecure
+        allowsPlainHTTP = try values.flag(.allowHttp) ?? allowsPlainHTTP
         push = try Self.push(values)
         if let texts = try values.list(.trustedProxies) {
             trustedProxies.networks = try texts.map { text throws(ConfigurationError) in

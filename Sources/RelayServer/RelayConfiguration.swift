@@ -26,7 +26,7 @@ package struct RelayConfiguration: Sendable {
     /// How push services are reached.
     package var push = PushSettings()
     /// Whether plain HTTP is allowed on addresses other than loopback.
-    package var isInsecure = false
+    package var allowsPlainHTTP = false
     /// The limits for endpoints.
     package var limits = Limits()
     /// The proxies whose `X-Forwarded-For` is trusted.
@@ -64,11 +64,11 @@ package struct RelayConfiguration: Sendable {
         case ownKey
     }
 
-    /// A certificate if one is configured; otherwise plain HTTP on loopback or if `insecure` is set; otherwise the relay's own key.
+    /// A certificate if one is configured; otherwise plain HTTP on loopback or if `allowHttp` is set; otherwise the relay's own key.
     package func security(of address: ListenAddress) throws(ConfigurationError) -> Security {
         switch (certificateFile, keyFile) {
         case (let certificate?, let key?): return .files(certificate: certificate, key: key)
-        case (nil, nil): return address.isLoopback || isInsecure ? .plain : .ownKey
+        case (nil, nil): return address.isLoopback || allowsPlainHTTP ? .plain : .ownKey
         default: throw ConfigurationError("a certificate file and a key file belong together: set both or none")
         }
     }

@@ -58,10 +58,19 @@ package final class SignInBrowser: Sendable {
     /// Opens the page of an app's request, and decides.
     /// - Returns: The address that the issuer sends the browser to.
     nonisolated(nonsending) package func decide(app page: URL, _ decision: String = "allow") async throws -> String {
-        let shown = try await get(page.absoluteString)
+        let shown = try await get(try await Self.opened(page))
         guard let request = shown.field("request") else { throw Failed(message: "there is no request to decide: \(shown.status)") }
         let answer = try await post("/auth/authorize", ["request": request, "decision": decision])
         guard let location = answer.location else { throw Failed(message: "the decision is not accepted: \(answer.status)") }
+        return location
+    }
+
+    /// Opens the address that an app gives to the browser.
+    /// - Returns: The page that it leads to.
+    nonisolated(nonsending) package static func opened(_ address: URL) async throws -> String {
+        guard let location = try await request("GET", address.absoluteString).location else {
+            throw Failed(message: "the app's address leads nowhere")
+        }
         return location
     }
 

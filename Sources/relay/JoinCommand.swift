@@ -18,7 +18,7 @@ struct JoinCommand: AsyncParsableCommand {
     @OptionGroup var common: CommonOptions
     @Argument(help: "A join link, from `relayd invite` or `relay invite`, or -. It works once.") var link: String?
     @Option(help: "The device's name on your other devices. Default: the host name.") var name: String?
-    @Flag(help: "Accept a link to plain HTTP on another machine. Others on the network can then read the traffic.") var insecure = false
+    @Flag(help: "Accept a link to plain HTTP on another machine. Others on the network can then read the traffic.") var allowHttp = false
 
     @Option(
         help: ArgumentHelp(
@@ -32,6 +32,6 @@ struct JoinCommand: AsyncParsableCommand {
     func run() async throws {
         let context = try common.context
         let link = try await context.console.joinLink(link)
-        try context.console.print(try await Join(link: link, name: name, insecure: insecure, caFile: caFile).run(context))
+        try context.console.print(try await Join(link: link, name: name, allowsPlainHTTP: allowHttp, caFile: caFile).run(context))
     }
 }

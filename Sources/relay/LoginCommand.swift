@@ -15,15 +15,27 @@ struct LoginCommand: AsyncParsableCommand {
     )
 
     @OptionGroup var common: CommonOptions
-    @Argument(help: ArgumentHelp("The relay's address, such as https://relay.example.", valueName: "relay-url")) var relay: String?
+    @Argument(
+        help: ArgumentHelp(
+            "The relay's address, such as https://relay.example, or https://HOST:PORT/#relay=ID for one with its own key.",
+            valueName: "relay-url"
+        )
+    ) var relay: String?
     @Option(help: ArgumentHelp("The identity provider, of those that the relay accepts. Default: the relay's own.", valueName: "url"))
     var issuer: String?
     @Option(help: ArgumentHelp("The client id that this program has at the provider, if it needs one.", valueName: "id")) var clientID:
         String?
+    @Option(
+        help: ArgumentHelp(
+            "The port that the browser comes back to, for a provider where http://127.0.0.1:PORT/signed-in is registered.",
+            valueName: "port"
+        )
+    )
+    var redirectPort: UInt16?
     @Flag(help: "Print a code to enter in a browser on any device.") var device = false
     @Flag(help: "Open a browser on this machine.") var browser = false
     @Option(help: "The device's name on your other devices. Default: the host name.") var name: String?
-    @Flag(help: "Accept plain HTTP to another machine. Others on the network can then read the traffic.") var insecure = false
+    @Flag(help: "Accept plain HTTP to another machine. Others on the network can then read the traffic.") var allowHttp = false
 
     @Option(
         help: ArgumentHelp(
@@ -36,6 +48,7 @@ struct LoginCommand: AsyncParsableCommand {
 
     func validate() throws {
         if device, browser { throw ValidationError("--device and --browser exclude each other.") }
+        if redirectPort != nil, clientID == nil { throw ValidationError("--redirect-port needs --client-id.") }
     }
 
     func run() async throws {
@@ -44,9 +57,10 @@ struct LoginCommand: AsyncParsableCommand {
             relay: relay,
             issuer: issuer,
             clientID: clientID,
-            method: device ? .device : browser ? .browser : nil,
+            method: device ? .device : browser || redirectPort != nil ? .browser : nil,
+            redirectPort: redirectPort,
             name: name,
-            insecure: insecure,
+            allowsPlainHTTP: allowHttp,
             caFile: caFile
         )
         try context.console.print(try await login.run(context))

@@ -100,10 +100,10 @@ struct ConfigurationOptions: ParsableArguments {
     @Flag(
         help: ArgumentHelp(
             "Serve plain HTTP on addresses that are not loopback, instead of TLS with the relay's own key. "
-                + "(RELAYD_INSECURE=true)"
+                + "(RELAYD_ALLOW_HTTP=true)"
         )
     )
-    var insecure = false
+    var allowHttp = false
 
     @Option(
         name: .customLong("limit"),
@@ -243,7 +243,7 @@ struct ConfigurationOptions: ParsableArguments {
         set(RelaySetting.certificateFile.key, certificateFile.map { .string($0) })
         set(RelaySetting.keyFile.key, keyFile.map { .string($0) })
         set(RelaySetting.issuersFile.key, issuersFile.map { .string($0) })
-        set(RelaySetting.insecure.key, insecure ? .bool(true) : nil)
+        set(RelaySetting.allowHttp.key, allowHttp ? .bool(true) : nil)
         set(RelaySetting.trustedProxies.key, trustedProxies.isEmpty ? nil : .stringArray(trustedProxies))
         set(RelaySetting.unauthenticatedPerAddress.key, unauthenticatedPerAddress.map { .int($0) })
         set(RelaySetting.tokenFailuresPerMinute.key, tokenFailuresPerMinute.map { .int($0) })

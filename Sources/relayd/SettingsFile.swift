@@ -106,7 +106,7 @@ extension RelaySetting {
         switch self {
         case .listen, .tunnelListen, .urls, .trustedProxies, .pushAddresses: .texts
         case .metricsListen, .dataDirectory, .certificateFile, .keyFile, .issuersFile, .pushAuthoritiesFile, .logLevel: .text
-        case .insecure, .pushPrivateAddresses: .bool
+        case .allowHttp, .pushPrivateAddresses: .bool
         case .unauthenticatedPerAddress, .tokenFailuresPerMinute, .tokenFailureAddresses, .outboundBytes, .idleSeconds, .drainSeconds:
             .number
         }

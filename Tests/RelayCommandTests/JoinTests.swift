@@ -229,12 +229,12 @@ import Testing
         #expect(try await device.relay("join", link, "--name", "Desk").status == 0)
     }
 
-    @Test func plainHTTPToAnotherMachineNeedsInsecure() async throws {
+    @Test func plainHTTPToAnotherMachineIsAllowedExplicitly() async throws {
         let account = try await TestAccount()
         // An address without a host (RFC 5737).
         let link = try await account.link().replacing(account.relay.host, with: "192.0.2.1:9")
         let refused = try await TestDevice().relay("join", link, "--name", "Desk")
         #expect(refused.status == 2)
-        #expect(refused.errorText.contains("--insecure"))
+        #expect(refused.errorText.contains("--allow-http"))
     }
 }

@@ -59,7 +59,7 @@ struct SettingSample {
         case .keyFile: self.init("--key-file", text: "/key.pem") { $0.keyFile == "/key.pem" }
         // IssuersTests
         case .issuersFile: self.init("--issuers-file", text: "/issuers.json") { $0.issuersFile == "/issuers.json" }
-        case .insecure: self.init(["--insecure"], variable: "true", json: "true") { $0.isInsecure }
+        case .allowHttp: self.init(["--allow-http"], variable: "true", json: "true") { $0.allowsPlainHTTP }
         // TrustedProxiesTests, ProxyAttackTests
         case .trustedProxies:
             let proxies = ["10.0.0.0/8", "::1/128"]

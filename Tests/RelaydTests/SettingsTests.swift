@@ -77,7 +77,7 @@ import Testing
         #expect(throws: ConfigurationError("/nowhere.json cannot be read")) { try Self.read(["--config", "/nowhere.json"]) }
     }
 
-    @Test(arguments: ["RELAYD_", "RELAYD_LISTN", "RELAYD_LIMITS", "RELAYD_LIMITS_COMMANDBYTES", "RELAYD_listen", "RELAYD_INSECURE_"])
+    @Test(arguments: ["RELAYD_", "RELAYD_LISTN", "RELAYD_LIMITS", "RELAYD_LIMITS_COMMANDBYTES", "RELAYD_listen", "RELAYD_ALLOW_HTTP_"])
     func errorNamesAnUnknownVariable(variable: String) throws {
         let error = try #require(throws: ConfigurationError.self) { try Self.read(environment: [variable: "1"]) }
         #expect(error.description.hasPrefix("\(variable):"))

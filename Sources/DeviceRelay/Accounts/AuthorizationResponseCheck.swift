@@ -95,8 +95,8 @@ struct AuthorizationResponseCheck: Hashable, Sendable {
         }
     }
 
-    /// Compares in constant time: the state is a secret of the sign-in.
-    private static func isSame(_ left: String, _ right: String) -> Bool {
+    /// Compares in constant time: such a text is a secret of the sign-in.
+    static func isSame(_ left: String, _ right: String) -> Bool {
         guard left.utf8.count == right.utf8.count else { return false }
         return zip(left.utf8, right.utf8).reduce(0 as UInt8) { $0 | ($1.0 ^ $1.1) } == 0
     }

@@ -25,6 +25,8 @@ public final class BrowserAccessTokenProvider: FreshSigningIn {
 
     private let client: Client
     private let choice: IssuerChoice
+    /// The port that the browser comes back to; 0 for any that is free.
+    private let port: Int
     private let open: @Sendable (URL) async throws -> Void
     private let patience: Int64
     private let logins: StoredLogins
@@ -32,18 +34,25 @@ public final class BrowserAccessTokenProvider: FreshSigningIn {
     /// - Parameters:
     ///   - clientID: The app's client id at the issuer, with `http://127.0.0.1/signed-in` (at any port) as redirect URI.
     ///   - issuer: The issuer's URL, which the relay must trust; `nil` for the relay's own issuer, or else the first that it names.
-    ///   - open: Opens a URL in the browser of the user, and returns at once.
-    public convenience init(clientID: String, issuer: URL? = nil, open: @escaping @Sendable (URL) async throws -> Void) {
-        self.init(.known(clientID), issuer, HTTPRequestClient(), Self.patience, open)
+    ///   - redirectPort: The port of the redirect URI, for a provider that compares the whole URI; 0 for any that is free.
+    ///   - open: Opens a URL in the browser of the user, and returns at once. The URL is on this machine and leads to the issuer's page. It
+    ///     works once: the sign-in ends if it is opened twice.
+    public convenience init(
+        clientID: String,
+        issuer: URL? = nil,
+        redirectPort: UInt16 = 0,
+        open: @escaping @Sendable (URL) async throws -> Void
+    ) {
+        self.init(.known(clientID), issuer, Int(redirectPort), Self.patience, open)
     }
 
     /// A provider that registers the app at the issuer at each sign-in (RFC 7591), as the relay's own issuer allows.
     /// - Parameters:
     ///   - name: The app's name, for the user. The device's name follows it.
     ///   - issuer: The issuer's URL, which the relay must trust; `nil` for the relay's own issuer, or else the first that it names.
-    ///   - open: Opens a URL in the browser of the user, and returns at once.
+    ///   - open: As above.
     public convenience init(registeringAs name: String, issuer: URL? = nil, open: @escaping @Sendable (URL) async throws -> Void) {
-        self.init(.registering(name: name), issuer, HTTPRequestClient(), Self.patience, open)
+        self.init(.registering(name: name), issuer, 0, Self.patience, open)
     }
 
     /// - Parameter patience: How long the user gets, in milliseconds.
@@ -53,21 +62,22 @@ public final class BrowserAccessTokenProvider: FreshSigningIn {
         patience: Int64,
         open: @escaping @Sendable (URL) async throws -> Void
     ) {
-        self.init(.known(clientID), issuer, HTTPRequestClient(), patience, open)
+        self.init(.known(clientID), issuer, 0, patience, open)
     }
 
     private init(
         _ client: Client,
         _ issuer: URL?,
-        _ http: HTTPRequestClient,
+        _ port: Int,
         _ patience: Int64,
         _ open: @escaping @Sendable (URL) async throws -> Void
     ) {
         self.client = client
         self.choice = issuer.map { .named($0.absoluteString) } ?? .any
+        self.port = port
         self.open = open
         self.patience = patience
-        logins = StoredLogins(http: http)
+        logins = StoredLogins(http: HTTPRequestClient())
     }
 
     /// The stored token if more than a third of its life remains, else a refreshed one, else that of a new login.
@@ -97,7 +107,7 @@ public final class BrowserAccessTokenProvider: FreshSigningIn {
             issuer: issuer.url.text,
             needsIssuer: issuer.namesItselfInResponses
         )
-        let redirect = try await LoopbackRedirect.listen(for: check, timeout: patience)
+        let redirect = try await LoopbackRedirect.listen(for: check, port: port, timeout: patience)
         defer { redirect.stop() }
         let clientID =
             switch self.client {
@@ -106,20 +116,40 @@ public final class BrowserAccessTokenProvider: FreshSigningIn {
             }
         let scope = issuer.scopeParameter(for: request.scopes)
         var parameters = [("client_id", clientID), ("redirect_uri", redirect.uri), ("scope", scope)]
+        parameters.append((client.resource.0, client.resource.1.exposed))
         // Some providers of OpenID Connect demand it, although only ID tokens contain it, and these are not used.
         if scope.split(separator: " ").contains("openid") { parameters.append(("nonce", AuthorizationKeys().state.exposed)) }
-        let url = keys.url(of: page, parameters)
-        guard let url else { throw IssuerClientError.notOffered }
-        do {
-            try await open(url)
-        } catch {
-            throw error is CancellationError ? IssuerClientError.cancelled : .pageNotOpened
-        }
-        switch try await redirect.response() {
-        case .refused("access_denied"): throw IssuerClientError.denied
-        case .refused(let error): throw IssuerClientError.refused(.init(rawValue: error) ?? .other)
-        case .code(let code):
-            return try await client.redeem(code, keys.verifier, redirect: redirect.uri, at: issuer, clientID: clientID, into: store)
+        guard let url = keys.url(of: page, parameters), let begin = redirect.begin(at: url) else { throw IssuerClientError.notOffered }
+        return try await withThrowingTaskGroup(of: Void.self) { group in
+            defer { group.cancelAll() }
+            // An app may open the page and wait for the user.
+            group.addTask { [open] in
+                do { try await open(begin) } catch { redirect.end(error is CancellationError ? .cancelled : .notOpened) }
+            }
+            do {
+                let tokens: StoredTokens
+                switch try await redirect.response() {
+                case .refused("access_denied"): throw IssuerClientError.denied
+                case .refused(let error): throw IssuerClientError.refused(.init(rawValue: error) ?? .other)
+                case .openedTwice: throw IssuerClientError.openedTwice
+                case .notOpened: throw IssuerClientError.pageNotOpened
+                case .cancelled: throw IssuerClientError.cancelled
+                case .code(let code):
+                    tokens = try await client.redeem(
+                        code,
+                        keys.verifier,
+                        redirect: redirect.uri,
+                        at: issuer,
+                        clientID: clientID,
+                        into: store
+                    )
+                }
+                await redirect.tell(.signedIn)
+                return tokens
+            } catch {
+                await redirect.tell(.failed((error as? IssuerClientError)?.advice ?? "the sign-in could not be stored on this device"))
+                throw error
+            }
         }
     }
 }
@@ -180,9 +210,10 @@ extension IssuerClient {
         guard let url = issuer.registrationEndpoint else { throw .notOffered }
         let full = DisplayText.sanitized(device.map { "\(name) on \($0.name)" } ?? name)
         let shown = String(String.UnicodeScalarView(full.unicodeScalars.prefix(64)))
-        let answer: Answer = try content(try await create(at: url, Registration(redirects: [redirect], name: shown)))
+        let document = Registration(redirects: [redirect], name: shown)
+        let answer: Answer = try content(try await create(at: url, of: issuer, document), of: issuer.foreignName)
         guard (1...512).contains(answer.id.utf8.count), answer.id.utf8.allSatisfy({ (0x20...0x7E).contains($0) }) else {
-            throw .malformed("its client id is not valid")
+            throw .malformed("client_id has no valid value", issuer: issuer.foreignName)
         }
         return answer.id
     }

@@ -41,7 +41,7 @@ package func makeInvitation(
     do throws(IssuerClientError) {
         let issuer = try await client.discover(.relaysOwn)
         guard let invitations = issuer.invitationEndpoint else { throw .noIssuer }
-        let answer: Answer = try client.content(try await client.post(invitations, of: issuer, accessToken: accessToken))
+        let answer: Answer = try client.content(try await client.post(invitations, of: issuer, accessToken: accessToken), of: nil)
         let life = Int64(min(max(answer.expiresIn, 0), 86_400) * 1_000)
         let proof = Secret(Base64.url.encode(secret))
         guard

@@ -26,8 +26,8 @@ extension IssuerClient {
         var userCode: String
         var verificationURI: String
         var verificationURIComplete: String?
-        var expiresIn: Double
-        var interval: Double?
+        var expiresIn: IssuerSeconds
+        var interval: IssuerSeconds?
 
         enum CodingKeys: String, CodingKey {
             case interval
@@ -46,26 +46,29 @@ extension IssuerClient {
         _ request: AccessTokenRequest
     ) async throws(IssuerClientError) -> DeviceAuthorization {
         guard let url = issuer.deviceAuthorizationEndpoint else { throw .notOffered }
-        var form = [("client_id", Secret(clientID)), ("scope", Secret(issuer.scopeParameter(for: request.scopes)))]
+        var form = [("client_id", Secret(clientID)), ("scope", Secret(issuer.scopeParameter(for: request.scopes))), resource]
         if issuer.isRelaysOwn, let device = request.device {
             form += [("device_name", Secret(device.name)), ("device_platform", Secret("\(device.platform)"))]
         }
-        let answer: DeviceAnswer = try content(try await post(url, of: issuer, form: form))
-        guard (1...4_096).contains(answer.deviceCode.exposed.utf8.count) else { throw .malformed("its device code is not valid") }
+        let answer: DeviceAnswer = try content(try await post(url, of: issuer, form: form), of: issuer.foreignName)
+        let name = issuer.foreignName
+        guard (1...4_096).contains(answer.deviceCode.exposed.utf8.count) else {
+            throw .malformed("device_code has no valid value", issuer: name)
+        }
         let code = answer.userCode
         guard code.utf8.count <= 256, (1...64).contains(code.count), DisplayText.isPlain(code), DisplayText.isVisible(code) else {
-            throw .malformed("its user code is not valid")
+            throw .malformed("user_code has no valid value", issuer: name)
         }
-        guard let page = ServerURL.page(answer.verificationURI, orAt: address) else {
-            throw .malformed("its page for the code is not a web address")
+        guard let page = ServerURL.page(answer.verificationURI, namedBy: address) else {
+            throw .malformed("verification_uri is not an https URL of another machine", issuer: name)
         }
         return DeviceAuthorization(
             deviceCode: answer.deviceCode,
             userCode: code,
             page: page,
-            pageWithCode: answer.verificationURIComplete.flatMap { ServerURL.page($0, orAt: address) },
-            expiresIn: answer.expiresIn,
-            interval: answer.interval
+            pageWithCode: answer.verificationURIComplete.flatMap { ServerURL.page($0, namedBy: address) },
+            expiresIn: answer.expiresIn.value,
+            interval: answer.interval?.value
         )
     }
 

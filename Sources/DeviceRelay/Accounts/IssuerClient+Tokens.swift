@@ -73,7 +73,7 @@ extension IssuerClient {
     ) async throws -> StoredTokens {
         try store.prepare()
         defer { exchange.end() }
-        let form = form + [("client_id", Secret(clientID))]
+        let form = form + [("client_id", Secret(clientID)), resource]
         var tokens = try tokens(in: try await post(issuer.tokenEndpoint, of: issuer, form: form, exchange: exchange), issuer, clientID)
         complete(&tokens)
         try store.receive(tokens)
@@ -81,13 +81,16 @@ extension IssuerClient {
     }
 
     private func tokens(in answer: HTTPAnswer, _ issuer: Issuer, _ clientID: String) throws(IssuerClientError) -> StoredTokens {
-        let answer: TokenResponse = try content(answer)
-        guard ["dpop", "bearer"].contains(answer.tokenType.lowercased()) else { throw .malformed("the kind of its token is not known") }
+        let name = issuer.foreignName
+        let answer: TokenResponse = try content(answer, of: name)
+        guard ["dpop", "bearer"].contains(answer.tokenType.lowercased()) else {
+            throw .malformed("token_type is neither DPoP nor Bearer", issuer: name)
+        }
         guard Self.isToken(answer.accessToken.exposed), answer.refreshToken.map({ Self.isToken($0.exposed) }) ?? true else {
-            throw .malformed("its tokens are empty, too long or not text")
+            throw .malformed("access_token or refresh_token is empty, too long or not text", issuer: name)
         }
         // The default life is short, and the maximum is one day.
-        let life = Int64(min(max(answer.expiresIn ?? 300, 0), 86_400) * 1_000)
+        let life = Int64(min(max(answer.expiresIn?.value ?? 300, 0), 86_400) * 1_000)
         return StoredTokens(
             issuer: issuer.url.text,
             clientID: clientID,
@@ -135,7 +138,7 @@ extension StoredTokens {
 private struct TokenResponse: Decodable {
     var accessToken: Secret<String>
     var tokenType: String
-    var expiresIn: Double?
+    var expiresIn: IssuerSeconds?
     var refreshToken: Secret<String>?
     var scope: String?
 

@@ -34,6 +34,9 @@ struct IssuerClient: Sendable {
         self.http = http
     }
 
+    /// The relay that the tokens are for (RFC 8707). A provider that knows several relays can then limit a token to one.
+    var resource: (String, Secret<String>) { ("resource", Secret(endpoint.address.origin)) }
+
     // MARK: Discovery
 
     /// The metadata of an issuer.
@@ -58,6 +61,9 @@ struct IssuerClient: Sendable {
         var scopes: Set<String>?
         /// Whether it cannot define the relay's scopes, as the relay says.
         var lacksRelayScopes = false
+
+        /// Its URL, if it is a provider and not the relay's own issuer.
+        var foreignName: String? { isRelaysOwn ? nil : url.text }
 
         /// The invitation endpoint, which is not standardised: below the issuer's URL. Only the relay's own issuer has one.
         var invitationEndpoint: ServerURL? { isRelaysOwn ? ServerURL(url.text + "/invitations", at: url.address) : nil }
@@ -91,16 +97,16 @@ struct IssuerClient: Sendable {
         }
         let path = "/.well-known/oauth-protected-resource"
         let answer = try await get(path, at: address)
-        guard answer.status == 200 else { throw failure(answer) }
-        let resource: Resource = try content(answer)
+        guard answer.status == 200 else { throw failure(answer, of: nil) }
+        let resource: Resource = try content(answer, of: nil)
         let servers = resource.servers.prefix(64)
         let own = servers.lazy.compactMap { ServerURL($0, at: address) }.first
         let url: ServerURL? =
             switch choice {
             case .relaysOwn: own
-            case .any: own ?? servers.lazy.compactMap(ServerURL.init(anywhere:)).first
+            case .any: own ?? servers.lazy.compactMap { ServerURL($0, namedBy: address) }.first
             case .named(let name):
-                servers.first { Self.isSame($0, name) }.flatMap { ServerURL($0, at: address) ?? ServerURL(anywhere: $0) }
+                servers.first { Self.isSame($0, name) }.flatMap { ServerURL($0, at: address) ?? ServerURL($0, namedBy: address) }
             }
         guard let url else { throw choice == .relaysOwn ? .noIssuer : .issuerNotTrusted }
         var issuer = try await metadata(of: url)
@@ -146,16 +152,19 @@ struct IssuerClient: Sendable {
         if (400...499).contains(answer.status) {
             answer = try await get("\(suffix)/.well-known/openid-configuration", at: issuer.address)
         }
-        guard answer.status == 200 else { throw failure(answer) }
-        let metadata: Metadata = try content(answer)
-        guard metadata.issuer.utf8.elementsEqual(issuer.text.utf8) else {
-            throw .malformed("its name differs from the one that the relay sent")
-        }
         let isOwn = issuer.address.server == address.server
-        func endpoint(_ text: String?) -> ServerURL? {
-            text.flatMap { isOwn ? ServerURL($0, at: address) : ServerURL(anywhere: $0) }
+        let name = isOwn ? nil : issuer.text
+        guard answer.status == 200 else { throw failure(answer, of: name) }
+        let metadata: Metadata = try content(answer, of: name)
+        guard metadata.issuer.utf8.elementsEqual(issuer.text.utf8) else {
+            throw .malformed("issuer differs from the name that the relay sent", issuer: name)
         }
-        guard let token = endpoint(metadata.tokenEndpoint) else { throw .malformed("its token endpoint is elsewhere") }
+        func endpoint(_ text: String?) -> ServerURL? {
+            text.flatMap { isOwn ? ServerURL($0, at: address) : ServerURL($0, namedBy: address) }
+        }
+        guard let token = endpoint(metadata.tokenEndpoint) else {
+            throw .malformed("token_endpoint is not its own https URL", issuer: name)
+        }
         return Issuer(
             url: issuer,
             isRelaysOwn: isOwn,
@@ -163,7 +172,7 @@ struct IssuerClient: Sendable {
             revocationEndpoint: endpoint(metadata.revocationEndpoint),
             deviceAuthorizationEndpoint: endpoint(metadata.deviceAuthorizationEndpoint),
             registrationEndpoint: endpoint(metadata.registrationEndpoint),
-            authorizationEndpoint: metadata.authorizationEndpoint.flatMap { ServerURL.page($0, orAt: address) },
+            authorizationEndpoint: metadata.authorizationEndpoint.flatMap { ServerURL.page($0, namedBy: address) },
             takesProofs: isOwn || metadata.proofAlgorithms?.contains("ES256") ?? false,
             namesItselfInResponses: metadata.namesItself ?? false,
             scopes: metadata.scopes.map(Set.init)
@@ -203,7 +212,7 @@ struct IssuerClient: Sendable {
             }
             let answer = try await send(HTTPRequest(.POST, url.path, headers: headers, body: body), to: url.address, exchange)
             if answer.status == 200 { return answer }
-            let failure = failure(answer)
+            let failure = failure(answer, of: issuer.foreignName)
             guard attempt == 1, failure == .refused(.invalidDPoPProof), let date = answer.date else { throw failure }
             time = date
         }
@@ -211,12 +220,12 @@ struct IssuerClient: Sendable {
     }
 
     /// Sends a JSON document, and expects that it creates something.
-    func create(at url: ServerURL, _ document: some Encodable) async throws(IssuerClientError) -> HTTPAnswer {
+    func create(at url: ServerURL, of issuer: Issuer, _ document: some Encodable) async throws(IssuerClientError) -> HTTPAnswer {
         guard let body = try? JSONEncoder().encode(document) else { throw .malformed("its request cannot be written") }
         let headers: HTTPHeaders = ["Accept": "application/json", "Content-Type": "application/json"]
         let answer = try await send(HTTPRequest(.POST, url.path, headers: headers, body: Array(body)), to: url.address)
         // RFC 7591 demands 201. Some issuers answer 200.
-        guard answer.status == 201 || answer.status == 200 else { throw failure(answer) }
+        guard answer.status == 201 || answer.status == 200 else { throw failure(answer, of: issuer.foreignName) }
         return answer
     }
 
@@ -238,14 +247,31 @@ struct IssuerClient: Sendable {
         }
     }
 
-    func content<Content: Decodable>(_ answer: HTTPAnswer) throws(IssuerClientError) -> Content {
-        guard let content = try? JSONDecoder().decode(Content.self, from: Data(answer.body)) else {
-            throw .malformed("its answer lacks required members")
+    /// - Parameter issuer: The name of a provider that answered; `nil` for the relay or its own issuer.
+    func content<Content: Decodable>(_ answer: HTTPAnswer, of issuer: String?) throws(IssuerClientError) -> Content {
+        do {
+            return try JSONDecoder().decode(Content.self, from: Data(answer.body))
+        } catch let error as DecodingError {
+            throw .malformed(Self.fault(error), issuer: issuer)
+        } catch {
+            throw .malformed("it is not JSON", issuer: issuer)
         }
-        return content
     }
 
-    private func failure(_ answer: HTTPAnswer) -> IssuerClientError {
+    /// Which member is missing or wrong. It contains nothing from the answer.
+    private static func fault(_ error: DecodingError) -> String {
+        func name(_ path: [any CodingKey]) -> String { path.map(\.stringValue).joined(separator: ".") }
+        return switch error {
+        case .keyNotFound(let key, _): "\(key.stringValue) is missing"
+        case .typeMismatch(_, let context) where !context.codingPath.isEmpty,
+            .valueNotFound(_, let context) where !context.codingPath.isEmpty,
+            .dataCorrupted(let context) where !context.codingPath.isEmpty:
+            "\(name(context.codingPath)) has no valid value"
+        default: "it is not a JSON object"
+        }
+    }
+
+    private func failure(_ answer: HTTPAnswer, of issuer: String?) -> IssuerClientError {
         struct Problem: Decodable {
             var error: String
             /// A member that only this project's issuer sends.
@@ -253,9 +279,30 @@ struct IssuerClient: Sendable {
         }
         guard (400...499).contains(answer.status), answer.status != 429,
             let problem = try? JSONDecoder().decode(Problem.self, from: Data(answer.body))
-        else { return .unavailable(status: answer.status) }
+        else { return .unavailable(status: answer.status, issuer: issuer) }
         let code = IssuerClientError.Code(rawValue: problem.error) ?? .other
         if code == .invalidGrant, problem.reason.flatMap(ControlErrorCode.init(rawValue:)) == .endpointRevoked { return .endpointRevoked }
-        return code == .temporarilyUnavailable ? .unavailable(status: answer.status) : .refused(code)
+        if let issuer, [.invalidClient, .unauthorizedClient, .unsupportedGrantType].contains(code) {
+            return .clientRefused(issuer: issuer, code)
+        }
+        return code == .temporarilyUnavailable ? .unavailable(status: answer.status, issuer: issuer) : .refused(code)
+    }
+}
+
+/// A number of seconds, also as text of digits, which some providers send.
+struct IssuerSeconds: Decodable, Hashable {
+    var value: Double
+
+    init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        if let number = try? container.decode(Double.self) {
+            value = number
+        } else {
+            let text = try container.decode(String.self)
+            guard (1...18).contains(text.utf8.count), text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }),
+                let number = Double(text)
+            else { throw DecodingError.dataCorruptedError(in: container, debugDescription: "not a number") }
+            value = number
+        }
     }
 }

@@ -14,9 +14,14 @@ enum IssuerClientError: Error, Hashable {
     /// The login ended because this endpoint was revoked.
     case endpointRevoked
     /// The issuer failed or is temporarily unavailable.
-    case unavailable(status: Int)
+    /// - Parameter issuer: The URL of a provider; `nil` for the relay's own issuer.
+    case unavailable(status: Int, issuer: String? = nil)
     /// The response violates a standard; the text names it.
-    case malformed(String)
+    /// - Parameter issuer: The URL of a provider; `nil` for the relay or its own issuer.
+    case malformed(String, issuer: String? = nil)
+    /// A provider rejected the request because of how it knows this app: the client id or the redirect URI is not registered there, or
+    /// the client is not public.
+    case clientRefused(issuer: String, Code)
     /// The relay names no issuer at its own address.
     case noIssuer
     /// The relay does not name the wanted issuer, or names none.
@@ -27,6 +32,10 @@ enum IssuerClientError: Error, Hashable {
     case denied
     /// The user did not decide in time.
     case expired
+    /// A second program opened the address of the sign-in, so it is not known who signs in.
+    case openedTwice
+    /// Another program listens at the port of the redirect URI.
+    case portInUse(Int)
     /// The app could not open the issuer's page.
     case pageNotOpened
     /// The endpoint's key failed to sign.
@@ -56,7 +65,7 @@ extension IssuerClientError {
     /// Whether the issuer has decided against the request.
     var isRefusal: Bool {
         switch self {
-        case .refused, .endpointRevoked: true
+        case .refused, .clientRefused, .endpointRevoked: true
         default: false
         }
     }
@@ -96,15 +105,23 @@ extension IssuerClientError {
             "the issuer does not take this device's proof of its key; check that a proxy leaves the relay's host name as it is"
         case .refused(.accessDenied):
             "this device may not invite others before another device has approved it: approve it there first (relay approve)"
-        case .refused(let code): "the issuer refused (\(code.rawValue)); update the relay and this app, and join again"
+        case .refused(let code): "the issuer refused the request (\(code.rawValue)); begin again"
+        case .clientRefused(let issuer, let code):
+            "\(issuer) does not accept this app (\(code.rawValue)): register it there as a public client, which has no secret, with this way of signing in and the redirect URI http://127.0.0.1/signed-in"
         case .endpointRevoked: "this device was revoked; remove the account and join again"
-        case .unavailable(let status): "the issuer cannot answer: \(StatusCause.message(status))"
-        case .malformed(let what): "the relay's issuer sent an invalid answer (\(what)); update the relay"
+        case .unavailable(let status, nil): "the relay's issuer cannot answer: \(StatusCause.message(status))"
+        case .unavailable(let status, let issuer?): "\(issuer) cannot answer: \(StatusCause.message(status))"
+        case .malformed(let what, nil): "the relay's issuer sent an invalid answer (\(what)); update the relay"
+        case .malformed(let what, let issuer?):
+            "\(issuer) sent an answer that this program does not understand (\(what)); report it to the provider's operator"
         case .noIssuer: "the relay has no built-in issuer; sign in with the provider that its operator names"
         case .issuerNotTrusted: "the relay does not accept logins of this issuer; ask its operator which ones it accepts"
         case .notOffered: "the issuer does not offer this way of signing in to this app; use another way"
         case .denied: "the user did not allow this device"
         case .expired: "this device was not allowed in time; begin again"
+        case .portInUse(let port): "port \(port) of this machine is in use; stop the program that listens there, or sign in with a code"
+        case .openedTwice:
+            "the address of the sign-in was opened twice, perhaps by another user of this machine; begin again, and open it in one browser only"
         case .pageNotOpened: "the issuer's page could not be opened in a browser; sign in with a code instead"
         case .keyUnusable: "this device's key cannot be used; unlock the device and try again, or remove the account and join again"
         }
@@ -123,8 +140,9 @@ extension AccessTokenError {
         case .endpointRevoked: self.init(.endpointRevoked, message: failure.advice)
         case .refused(.invalidDPoPProof), .unreachable, .issuerUnreachable, .unavailable, .malformed:
             self.init(.serviceFailed, message: failure.advice)
-        case .refused, .noIssuer, .issuerNotTrusted, .notOffered, .denied: self.init(.declined, message: failure.advice)
-        case .keyUnusable, .pageNotOpened: self.init(.unknown, message: failure.advice)
+        case .refused, .clientRefused, .noIssuer, .issuerNotTrusted, .notOffered, .denied, .openedTwice:
+            self.init(.declined, message: failure.advice)
+        case .keyUnusable, .pageNotOpened, .portInUse: self.init(.unknown, message: failure.advice)
         }
     }
 }
@@ -137,9 +155,10 @@ extension AccountError {
             self.init(.networkNotAvailable, message: failure.advice)
         case .unreachable(.untrusted): self.init(.otherRelay, message: failure.advice)
         case .unreachable, .issuerUnreachable, .unavailable, .malformed: self.init(.serviceFailed, message: failure.advice)
-        case .refused, .endpointRevoked, .noIssuer, .issuerNotTrusted, .notOffered, .denied, .expired, .pageNotOpened:
+        case .refused, .clientRefused, .endpointRevoked, .noIssuer, .issuerNotTrusted, .notOffered, .denied, .expired, .pageNotOpened,
+            .openedTwice:
             self.init(.accessTokenRequestFailed, message: failure.advice)
-        case .keyUnusable: self.init(.unknown, message: failure.advice)
+        case .keyUnusable, .portInUse: self.init(.unknown, message: failure.advice)
         }
     }
 }

@@ -6,51 +6,84 @@ import NIOPosix
 import RelayProtocol
 import Synchronization
 
-/// The address on this machine that an issuer sends the browser to (RFC 8252 §7.3): it waits for one response. Other requests get an
-/// error, and do not end it.
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// The addresses on this machine that a sign-in with a browser uses (RFC 8252 §7.3). `/begin/…` leads the browser to the issuer, once. The
+/// issuer sends it back to `/signed-in`, with one response. Other requests get an error, and do not end the wait.
+///
+/// Other users of this machine can connect, too. On Linux their requests are refused. They see the arguments of the program that opens the
+/// browser, so these contain only the address that works once: whoever comes second ends the sign-in.
 final class LoopbackRedirect: Sendable {
     static let path = "/signed-in"
-    /// The time limit of a request, in milliseconds.
-    static let requestTime: Int64 = 10_000
-    /// The maximum number of connections at a time. A further one is closed.
+    /// The time limit of a request, in milliseconds. A browser sends it at once.
+    static let requestTime: Int64 = 1_000
+    /// The maximum number of connections without a request at a time. For a further one, the oldest is closed.
     static let maximumConnections = 16
 
     enum Response: Hashable, Sendable {
         case code(Secret<String>)
         /// The value of `error`.
         case refused(String)
+        /// The address that works once was opened by a second program.
+        case openedTwice
+        /// The app could not open it.
+        case notOpened
+        case cancelled
+    }
+
+    /// What the browser shows at the end.
+    enum Ending: Hashable, Sendable {
+        case signedIn
+        case failed(String)
     }
 
     let uri: String
+    private let port: Int
     private let server: any Channel
     private let answer: PendingAnswer<Response>
+    private let desk: RedirectDesk
 
-    private init(_ server: any Channel, _ answer: PendingAnswer<Response>, port: Int) {
+    private init(_ server: any Channel, _ answer: PendingAnswer<Response>, _ desk: RedirectDesk, port: Int) {
         self.server = server
         self.answer = answer
+        self.desk = desk
+        self.port = port
         uri = "http://127.0.0.1:\(port)\(Self.path)"
     }
 
-    /// Listens on a free port.
-    /// - Parameter timeout: How long it waits for the response, in milliseconds.
-    static func listen(for check: AuthorizationResponseCheck, timeout: Int64) async throws -> LoopbackRedirect {
+    /// - Parameters:
+    ///   - port: The port; 0 for any that is free.
+    ///   - timeout: How long it waits for the response, in milliseconds.
+    static func listen(for check: AuthorizationResponseCheck, port: Int = 0, timeout: Int64) async throws -> LoopbackRedirect {
         let loop = MultiThreadedEventLoopGroup.singleton.next()
         let answer = PendingAnswer<Response>(on: loop, timeout: timeout)
-        let counter = Counter()
-        let server = try await ServerBootstrap(group: loop)
-            .childChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    guard counter.enter() else { throw ChannelError.alreadyClosed }
-                    channel.closeFuture.whenComplete { _ in counter.leave() }
-                    try channel.pipeline.syncOperations.addHandler(RedirectHandler(check: check, answer: answer))
+        let desk = RedirectDesk(check: check)
+        let server: any Channel
+        do {
+            server = try await ServerBootstrap(group: loop)
+                .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+                .childChannelInitializer { channel in
+                    channel.eventLoop.makeCompletedFuture {
+                        try channel.pipeline.syncOperations.addHandler(RedirectHandler(desk: desk, answer: answer))
+                    }
                 }
-            }
-            .bind(host: "127.0.0.1", port: 0).get()
+                .bind(host: "127.0.0.1", port: port).get()
+        } catch {
+            answer.end(.failure(.cancelled))
+            throw IssuerClientError.portInUse(port)
+        }
         answer.whenEnded { server.close(promise: nil) }
-        return LoopbackRedirect(server, answer, port: server.localAddress?.port ?? 0)
+        return LoopbackRedirect(server, answer, desk, port: server.localAddress?.port ?? 0)
     }
 
-    /// Waits for the response.
+    /// The address that leads a browser to a page, once.
+    func begin(at page: URL) -> URL? { URL(exactly: "http://127.0.0.1:\(port)\(desk.begin(at: page.absoluteString))") }
+
+    /// Waits for the response. The browser waits, too, until `tell`.
     func response() async throws(IssuerClientError) -> Response {
         do throws(RequestFailure) {
             return try await answer.value()
@@ -59,88 +92,220 @@ final class LoopbackRedirect: Sendable {
         }
     }
 
+    /// Ends the wait without an answer of the issuer.
+    func end(_ response: Response) { answer.end(.success(response)) }
+
+    /// Shows the user in the browser how the sign-in ended.
+    func tell(_ ending: Ending) async {
+        guard let browser = desk.takeBrowser() else { return }
+        let page =
+            switch ending {
+            case .signedIn: RedirectPage(title: "Signed in", "This device is signed in. You may close this window.")
+            case .failed(let why): RedirectPage(title: "Not signed in", "This device is not signed in: \(why).")
+            }
+        try? await browser.writeAndFlush(page.response(200))
+        try? await browser.close()
+    }
+
     /// Stops listening.
-    func stop() { answer.end(.failure(.cancelled)) }
+    func stop() {
+        answer.end(.failure(.cancelled))
+        desk.takeBrowser()?.close(promise: nil)
+    }
 }
 
-/// Counts the open connections.
-private final class Counter: Sendable {
-    private let open = Mutex(0)
+/// What the connections of a sign-in share.
+final class RedirectDesk: Sendable {
+    private struct Begin {
+        var path: String
+        var page: String
+        var wasOpened = false
+    }
 
-    func enter() -> Bool {
-        open.withLock { open in
-            guard open < LoopbackRedirect.maximumConnections else { return false }
-            open += 1
-            return true
+    private struct State {
+        /// Connections without a whole request, the oldest first.
+        var silent: [any Channel] = []
+        var begin: Begin?
+        /// The connection of the browser that brought the response.
+        var browser: (any Channel)?
+    }
+
+    enum Outcome: Hashable, Sendable {
+        case redirect(to: String)
+        case response(LoopbackRedirect.Response)
+        /// The wait goes on. The request gets this status.
+        case other(status: Int)
+    }
+
+    private let check: AuthorizationResponseCheck
+    private let state = Mutex(State())
+
+    init(check: AuthorizationResponseCheck) { self.check = check }
+
+    /// - Returns: The path of the address that leads to a page.
+    func begin(at page: String) -> String {
+        var random = SystemRandomNumberGenerator()
+        let path = "/begin/" + Base64.url.encode(randomBytes(16, using: &random))
+        state.withLock { $0.begin = Begin(path: path, page: page) }
+        return path
+    }
+
+    func opened(_ channel: any Channel) {
+        let oldest: (any Channel)? = state.withLock { state in
+            state.silent.append(channel)
+            return state.silent.count > LoopbackRedirect.maximumConnections ? state.silent.removeFirst() : nil
+        }
+        oldest?.close(promise: nil)
+    }
+
+    /// The connection has a whole request, or is closed.
+    func isOver(_ channel: any Channel) { state.withLock { $0.silent.removeAll { $0 === channel } } }
+
+    func outcome(of target: String) -> Outcome {
+        let begin: Outcome? = state.withLock { state in
+            guard let begin = state.begin, AuthorizationResponseCheck.isSame(target, begin.path) else { return nil }
+            guard !begin.wasOpened else { return .response(.openedTwice) }
+            state.begin?.wasOpened = true
+            return .redirect(to: begin.page)
+        }
+        if let begin { return begin }
+        return switch check.outcome(of: target) {
+        case .code(let code): .response(.code(code))
+        case .refused(let error): .response(.refused(error))
+        case .other(let status): .other(status: status)
         }
     }
 
-    func leave() { open.withLock { $0 -= 1 } }
+    func keep(_ browser: any Channel) { state.withLock { $0.browser = browser } }
+
+    func takeBrowser() -> (any Channel)? {
+        state.withLock { state in
+            defer { state.browser = nil }
+            return state.browser
+        }
+    }
 }
 
 private final class RedirectHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    private let check: AuthorizationResponseCheck
+    private let desk: RedirectDesk
     private let answer: PendingAnswer<LoopbackRedirect.Response>
     private var reader: RedirectRequestReader?
     private var timer: Scheduled<Void>?
 
-    init(check: AuthorizationResponseCheck, answer: PendingAnswer<LoopbackRedirect.Response>) {
-        self.check = check
+    init(desk: RedirectDesk, answer: PendingAnswer<LoopbackRedirect.Response>) {
+        self.desk = desk
         self.answer = answer
     }
 
     func channelActive(context: ChannelHandlerContext) {
         reader = RedirectRequestReader(authority: "127.0.0.1:\(context.channel.localAddress?.port ?? 0)")
         let channel = context.channel
+        desk.opened(channel)
         timer = context.eventLoop.scheduleTask(in: .milliseconds(LoopbackRedirect.requestTime)) { channel.close(promise: nil) }
     }
 
-    func channelInactive(context: ChannelHandlerContext) { timer?.cancel() }
+    func channelInactive(context: ChannelHandlerContext) {
+        timer?.cancel()
+        desk.isOver(context.channel)
+    }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard let result = reader?.read(unwrapInboundIn(data).readableBytesView) else { return }
+        if result == .incomplete { return }
+        reader = nil
+        timer?.cancel()
+        desk.isOver(context.channel)
+        guard LoopbackPeer.isOfThisUser(context.channel) else {
+            return reply(403, "This browser belongs to another user of this machine than the app.", context)
+        }
         switch result {
         case .incomplete: return
-        case .invalid(let status): reply(status, context)
+        case .invalid(let status): reply(status, Self.unexpected, context)
         case .target(let target):
-            switch check.outcome(of: target) {
-            case .other(let status): reply(status, context)
-            case .code(let code): end(.code(code), "The app continues.", context)
-            case .refused(let error): end(.refused(error), "The app was not allowed.", context)
+            switch desk.outcome(of: target) {
+            case .other(let status): reply(status, Self.unexpected, context)
+            case .redirect(let page): send(RedirectPage(title: "Sign in", "").redirect(to: page), context)
+            case .response(.openedTwice):
+                let answer = answer
+                reply(410, "This address was opened before, so the sign-in has ended. Begin again.", context) {
+                    answer.end(.success(.openedTwice))
+                }
+            case .response(let response):
+                // The user learns the outcome, which is not known yet.
+                desk.keep(context.channel)
+                answer.end(.success(response))
             }
         }
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
 
-    private func end(_ response: LoopbackRedirect.Response, _ text: String, _ context: ChannelHandlerContext) {
-        let answer = answer
-        reply(200, context, text) { answer.end(.success(response)) }
-    }
+    private static let unexpected = "This is not the response that the app waits for. You may close this window."
 
     private func reply(
         _ status: Int,
+        _ text: String,
         _ context: ChannelHandlerContext,
-        _ text: String = "This is not the response that the app waits for.",
         then: @escaping @Sendable () -> Void = {}
     ) {
-        reader = nil
-        let reason =
-            [200: "OK", 404: "Not Found", 405: "Method Not Allowed", 431: "Request Header Fields Too Large"][status] ?? "Bad Request"
-        let page = "<!doctype html><title>Device Relay</title><p>\(text) You may close this window.</p>\n"
-        let head = [
-            "HTTP/1.1 \(status) \(reason)", "Content-Type: text/html; charset=utf-8", "Content-Length: \(page.utf8.count)",
-            "Connection: close", "Cache-Control: no-store", "Content-Security-Policy: default-src 'none'; frame-ancestors 'none'",
-            "Referrer-Policy: no-referrer", "X-Content-Type-Options: nosniff",
-        ]
+        send(RedirectPage(title: "Device Relay", text).response(status), context, then: then)
+    }
+
+    private func send(_ response: ByteBuffer, _ context: ChannelHandlerContext, then: @escaping @Sendable () -> Void = {}) {
         let channel = context.channel
-        context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: head.joined(separator: "\r\n") + "\r\n\r\n" + page)))
-            .whenComplete { _ in
-                then()
-                channel.close(promise: nil)
-            }
+        context.writeAndFlush(wrapOutboundOut(response)).whenComplete { _ in
+            then()
+            channel.close(promise: nil)
+        }
+    }
+}
+
+/// A page that the app itself shows in the browser. It looks like the pages of a relay's own issuer.
+struct RedirectPage {
+    private static let style =
+        "body{font-family:system-ui,sans-serif;line-height:1.5;max-width:34rem;margin:3rem auto;padding:0 1rem;color-scheme:light dark}"
+
+    let title: String
+    let text: String
+
+    init(title: String, _ text: String) {
+        self.title = title
+        self.text = text
+    }
+
+    /// - Parameter status: The HTTP status.
+    func response(_ status: Int) -> ByteBuffer {
+        let body = """
+            <!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">\
+            <title>\(Self.escape(title))</title><style>\(Self.style)</style><h1>\(Self.escape(title))</h1><p>\(Self.escape(text))</p>
+
+            """
+        return Self.message(status, ["Content-Type: text/html; charset=utf-8"], body)
+    }
+
+    /// - Parameter page: A URL in visible ASCII.
+    func redirect(to page: String) -> ByteBuffer { Self.message(302, ["Location: \(page)"], "") }
+
+    private static func message(_ status: Int, _ fields: [String], _ body: String) -> ByteBuffer {
+        let reasons = [
+            200: "OK", 302: "Found", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed", 410: "Gone",
+            431: "Request Header Fields Too Large",
+        ]
+        let styleHash = Data(Digest256(hashing: Array(style.utf8)).bytes).base64EncodedString()
+        let head =
+            ["HTTP/1.1 \(status) \(reasons[status] ?? "Bad Request")"] + fields + [
+                "Content-Length: \(body.utf8.count)", "Connection: close", "Cache-Control: no-store",
+                "Content-Security-Policy: default-src 'none'; style-src 'sha256-\(styleHash)'; frame-ancestors 'none'",
+                "Referrer-Policy: no-referrer", "X-Content-Type-Options: nosniff",
+            ]
+        return ByteBuffer(string: head.joined(separator: "\r\n") + "\r\n\r\n" + body)
+    }
+
+    /// Text of an issuer may be part of a page.
+    private static func escape(_ text: String) -> String {
+        DisplayText.sanitized(text).replacing("&", with: "&amp;").replacing("<", with: "&lt;").replacing(">", with: "&gt;")
     }
 }

@@ -24,8 +24,12 @@ struct ServerURL: Hashable {
         guard self.address.server == address.server, text.hasPrefix("\(address.server.scheme)://") else { return nil }
     }
 
-    /// A URL anywhere: with TLS, or on this machine.
-    init?(anywhere text: String) { self.init(text, allowsPlaintext: false) }
+    /// A URL of another server that a relay or issuer named: with TLS. Only a relay on this machine may name other servers on it, so that no
+    /// relay sends this device or its browser to the services of the device itself.
+    init?(_ text: String, namedBy relay: RelayAddress) {
+        self.init(text, allowsPlaintext: false)
+        guard !RelayHosts.isThisDevice(address.host) || RelayHosts.isThisDevice(relay.host) else { return nil }
+    }
 
     private init?(_ text: String, allowsPlaintext: Bool) {
         guard Self.isVisible(text), ["https://", "http://"].contains(where: text.hasPrefix), let url = URL(exactly: text),
@@ -42,13 +46,15 @@ struct ServerURL: Hashable {
         (1...maximumBytes).contains(text.utf8.count) && text.utf8.allSatisfy { (0x21...0x7E).contains($0) }
     }
 
-    /// A URL that a person opens in a browser, with or without a query. It has TLS, or is on this machine or at the given address.
-    static func page(_ text: String, orAt address: RelayAddress) -> URL? {
+    /// A URL that a person opens in a browser, with or without a query. It is at the relay, or at a server that the relay may name.
+    static func page(_ text: String, namedBy relay: RelayAddress) -> URL? {
         guard isVisible(text), let url = URL(exactly: text), var components = URLComponents(url: url, resolvingAgainstBaseURL: true) else {
             return nil
         }
         (components.query, components.fragment) = (nil, nil)
-        guard let bare = components.url?.absoluteString, Self(anywhere: bare) != nil || Self(bare, at: address) != nil else { return nil }
+        guard let bare = components.url?.absoluteString, Self(bare, namedBy: relay) != nil || Self(bare, at: relay) != nil else {
+            return nil
+        }
         return url
     }
 }

@@ -26,7 +26,7 @@ package struct RelayHosts: Hashable, Sendable {
     func contains(_ host: String) -> Bool { hosts.contains(Array(host.utf8)) }
 
     /// Whether a host is a loopback address, or may be one in a form that only resolvers understand (`127.1`, `0x7f000001`).
-    private static func isThisDevice(_ host: String) -> Bool {
+    static func isThisDevice(_ host: String) -> Bool {
         switch try? SocketAddress(ipAddress: host, port: 0) {
         case .some(let address):
             // In canonical form: ::, ::1 and IPv4-mapped addresses begin with two colons.

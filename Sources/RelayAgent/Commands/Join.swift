@@ -14,18 +14,18 @@ import Foundation
 package struct Join: Sendable {
     var link: String
     var name: String?
-    var insecure: Bool
+    var allowsPlainHTTP: Bool
     var caFile: String?
 
     /// - Parameters:
     ///   - link: The join link.
     ///   - name: The name that other devices show; `nil` for the host name.
-    ///   - insecure: Whether to accept a link to plain HTTP on another machine.
+    ///   - allowsPlainHTTP: Whether to accept a link to plain HTTP on another machine.
     ///   - caFile: A PEM file of the authorities that may sign the relay's certificate; `nil` for the system's.
-    package init(link: String, name: String?, insecure: Bool, caFile: String? = nil) {
+    package init(link: String, name: String?, allowsPlainHTTP: Bool, caFile: String? = nil) {
         self.link = link
         self.name = name
-        self.insecure = insecure
+        self.allowsPlainHTTP = allowsPlainHTTP
         self.caFile = caFile.map { URL(filePath: $0).standardizedFileURL.path }
     }
 
@@ -74,7 +74,7 @@ package struct Join: Sendable {
             relayID: link.relay,
             name: try Membership.checked(name ?? known?.name ?? device.name),
             kind: known?.kind ?? device.kind,
-            insecure: insecure,
+            allowsPlainHTTP: allowsPlainHTTP,
             caFile: caFile ?? known?.caFile
         )
         // Stored before the link is used, so that a crash leaves no account that no command can find.
@@ -135,12 +135,12 @@ package struct Join: Sendable {
     private func checkAddress(of link: JoinLink) throws {
         guard let url = URL(exactly: link.origin) else { throw JoinLinkError.address }
         do throws(RelayAddress.Problem) {
-            _ = try RelayAddress(url, allowsPlaintext: insecure)
+            _ = try RelayAddress(url, allowsPlaintext: allowsPlainHTTP)
         } catch {
             guard error == .notEncrypted else { throw JoinLinkError.address }
             throw AgentError(
                 "plainHTTP",
-                "this join link leads to plain HTTP on another machine, which others on the network can read; --insecure accepts it anyway",
+                "this join link leads to plain HTTP on another machine, which others on the network can read; --allow-http accepts it anyway",
                 .usage
             )
         }

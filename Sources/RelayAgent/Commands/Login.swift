@@ -19,33 +19,37 @@ package struct Login: Sendable {
     var issuer: String?
     var clientID: String?
     var method: UserSignIn.Method?
+    var redirectPort: UInt16?
     var name: String?
-    var insecure: Bool
+    var allowsPlainHTTP: Bool
     var caFile: String?
 
     /// - Parameters:
-    ///   - relay: The relay's URL; `nil` for that of the account, whose login has ended.
+    ///   - relay: The relay's URL, perhaps with its id; see `PinnedRelay`. `nil` for that of the account, whose login has ended.
     ///   - issuer: The issuer's URL; `nil` for the relay's own, or else the first that it names.
     ///   - clientID: The client id at the issuer; `nil` for the one of this program, or one that it registers.
     ///   - method: How to sign in; `nil` for a browser if there is a display and a terminal, else a code.
+    ///   - redirectPort: The port that a browser comes back to; `nil` for any that is free.
     ///   - name: The name that other devices show; `nil` for the host name.
-    ///   - insecure: Whether to accept plain HTTP to another machine.
+    ///   - allowsPlainHTTP: Whether to accept plain HTTP to another machine.
     ///   - caFile: A PEM file of the authorities that may sign the relay's and the issuer's certificate.
     package init(
         relay: String?,
         issuer: String? = nil,
         clientID: String? = nil,
         method: UserSignIn.Method? = nil,
+        redirectPort: UInt16? = nil,
         name: String? = nil,
-        insecure: Bool = false,
+        allowsPlainHTTP: Bool = false,
         caFile: String? = nil
     ) {
         self.relay = relay
         self.issuer = issuer
         self.clientID = clientID
         self.method = method
+        self.redirectPort = redirectPort
         self.name = name
-        self.insecure = insecure
+        self.allowsPlainHTTP = allowsPlainHTTP
         self.caFile = caFile.map { URL(filePath: $0).standardizedFileURL.path }
     }
 
@@ -90,7 +94,7 @@ package struct Login: Sendable {
     }
 
     package func run(_ context: AgentContext) async throws -> Event {
-        let user = UserSignIn(issuer: try issuer.map(UserSignIn.url), clientID: clientID, method: method)
+        let user = UserSignIn(issuer: try issuer.map(UserSignIn.url), clientID: clientID, method: method, redirectPort: redirectPort)
         if let caFile, (try? TrustRoots.certificates(in: URL(filePath: caFile))) == nil {
             throw AgentError("caFileUnreadable", "'\(caFile)' cannot be read, or holds no certificate in PEM form", .usage)
         }
@@ -128,7 +132,7 @@ package struct Login: Sendable {
         let device = DeviceDescription.thisDevice
         let checkedName = try Membership.checked(name ?? known?.name ?? device.name)
         if var known {
-            if let relay, try !Self.address(relay, insecure: true).origin.utf8.elementsEqual(known.relay.utf8) {
+            if let relay, try !PinnedRelay(parsing: relay, allowsPlainHTTP: true).address.origin.utf8.elementsEqual(known.relay.utf8) {
                 throw AgentError(
                     "alreadyJoined",
                     "this profile is an account at \(known.relay). To sign in to another one, run: relay login URL --profile NAME",
@@ -142,40 +146,36 @@ package struct Login: Sendable {
         guard let relay else {
             throw AgentError("relayMissing", "which relay? Run `relay login URL`, or `relay join LINK` with a join link", .usage)
         }
-        let address = try Self.address(relay, insecure: insecure)
-        guard let url = URL(exactly: address.origin) else { throw Self.invalidAddress(relay) }
-        let id = try await RelayID(
-            ofRelayAt: url,
-            allowsPlainHTTP: insecure,
-            authorities: caFile.map { .file(URL(filePath: $0)) } ?? .system
-        )
+        let pinned = try PinnedRelay(parsing: relay, allowsPlainHTTP: allowsPlainHTTP)
+        let address = pinned.address
+        let id = if let pin = pinned.id { pin } else { try await identify(address) }
         return Membership(
             relay: address.origin,
             relayID: id,
             name: checkedName,
             kind: device.kind,
-            insecure: insecure,
+            allowsPlainHTTP: allowsPlainHTTP,
             caFile: caFile
         )
     }
 
-    /// Reads a relay's address as a person writes it. Without a scheme it has TLS.
-    private static func address(_ text: String, insecure: Bool) throws -> RelayAddress {
-        guard let url = URL(exactly: text.contains("://") ? text : "https://\(text)") else { throw invalidAddress(text) }
-        do throws(RelayAddress.Problem) {
-            return try RelayAddress(url, allowsPlaintext: insecure)
+    /// The id of a relay that its web certificate authenticates.
+    private func identify(_ address: RelayAddress) async throws -> RelayID {
+        guard let url = URL(exactly: address.origin) else { throw PinnedRelay.invalid(address.origin) }
+        do throws(AccountError) {
+            return try await RelayID(
+                ofRelayAt: url,
+                allowsPlainHTTP: allowsPlainHTTP,
+                authorities: caFile.map { .file(URL(filePath: $0)) } ?? .system
+            )
         } catch {
-            guard error == .notEncrypted else { throw invalidAddress(text) }
+            guard error.code == .otherRelay else { throw error }
             throw AgentError(
-                "plainHTTP",
-                "this address leads to plain HTTP on another machine, which others on the network can read; --insecure accepts it anyway",
-                .usage
+                "relayNotTrusted",
+                "\(error.message). A relay with a certificate of its own key is named with its id, which stands in its first line of output and in each of its join links: relay login '\(address.origin)/#relay=ID'",
+                .unreachable
             )
         }
-    }
-
-    private static func invalidAddress(_ text: String) -> AgentError {
-        AgentError("relayInvalid", "'\(DisplayText.sanitized(text))' is not the address of a relay, such as https://relay.example", .usage)
     }
 
     /// - Throws: if the relay accepts the account's login.

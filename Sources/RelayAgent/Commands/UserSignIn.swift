@@ -18,6 +18,8 @@ package struct UserSignIn: Sendable {
     var clientID: String?
     /// `nil` for a browser if there is a display and a terminal, else a code.
     var method: Method?
+    /// The port that a browser comes back to; `nil` for any that is free.
+    var redirectPort: UInt16?
 
     static func url(_ text: String) throws -> URL {
         guard let url = URL(exactly: text), url.scheme != nil, url.host != nil else {
@@ -58,7 +60,7 @@ package struct UserSignIn: Sendable {
                 _ = await URIOpener(command: nil, environment: ProgramEnvironment()).open(try LaunchURI(url)) {}
             }
             guard let clientID else { return BrowserAccessTokenProvider(registeringAs: "relay", issuer: issuer, open: open) }
-            return BrowserAccessTokenProvider(clientID: clientID, issuer: issuer, open: open)
+            return BrowserAccessTokenProvider(clientID: clientID, issuer: issuer, redirectPort: redirectPort ?? 0, open: open)
         }
     }
 }

@@ -98,7 +98,7 @@ package struct Doctor: Sendable {
             let probe = try RelayProbe(
                 url,
                 relayID: membership.relayID,
-                allowsPlainHTTP: membership.insecure,
+                allowsPlainHTTP: membership.allowsPlainHTTP,
                 authorities: membership.authorities
             )
             checks += await RelayChecks(probe: probe, membership: membership).run()

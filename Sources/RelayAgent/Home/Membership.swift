@@ -19,9 +19,14 @@ struct Membership: Codable, Hashable {
     var name: String
     var kind: RemoteSystemKind
     /// Whether plain HTTP to another machine is allowed.
-    var insecure = false
+    var allowsPlainHTTP = false
     /// A PEM file of the authorities that may sign the relay's certificate; `nil` for the system's.
     var caFile: String?
+
+    private enum CodingKeys: String, CodingKey {
+        case relay, relayID, name, kind, caFile
+        case allowsPlainHTTP = "insecure"
+    }
 
     var authorities: TrustRoots { caFile.map { .file(URL(filePath: $0)) } ?? .system }
 
@@ -52,7 +57,7 @@ struct Membership: Codable, Hashable {
             storageDirectory: URL(filePath: home.path, directoryHint: .isDirectory),
             device: device
         )
-        settings.allowsPlainHTTP = insecure
+        settings.allowsPlainHTTP = allowsPlainHTTP
         settings.logger = Logger(label: "relay") { _ in ConsoleLogHandler { console.note($0) } }
         settings.certificateAuthorities = caFile.map { URL(filePath: $0) }
         return ConnectedDevicesPlatform(settings: settings, accessTokens: accessTokens)

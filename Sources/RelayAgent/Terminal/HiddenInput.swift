@@ -41,7 +41,7 @@ extension Console {
             note(prompt)
             return try await StandardInput().line(most: Self.maximumLine)
         }
-        for number in [SIGINT, SIGTERM] { signal(number, SIG_DFL) }
+        for number in [SIGINT, SIGTERM] { EndingSignals.restore(number) }
         guard !interruption.isThere else {
             var failure = AgentError(CancellationError())
             failure.isInterruption = true

@@ -84,27 +84,41 @@ import Testing
         #expect(answers.value == ["HTTP/1.1 400", "HTTP/1.1 400", "HTTP/1.1 431"])
     }
 
-    /// Silent connections of another program.
-    @Test func connectionsAreBounded() async throws {
-        let check = AuthorizationResponseCheck(path: LoopbackRedirect.path, state: Secret("s"), issuer: "https://x", needsIssuer: false)
-        let redirect = try await LoopbackRedirect.listen(for: check, timeout: 600_000)
-        let port = try Self.parts(redirect.uri + "?x").port
-        func connect() async throws -> any Channel {
-            try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).connect(host: "127.0.0.1", port: port).get()
+    @Test func browserIsToldTheOutcome() async throws {
+        let (bench, browser, relay) = try await DeviceGrantTests.bench()
+        let endpoint = try bench.endpoint(relay: relay)
+        let texts = Shared<[String]>([])
+        func provider(_ decision: String) -> BrowserAccessTokenProvider {
+            BrowserAccessTokenProvider(registeringAs: "Player") { url in
+                let page = try await SignInBrowser.request("GET", try await browser.decide(app: url, decision))
+                texts.withLock { $0.append(page.text) }
+            }
         }
-        var silent: [any Channel] = []
-        for _ in 0..<LoopbackRedirect.maximumConnections { silent.append(try await connect()) }
-        // Each further one is closed without an answer.
-        for _ in 0..<3 { try await connect().closeFuture.get() }
-        let open = silent.count { $0.isActive }
-        #expect(open == silent.count)
-        try await silent[0].close()
-        // It makes room for the browser, as soon as the server has noticed.
-        var status: Int?
-        while status == nil { status = try? await SignInBrowser.request("GET", redirect.uri + "?code=c&state=s").status }
-        #expect(status == 200)
-        #expect(try await redirect.response() == .code(Secret("c")))
-        for channel in silent.dropFirst() { try? await channel.close() }
+        #expect(try await tokenError(provider("deny"), endpoint) == .declined)
+        #expect(try await tokenError(provider("allow"), endpoint) == nil)
+        #expect(texts.value.count == 2)
+        #expect(texts.value.first?.contains("not signed in: the user did not allow this device") == true)
+        #expect(texts.value.last?.contains("This device is signed in.") == true)
+    }
+
+    @Test func redirectPortIsUsedOrNamed() async throws {
+        let (bench, _, relay) = try await DeviceGrantTests.bench()
+        let endpoint = try bench.endpoint(relay: relay)
+        let port = UInt16(try await FreePort.take())
+        let seen = Shared<[String]>([])
+        let provider = BrowserAccessTokenProvider(clientID: "com.example.app", redirectPort: port) { url in
+            let page = URLComponents(string: try await SignInBrowser.opened(url))
+            seen.withLock { $0 += page?.queryItems?.filter { $0.name == "redirect_uri" }.compactMap(\.value) ?? [] }
+            throw CancellationError()
+        }
+        #expect(try await tokenError(provider, endpoint) == .cancelled)
+        #expect(seen.value == ["http://127.0.0.1:\(port)/signed-in"])
+        let check = AuthorizationResponseCheck(path: LoopbackRedirect.path, state: Secret("s"), issuer: "https://x", needsIssuer: false)
+        let other = try await LoopbackRedirect.listen(for: check, port: Int(port), timeout: 600_000)
+        await #expect(throws: IssuerClientError.portInUse(Int(port))) {
+            try await LoopbackRedirect.listen(for: check, port: Int(port), timeout: 600_000)
+        }
+        other.stop()
     }
 
     @Test func nothingListensAfterTheSignIn() async throws {

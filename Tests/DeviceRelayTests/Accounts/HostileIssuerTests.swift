@@ -148,6 +148,9 @@ import Testing
         #"{"access_token": "canary\r\nX: y", "token_type": "DPoP"}"#,
         #"{"access_token": "canary", "token_type": "DPoP", "refresh_token": ""}"#,
         #"{"access_token": "canary", "token_type": "DPoP", "expires_in": "soon"}"#,
+        #"{"access_token": "canary", "token_type": "DPoP", "expires_in": ""}"#,
+        #"{"access_token": "canary", "token_type": "DPoP", "expires_in": "-1"}"#,
+        #"{"access_token": "canary", "token_type": "DPoP", "expires_in": [900]}"#,
         #"{"access_token": "\#(String(repeating: "a", count: 17_000))", "token_type": "DPoP"}"#,
         #"{"access_token": "\#(String(repeating: "a", count: 70_000))", "token_type": "DPoP"}"#,
         "canary", "",
@@ -157,7 +160,12 @@ import Testing
         #expect(ended.stored == nil)
     }
 
-    @Test(arguments: [("-5", 1_700_000_000_000), ("1e300", 1_700_086_400_000), ("0.5", 1_700_000_000_500)] as [(String, Int64)])
+    @Test(
+        arguments: [
+            ("-5", 1_700_000_000_000), (#""900""#, 1_700_000_900_000), (#""999999999999999999""#, 1_700_086_400_000),
+            ("1e300", 1_700_086_400_000), ("0.5", 1_700_000_000_500),
+        ] as [(String, Int64)]
+    )
     func accessTokenLifetimeIsClamped(_ life: String, _ expires: Int64) async throws {
         let body = "{\"access_token\": \"a\", \"token_type\": \"dpop\", \"expires_in\": \(life)}"
         #expect(try await Self.join(Answers(tokens: [Answers.json(body)])).stored?.accessTokenExpires == expires)

@@ -4,6 +4,7 @@
 import DeviceRelay
 import Foundation
 import RelayProtocol
+import RelayTesting
 import Testing
 
 /// Issuers that answer a sign-in as they should not. They are other servers than the relay.
@@ -119,6 +120,31 @@ import Testing
         #expect(bench.heads.value.filter { $0.hasPrefix("POST") }.allSatisfy { $0.contains("DPoP: ") })
     }
 
+    /// A person cannot mend a provider by an update of the relay.
+    @Test(arguments: [
+        (#"{"access_token": "canary", "expires_in": 60}"#, "token_type"), (#"{"access_token": 7, "token_type": "Bearer"}"#, "access_token"),
+        (#"{"access_token": "canary", "token_type": "Bearer", "expires_in": "soon"}"#, "expires_in"), ("canary", "JSON"),
+    ]) func faultOfAProviderNamesItAndTheMember(_ body: String, _ member: String) async throws {
+        let bench = try await Bench(Answers(tokens: [(200, body)]))
+        let provider = DeviceGrantAccessTokenProvider(clientID: "the client", http: HTTPRequestClient(), sleep: { _ in }, prompt: { _ in })
+        let request = try bench.endpoint.request()
+        let error = await #expect(throws: AccessTokenError.self) { try await provider.accessToken(for: request) }
+        let message = try #require(error?.message)
+        #expect(message.contains("http://127.0.0.1:\(bench.issuer.port)") && message.contains(member), "\(message)")
+        #expect(!message.contains("update") && !message.contains("relay's issuer") && !message.contains("canary"))
+        await bench.stop()
+    }
+
+    @Test(arguments: ["invalid_client", "unauthorized_client"]) func providerThatDoesNotKnowTheAppIsNamed(_ code: String) async throws {
+        let bench = try await Bench(Answers(tokens: [(401, "{\"error\": \"\(code)\"}")]))
+        let provider = DeviceGrantAccessTokenProvider(clientID: "the client", http: HTTPRequestClient(), sleep: { _ in }, prompt: { _ in })
+        let request = try bench.endpoint.request()
+        let error = await #expect(throws: AccessTokenError.self) { try await provider.accessToken(for: request) }
+        let message = try #require(error?.message)
+        #expect(message.contains("http://127.0.0.1:\(bench.issuer.port)") && message.contains("public client") && message.contains(code))
+        await bench.stop()
+    }
+
     /// Some providers of OpenID Connect demand a nonce.
     @Test func requestWithOpenIDHasANonce() async throws {
         var answers = Answers()
@@ -127,7 +153,8 @@ import Testing
         let bench = try await Bench(answers)
         let pages = Shared<[URL]>([])
         let provider = BrowserAccessTokenProvider(clientID: "the client") { page in
-            pages.withLock { $0.append(page) }
+            let opened = try await SignInBrowser.opened(page)
+            pages.withLock { $0 += [URL(string: opened)].compactMap { $0 } }
             throw CancellationError()
         }
         let request = try bench.endpoint.request()
@@ -136,6 +163,7 @@ import Testing
         let query = URLComponents(url: page, resolvingAgainstBaseURL: false)?.queryItems ?? []
         #expect(query.first { $0.name == "scope" }?.value == "offline_access openid relay.command")
         #expect(query.first { $0.name == "nonce" }?.value?.count == 43)
+        #expect(query.first { $0.name == "resource" }?.value == "http://127.0.0.1:\(bench.relay.port)")
         await bench.stop()
     }
 

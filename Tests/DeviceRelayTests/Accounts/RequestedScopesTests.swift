@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 import Testing
 
 @testable import DeviceRelay
@@ -8,7 +9,9 @@ import Testing
 /// The scopes that a sign-in requests of an issuer.
 @Suite struct RequestedScopesTests {
     private func requested(own: Bool = false, listed: Set<String>?, lacksThem: Bool = false) throws -> String {
-        let url = try #require(ServerURL(anywhere: "https://issuer.example"))
+        let url = try #require(
+            try ServerURL("https://issuer.example", namedBy: RelayAddress(try #require(URL(string: "https://relay.example"))))
+        )
         let issuer = IssuerClient.Issuer(
             url: url,
             isRelaysOwn: own,

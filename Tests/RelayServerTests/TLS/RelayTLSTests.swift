@@ -79,10 +79,10 @@ import Foundation
         }
     }
 
-    @Test func insecureRelayUsesPlainHTTPEverywhere() async throws {
+    @Test func relayThatAllowsPlainHTTPUsesItEverywhere() async throws {
         try await TestRelay.with(configure: {
             $0.listen = [ListenAddress(host: "0.0.0.0", port: 0)]
-            $0.isInsecure = true
+            $0.allowsPlainHTTP = true
         }) { relay in
             #expect(relay.url.scheme == "http")
             let socket = try await TestSocket(port: relay.port)

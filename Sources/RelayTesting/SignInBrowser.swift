@@ -55,10 +55,10 @@ package final class SignInBrowser: Sendable {
         guard answer.status == 200 else { throw Failed(message: "the decision is not accepted: \(answer.status)") }
     }
 
-    /// Opens the page of an app's request, and decides.
+    /// Opens the page of an app's request, or the app's own address that leads there, and decides.
     /// - Returns: The address that the issuer sends the browser to.
     nonisolated(nonsending) package func decide(app page: URL, _ decision: String = "allow") async throws -> String {
-        let shown = try await get(try await Self.opened(page))
+        let shown = try await get(page.path.hasPrefix("/begin/") ? try await Self.opened(page) : page.absoluteString)
         guard let request = shown.field("request") else { throw Failed(message: "there is no request to decide: \(shown.status)") }
         let answer = try await post("/auth/authorize", ["request": request, "decision": decision])
         guard let location = answer.location else { throw Failed(message: "the decision is not accepted: \(answer.status)") }

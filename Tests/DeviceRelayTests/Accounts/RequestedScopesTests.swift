@@ -9,9 +9,8 @@ import Testing
 /// The scopes that a sign-in requests of an issuer.
 @Suite struct RequestedScopesTests {
     private func requested(own: Bool = false, listed: Set<String>?, lacksThem: Bool = false) throws -> String {
-        let url = try #require(
-            try ServerURL("https://issuer.example", namedBy: RelayAddress(try #require(URL(string: "https://relay.example"))))
-        )
+        let relay = try RelayAddress(try #require(URL(string: "https://relay.example")))
+        let url = try #require(ServerURL("https://issuer.example", namedBy: relay))
         let issuer = IssuerClient.Issuer(
             url: url,
             isRelaysOwn: own,

@@ -82,6 +82,12 @@ let package = Package(
             dependencies: ["RelayProtocol", .product(name: "GRDB", package: "GRDB.swift")],
             swiftSettings: settings
         ),
+        // The log of the service: its lines, its formats and its events.
+        .target(
+            name: "RelayLog",
+            dependencies: [server("CoreMetrics", "swift-metrics"), server("Logging", "swift-log")],
+            swiftSettings: settings
+        ),
         .target(
             name: "DeviceRelay",
             dependencies: [
@@ -133,6 +139,7 @@ let package = Package(
         .target(
             name: "RelayIssuer",
             dependencies: [
+                "RelayLog",
                 "RelayProtocol",
                 "RelayStorage",
                 server("Crypto", "swift-crypto"),
@@ -170,6 +177,7 @@ let package = Package(
             dependencies: [
                 "CLinux",
                 "CResolver",
+                "RelayLog",
                 "RelayProtocol",
                 "RelayStorage",
                 server("Configuration", "swift-configuration"),
@@ -198,6 +206,7 @@ let package = Package(
             name: "RelayComposition",
             dependencies: [
                 "RelayIssuer",
+                "RelayLog",
                 "RelayProtocol",
                 "RelayPush",
                 "RelayServer",
@@ -217,6 +226,7 @@ let package = Package(
                 "CLinux",
                 "RelayComposition",
                 "RelayIssuer",
+                "RelayLog",
                 "RelayProtocol",
                 "RelayServer",
                 "RelayStorage",
@@ -234,6 +244,7 @@ let package = Package(
                 "DeviceRelay",
                 "RelayComposition",
                 "RelayIssuer",
+                "RelayLog",
                 "RelayProtocol",
                 "RelayServer",
                 server("Logging", "swift-log"),
@@ -400,6 +411,7 @@ let package = Package(
             name: "RelayIssuerTests",
             dependencies: [
                 "RelayIssuer",
+                "RelayLog",
                 "RelayProtocol",
                 "RelayServer",
                 "RelayStorage",
@@ -419,6 +431,7 @@ let package = Package(
             dependencies: [
                 "RelayComposition",
                 "RelayIssuer",
+                "RelayLog",
                 "RelayProtocol",
                 "RelayServer",
                 "RelayStorage",
@@ -448,6 +461,7 @@ let package = Package(
             name: "RelaydTests",
             dependencies: [
                 "RelayComposition",
+                "RelayLog",
                 "RelayProtocol",
                 "RelayServer",
                 "relayd",

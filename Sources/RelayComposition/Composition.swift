@@ -5,8 +5,8 @@ import Hummingbird
 package import Logging
 import NIOCore
 package import RelayIssuer
+import RelayLog
 package import RelayProtocol
-import RelayPush
 package import RelayServer
 import Synchronization
 
@@ -17,7 +17,7 @@ import Foundation
 #endif
 
 /// The core and the embedded issuer of a relay, over its store.
-package struct Composition {
+package struct Composition: Sendable {
     /// The key of the embedded issuer in stored identities and logins.
     package static let issuerKey = "embedded"
 
@@ -28,6 +28,12 @@ package struct Composition {
     /// Whether the embedded issuer serves.
     package let hasIssuer: Bool
     package let parts: RelayService.Parts
+    private let administration: RelayAdministration
+    private let trusted: TrustedIssuers
+    private let wakes: PushWakes
+    private let origins: [Origin]
+    private let tasks: BackgroundTasks
+    private let logger: Logger
 
     package init(
         _ configuration: RelayConfiguration,
@@ -39,6 +45,7 @@ package struct Composition {
         let clock = RelayClock.system
         let now: @Sendable () -> Milliseconds = { clock.now().time }
         let tasks = BackgroundTasks()
+        let events = EventLog(logger: logger, metrics: metrics)
         let revocations = LoginRevocations()
         let relay = RelayAccounts()
         let issuer = try Issuer.open(
@@ -50,6 +57,7 @@ package struct Composition {
             adjust: { settings in
                 settings.mayInvite = { await relay.mayInvite(key: $0, subject: $1) }
                 settings.accounts = relay
+                settings.events = { events.record($0) }
                 settings.failuresPerMinute = configuration.tokenFailuresPerMinute
                 settings.failureAddresses = configuration.tokenFailureAddresses
                 // An endpoint refreshes every 15 minutes.
@@ -57,17 +65,18 @@ package struct Composition {
             },
             revoked: { revocations.add($0) }
         )
-        let file =
-            try configuration.issuersFile.map { path throws(ConfigurationError) in
-                try IssuersFile(path: path, environment: ProcessInfo.processInfo.environment)
-            } ?? IssuersFile()
-        let others = file.issuers.map { $0.trusted(now: now, isPublic: { PublicAddress.isPublic($0) }) }
-        let trusted = (file.isEmbeddedTrusted ? [Self.trusted(issuer, at: key.id)] : []) + others
-        let tokens = TokenVerifier(issuers: trusted, now: now, logger: logger, tasks: tasks)
+        let file = try Self.issuersFile(configuration)
+        let trusted = TrustedIssuers(
+            embedded: file.isEmbeddedTrusted ? Self.trusted(issuer, at: key.id) : nil,
+            others: file.issuers,
+            now: now
+        ) { TokenVerifier(issuers: $0, now: now, logger: logger, tasks: tasks) }
+        let tokens = trusted.verifier
         for login in try await issuer.revokedLogins() { tokens.revoke(login) }
         for token in try await store.transact({ try $0.revokedTokens() }) {
             tokens.revoke(Login(issuer: "", session: token.digest), until: Milliseconds(clamping: token.ends))
         }
+        // The verifiers of other issuers share the revoked logins.
         revocations.begin { tokens.revoke($0) }
         let readiness = Readiness(store: store, now: now)
         let registry = AppRegistry(store: store, key: key, now: now)
@@ -80,6 +89,7 @@ package struct Composition {
             logger: logger,
             logins: IssuerLogins(issuer: issuer),
             wakes: wakes,
+            events: { events.record($0) },
             identityChanged: { change in
                 let subjects = change.others.filter { $0.issuer == Self.issuerKey }.map(\.subject)
                 tasks.start {
@@ -103,25 +113,32 @@ package struct Composition {
         let administration = RelayAdministration(
             core: core,
             issuer: issuer,
-            tokens: tokens,
+            tokens: trusted,
             registry: registry,
             credentialsChanged: {
                 await wakes.reload()
                 core.credentialsChanged()
             },
-            otherIssuers: file.issuers.map(\.url.description),
+            otherIssuers: { trusted.others },
+            events: { events.record($0) },
             logger: logger
         )
+        self.tasks = tasks
         let origins = try configuration.origins()
+        self.origins = origins
+        self.administration = administration
+        self.trusted = trusted
+        self.wakes = wakes
+        self.logger = logger
         let warnings = file.issuers.flatMap { $0.warnings(origins: origins) }
         self.issuer = issuer
         self.hasIssuer = file.isEmbeddedTrusted
         self.parts = RelayService.Parts(
             core: core,
-            tokens: tokens,
-            issuers: (file.isEmbeddedTrusted ? issuer.urls : []) + file.issuers.map(\.url.description),
-            issuersWithoutScopes: file.issuers.filter { !$0.needsScopes }.map(\.url.description),
+            tokens: trusted,
+            issuers: { trusted.accepted(own: issuer.urls) },
             metrics: metrics,
+            events: { events.record($0) },
             obstacle: { await readiness.obstacle },
             administer: { await administration.answer($0) },
             addRoutes: { router in
@@ -143,7 +160,41 @@ package struct Composition {
     }
 }
 
+// MARK: What changes while the relay runs
+
 extension Composition {
+    private static func issuersFile(_ configuration: RelayConfiguration) throws(ConfigurationError) -> IssuersFile {
+        guard let path = configuration.issuersFile else { return IssuersFile() }
+        return try IssuersFile(path: path, environment: ProcessInfo.processInfo.environment)
+    }
+
+    /// Makes the account of the first start.
+    /// - Returns: The subject of its user.
+    package func addFirstAccount(named name: String) async throws -> String {
+        try await administration.addAccount(named: name, by: .firstStart).subject
+    }
+
+    /// Reads the file of the trusted issuers again. After an error the old ones stay.
+    package func reloadIssuers(_ configuration: RelayConfiguration) async {
+        do throws(ConfigurationError) {
+            let file = try Self.issuersFile(configuration)
+            guard file.isEmbeddedTrusted == hasIssuer else {
+                throw ConfigurationError("whether the relay's own issuer serves (embedded) changes only with a restart")
+            }
+            trusted.replace(others: file.issuers)
+            for warning in file.issuers.flatMap({ $0.warnings(origins: origins) }) { logger.warning("\(warning)") }
+            tasks.start { [trusted] in await trusted.verifier.checkIssuers() }
+            logger.notice("reloaded the issuers", metadata: ["count": "\(file.issuers.count + (hasIssuer ? 1 : 0))"])
+        } catch {
+            logger.error("the old issuers stay", metadata: ["reason": "\(error)"])
+        }
+    }
+
+    /// Reads the push credentials again.
+    package func reloadCredentials() async {
+        if await wakes.reload() { logger.notice("reloaded the push credentials") }
+    }
+
     /// The embedded issuer as the relay trusts it: like any other one.
     private static func trusted(_ issuer: Issuer, at relay: RelayID) -> TrustedIssuer {
         var trusted = TrustedIssuer(

@@ -124,14 +124,17 @@ final class PushWakes: WakeSender {
         }
     }
 
-    /// Reads the credentials again, after the operator has changed them.
-    func reload() async {
-        guard state.withLock(\.isPrepared) else { return }
+    /// Reads the credentials again, after the operator has changed them. After an error the old ones stay.
+    /// - Returns: Whether they were read.
+    @discardableResult
+    func reload() async -> Bool {
+        guard state.withLock(\.isPrepared) else { return false }
         let usable: [(id: String, identity: AppIdentity, credential: StoredCredential)]
         do {
             usable = try await registry.usableCredentials()
         } catch {
-            return logger.error("the push credentials cannot be read", metadata: ["error": "\(error)"])
+            logger.error("the old push credentials stay", metadata: ["error": "\(error)"])
+            return false
         }
         let entries = usable.map { Entry(id: PushCredentialID($0.id), identity: $0.identity, credential: $0.credential) }
         let before = state.withLock { state in
@@ -144,6 +147,7 @@ final class PushWakes: WakeSender {
         for entry in entries where !before.contains(where: { $0.id == entry.id }) {
             await dispatcher.replace(makeChannel(PushCredential(entry.credential)), for: entry.id)
         }
+        return true
     }
 
     // MARK: The core

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import RelayIssuer
+import RelayLog
 import RelayProtocol
 import RelayServer
 import Synchronization
@@ -45,7 +46,7 @@ final class RelayAccounts: AccountHolder {
     func revoke(_ endpoint: EndpointID, of subject: String) async throws -> Bool {
         let (core, account) = try await account(of: subject)
         guard let account, try await core.endpoints(of: account).contains(where: { $0.row.id == endpoint }) else { return false }
-        return try await core.revoke(endpoint) != nil
+        return try await core.revoke(endpoint, by: .owner) != nil
     }
 
     func identities(of subject: String) async throws -> [AccountLink] {
@@ -73,7 +74,7 @@ final class RelayAccounts: AccountHolder {
     func remove(accountOf subject: String) async throws -> [String] {
         let (core, account) = try await account(of: subject)
         guard let account, let row = try await core.accounts().first(where: { $0.id == account }) else { return [subject] }
-        try await core.remove(account)
+        try await core.remove(account, by: .owner)
         return row.embeddedSubjects
     }
 }

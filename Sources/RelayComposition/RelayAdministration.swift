@@ -3,6 +3,7 @@
 
 import Logging
 import RelayIssuer
+import RelayLog
 import RelayProtocol
 import RelayServer
 
@@ -10,45 +11,66 @@ import RelayServer
 struct RelayAdministration: Sendable {
     let core: RelayCore
     let issuer: Issuer
-    let tokens: TokenVerifier
+    let tokens: TrustedIssuers
     let registry: AppRegistry
     /// Called after a change of push credentials.
     let credentialsChanged: @Sendable () async -> Void
     /// The URLs of the other trusted issuers.
-    let otherIssuers: [String]
+    let otherIssuers: @Sendable () -> [String]
+    let events: @Sendable (RelayEvent) -> Void
     let logger: Logger
 
     func answer(_ request: AdminRequest) async -> AdminAnswer {
+        let answer: AdminAnswer
         do {
-            try await adoptUsers()
-            switch request.command {
-            case .listEndpoints: return AdminAnswer(endpoints: try await endpoints(of: request.account))
-            case .revokeEndpoint:
-                guard let id = request.endpoint.flatMap({ try? EndpointID(parsing: $0) }) else {
-                    return AdminAnswer(error: "an endpoint's id has 52 characters, as `relayd endpoint list` prints it")
-                }
-                return AdminAnswer(revocation: try await revoke(id, withLetIn: request.withInvited ?? false))
-            case .listAccounts: return AdminAnswer(accounts: try await core.accounts().map(AdminAccount.init))
-            case .addAccount: return try await add(name: request.name ?? "")
-            case .renameAccount: return try await rename(account(request.account), to: request.name ?? "")
-            case .disableAccount: return try await setDisabled(true, account(request.account))
-            case .enableAccount: return try await setDisabled(false, account(request.account))
-            case .removeAccount: return try await remove(account(request.account))
-            case .linkAccount: return try await link(account(request.account), request.issuer ?? "", request.subject ?? "")
-            case .unlinkAccount: return try await unlink(account(request.account), request.issuer ?? "", request.subject ?? "")
-            case .exportAccount: return try await export(account(request.account))
-            case .revokeToken: return AdminAnswer(token: try await revoke(request.token ?? Secret("")))
-            case .listApps, .addApp, .removeApp, .verifyApp, .addCredential, .removeCredential: return try await apps(request)
-            }
+            answer = try await perform(request)
         } catch let error as AdminError {
-            return AdminAnswer(error: error.description)
+            answer = .failure(error.description)
         } catch let error as IssuerError {
-            return AdminAnswer(error: error.description)
+            answer = .failure(error.description)
         } catch is AccountNameTaken {
-            return AdminAnswer(error: IssuerError.nameTaken.description)
+            answer = .failure(IssuerError.nameTaken.description)
         } catch {
             logger.error("an operator's command failed", metadata: ["error": "\(error)"])
-            return AdminAnswer(error: "the relay cannot do it now: its log says why")
+            answer = .failure("the relay cannot do it now: its log says why")
+        }
+        let (command, account) = request.logged
+        let failure: String? = if case .failure(let reason) = answer { reason } else { nil }
+        events(.administered(command: command, account: account, failure: failure))
+        return answer
+    }
+
+    private func perform(_ request: AdminRequest) async throws -> AdminAnswer {
+        try await adoptUsers()
+        switch request {
+        case .listEndpoints(let account): return .endpoints(try await endpoints(of: account))
+        case .revokeEndpoint(let text, let withInvited):
+            guard let id = try? EndpointID(parsing: text) else {
+                throw AdminError("an endpoint's id has 52 characters, as `relayd endpoint list` prints it")
+            }
+            return .revocation(try await revoke(id, withLetIn: withInvited))
+        case .listAccounts: return .accounts(try await core.accounts().map(AdminAccount.init))
+        case .addAccount(let name, let password): return try await add(name: name, password: password)
+        case .renameAccount(let name, let new): return try await rename(account(name), to: new)
+        case .disableAccount(let name): return try await setDisabled(true, account(name))
+        case .enableAccount(let name): return try await setDisabled(false, account(name))
+        case .removeAccount(let name): return try await remove(account(name))
+        case .linkAccount(let name, let issuer, let subject): return try await link(account(name), issuer, subject)
+        case .unlinkAccount(let name, let issuer, let subject): return try await unlink(account(name), issuer, subject)
+        case .exportAccount(let name): return try await export(account(name))
+        case .invite(let name):
+            let user = try IssuerUser.choose(name, among: try await issuer.users())
+            return .invitation(code: try await issuer.invite(subject: user.subject), subject: user.subject)
+        case .setUpLink(let name, let origin, let isReset):
+            let user = try IssuerUser.choose(name, among: try await issuer.users())
+            return .link(try await issuer.setUpLink(subject: user.subject, origin: origin, isReset: isReset), subject: user.subject)
+        case .revokeToken(let token): return .token(try await revoke(token))
+        case .listResourceServers: return .resourceServers(try await issuer.resourceServers())
+        case .addResourceServer(let name): return .secret(try await issuer.addResourceServer(name))
+        case .removeResourceServer(let name):
+            guard try await issuer.removeResourceServer(name) else { throw IssuerError.unknownResourceServer }
+            return .done
+        case .listApps, .addApp, .removeApp, .verifyApp, .addCredential, .removeCredential: return try await apps(request)
         }
     }
 
@@ -64,10 +86,10 @@ struct RelayAdministration: Sendable {
     }
 
     /// The account of a name or an id.
-    private func account(_ text: String?) async throws -> AccountRow {
+    private func account(_ text: String) async throws -> AccountRow {
         let rows = try await core.accounts()
         // An id takes precedence over the name of another account.
-        let key = text.flatMap(AccountName.init)?.key
+        let key = AccountName(text)?.key
         guard
             let row = rows.first(where: { $0.id.rawValue == text })
                 ?? rows.first(where: { key != nil && $0.name.flatMap(AccountName.init)?.key == key })
@@ -78,7 +100,7 @@ struct RelayAdministration: Sendable {
     }
 
     private func row(_ id: AccountID) async throws -> AdminAnswer {
-        AdminAnswer(accounts: [AdminAccount(try await account(id.rawValue))])
+        .account(AdminAccount(try await account(id.rawValue)))
     }
 
     /// The name as it is stored. No other account of the relay has it.
@@ -89,12 +111,20 @@ struct RelayAdministration: Sendable {
         return name.text
     }
 
-    private func add(name: String) async throws -> AdminAnswer {
+    private func add(name: String, password: Secret<String>?) async throws -> AdminAnswer {
+        if let password { try Issuer.check(password: password, name: name) }
+        let (id, subject) = try await addAccount(named: name, by: .operator)
+        if let password { try await issuer.setPassword(subject: subject, to: password) }
+        return try await row(id)
+    }
+
+    /// Adds an account, and its user at the embedded issuer.
+    func addAccount(named name: String, by actor: RelayEvent.Actor) async throws -> (id: AccountID, subject: String) {
         let name = try await free(name)
         let subject = try await issuer.createUser(name: name)
         let id = try await core.addAccount(of: Composition.identity(of: subject), name: name)
-        logger.notice("the operator added an account", metadata: ["account": "\(id.rawValue.prefix(8))"])
-        return try await row(id)
+        events(.accountAdded(account: name, by: actor))
+        return (id, subject)
     }
 
     private func rename(_ account: AccountRow, to name: String) async throws -> AdminAnswer {
@@ -106,8 +136,6 @@ struct RelayAdministration: Sendable {
 
     private func setDisabled(_ isDisabled: Bool, _ account: AccountRow) async throws -> AdminAnswer {
         try await core.setDisabled(isDisabled, of: account.id)
-        let word = isDisabled ? "disabled" : "enabled"
-        logger.notice("the operator \(word) an account", metadata: ["account": "\(account.id.rawValue.prefix(8))"])
         return try await row(account.id)
     }
 
@@ -115,19 +143,17 @@ struct RelayAdministration: Sendable {
         // The account first: without it, no token of it counts.
         try await core.remove(account.id)
         for subject in account.embeddedSubjects { try await issuer.remove(subject) }
-        logger.notice("the operator removed an account", metadata: ["account": "\(account.id.rawValue.prefix(8))"])
-        return AdminAnswer(accounts: [AdminAccount(account)])
+        return .account(AdminAccount(account))
     }
 
     private func link(_ account: AccountRow, _ issuer: String, _ subject: String) async throws -> AdminAnswer {
-        guard otherIssuers.contains(issuer) else {
+        guard otherIssuers().contains(issuer) else {
             throw AdminError("this relay trusts no issuer of this URL: see the file of --issuers-file")
         }
         guard TokenRules.isSubject(subject) else { throw AdminError("a subject has 1 to 255 visible ASCII characters") }
         guard try await core.link(Identity(issuer: issuer, subject: subject), to: account.id) else {
             throw AdminError("this identity has an account of its own: see `relayd account list`")
         }
-        logger.notice("the operator linked an identity", metadata: ["account": "\(account.id.rawValue.prefix(8))"])
         return try await row(account.id)
     }
 
@@ -138,14 +164,13 @@ struct RelayAdministration: Sendable {
         case .first:
             throw AdminError("the account began with this identity and keeps it: disable or remove the account with `relayd account`")
         }
-        logger.notice("the operator removed an identity", metadata: ["account": "\(account.id.rawValue.prefix(8))"])
         return try await row(account.id)
     }
 
     private func export(_ account: AccountRow) async throws -> AdminAnswer {
         let contents = try await core.contents(of: account.id)
         let connected = Set(try await core.endpoints(of: account.id).filter(\.isConnected).map(\.row.id))
-        return AdminAnswer(export: AdminExport(AdminAccount(account), contents) { connected.contains($0) })
+        return .export(AdminExport(AdminAccount(account), contents) { connected.contains($0) })
     }
 
     // MARK: Tokens and endpoints
@@ -153,20 +178,19 @@ struct RelayAdministration: Sendable {
     private func revoke(_ token: Secret<String>) async throws -> AdminToken {
         let verified: VerifiedToken
         do throws(TokenError) {
-            verified = try await tokens.verify(token, key: nil)
+            verified = try await tokens.verifier.verify(token, key: nil)
         } catch {
             throw AdminError("the relay does not accept this token: \(error.message)")
         }
         let single = Login(token: token.exposed)
         let end = Milliseconds(clamping: verified.expires.count + TokenRules.leeway)
         try await core.storeRevokedToken(single, until: end)
-        tokens.revoke(single, until: end)
+        tokens.verifier.revoke(single, until: end)
         var isLoginRevoked = false
         if verified.identity.issuer == Composition.issuerKey, let session = verified.session {
             try await issuer.endLogin(session: session)
             isLoginRevoked = true
         }
-        logger.notice("the operator revoked a token", metadata: ["issuer": "\(verified.identity.issuer)"])
         return AdminToken(
             issuer: verified.identity.issuer,
             subject: verified.identity.subject,
@@ -178,9 +202,6 @@ struct RelayAdministration: Sendable {
     private func revoke(_ endpoint: EndpointID, withLetIn: Bool) async throws -> AdminRevocation {
         guard let revocation = try await core.revoke(endpoint, withLetIn: withLetIn) else {
             throw AdminError("there is no such endpoint: see `relayd endpoint list`")
-        }
-        for row in revocation.revoked {
-            logger.notice("the operator revoked an endpoint", metadata: ["endpoint": "\(row.id.label)"])
         }
         let accounts = try await core.accounts()
         let names = Dictionary(uniqueKeysWithValues: accounts.map { ($0.id, $0.name ?? "") })
@@ -205,5 +226,34 @@ struct RelayAdministration: Sendable {
             }
         }
         return endpoints
+    }
+}
+
+extension IssuerUser {
+    /// The user of an account's name or id; without it, the only user.
+    static func choose(_ account: String?, among users: [IssuerUser]) throws(AdminError) -> IssuerUser {
+        guard let account else {
+            guard let only = users.first, users.count == 1 else {
+                throw AdminError(
+                    users.isEmpty
+                        ? "there is no account yet: make one with `relayd account add NAME`"
+                        : "there are \(users.count) accounts: give a name or id that `relayd account list` prints"
+                )
+            }
+            return only
+        }
+        let key = AccountName(account)?.key
+        let named = users.filter { user in
+            [user.subject, AccountID(of: Composition.identity(of: user.subject)).rawValue].contains(account)
+                || (key != nil && AccountName(user.name)?.key == key)
+        }
+        guard let user = named.first, named.count == 1 else {
+            throw AdminError(
+                named.isEmpty
+                    ? "there is no such account: see `relayd account list`"
+                    : "several accounts have this name: use one of the ids \(named.map(\.subject).joined(separator: ", "))"
+            )
+        }
+        return user
     }
 }

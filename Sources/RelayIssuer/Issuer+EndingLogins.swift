@@ -18,7 +18,7 @@ extension Issuer {
             return try records.openLogins(boundTo: thumbprint, session: session).map { try revoke($0, now: now, in: records) }
         }
         for login in ended {
-            logger.info("ended a login of a revoked endpoint", metadata: metadata(login.subject))
+            await log(.info, "ended a login of a revoked endpoint", of: login.subject)
             revoked(login)
         }
     }
@@ -32,6 +32,4 @@ extension Issuer {
         if let key = family.key { try records.removeOpenInvitations(madeBy: key) }
         return RevokedLogin(family, at: now)
     }
-
-    func metadata(_ subject: String) -> Logger.Metadata { ["subject": "\(subject.prefix(8))"] }
 }

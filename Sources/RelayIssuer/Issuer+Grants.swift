@@ -29,8 +29,15 @@ enum GrantOutcome: Sendable {
 
 extension Issuer {
     /// Redeems a grant (RFC 6749 §5).
-    /// - Parameter issuer: The issuer URL that received the request.
-    func exchange(_ request: TokenRequest, proof: String?, at issuer: String) async throws(OAuthError) -> TokenResponse {
+    /// - Parameters:
+    ///   - issuer: The issuer URL that received the request.
+    ///   - redeemed: Called with the user whom the grant signed in.
+    func exchange(
+        _ request: TokenRequest,
+        proof: String?,
+        at issuer: String,
+        redeemed: (_ subject: String) -> Void = { _ in }
+    ) async throws(OAuthError) -> TokenResponse {
         let now = now()
         try await checkKnown(request.grant)
         let proof = try checked(proof, now: now)
@@ -50,22 +57,19 @@ extension Issuer {
         case .granted(let result): granted = result
         case .refused(let error): throw error
         case .usedAgain(let subject):
-            logger.warning("an invitation was used again, which was refused", metadata: metadata(subject))
+            await log(.warning, "an invitation was used again, which was refused", of: subject)
             throw TokenRequest.unknownCode
         case .revoked(let error, let login, let reason):
-            logger.warning("revoked a login: \(reason)", metadata: metadata(login.subject))
+            await log(.warning, "revoked a login: \(reason)", of: login.subject)
             revoked(login)
             throw error
         }
         for login in granted.displaced {
-            logger.notice("revoked the least recently used login of a user who has too many", metadata: metadata(login.subject))
+            await log(.notice, "revoked the least recently used login of a user who has too many", of: login.subject)
             revoked(login)
         }
         if granted.hasCaughtUp {
-            logger.notice(
-                "a login's refresh token is newer than the database, which was restored",
-                metadata: metadata(granted.family.subject)
-            )
+            await log(.notice, "a login's refresh token is newer than the database, which was restored", of: granted.family.subject)
         }
         let signer = try await answering { () async throws(IssuerError) in try await keyRing.signer(at: now) }
         let claims = AccessTokenClaims(
@@ -82,7 +86,8 @@ extension Issuer {
             now: now
         )
         guard let token = try? claims.signed(by: signer.key, id: signer.id) else { throw Issuer.fault }
-        logger.debug("issued tokens", metadata: metadata(granted.family.subject))
+        await log(.debug, "issued tokens", of: granted.family.subject)
+        redeemed(granted.family.subject)
         return TokenResponse(
             accessToken: token,
             isBound: key != nil,
@@ -284,7 +289,7 @@ extension Issuer {
         switch outcome {
         case .refused(let error): throw error
         case .revoked(_, let login, let reason):
-            logger.info("revoked a login: \(reason)", metadata: metadata(login.subject))
+            await log(.info, "revoked a login: \(reason)", of: login.subject)
             revoked(login)
         case .granted, .usedAgain, nil: break
         }

@@ -39,7 +39,6 @@ extension Issuer {
             try records.removeUser(subject)
             return logins
         }
-        logger.notice("removed a user", metadata: metadata(subject))
         for login in ended { revoked(login) }
     }
 
@@ -51,7 +50,7 @@ extension Issuer {
             return try revoke(family, now: now, in: records)
         }
         guard let ended else { return }
-        logger.info("ended a login", metadata: metadata(ended.subject))
+        await log(.info, "ended a login", of: ended.subject)
         revoked(ended)
     }
 }

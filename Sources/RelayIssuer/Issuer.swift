@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 package import Logging
+package import RelayLog
 package import RelayProtocol
 import RelayStorage
 import Synchronization
@@ -48,6 +49,8 @@ package final class Issuer: Sendable {
         /// Whether the endpoint with the key of this thumbprint may invite devices into the account of a subject.
         package var mayInvite: @Sendable (_ thumbprint: String, _ subject: String) async -> Bool = { _, _ in true }
 
+        /// Told of every sign-in.
+        package var events: @Sendable (RelayEvent) -> Void = { _ in }
         /// The relay; `nil` if the account pages show no devices.
         package var accounts: (any AccountHolder)?
 
@@ -229,7 +232,7 @@ package final class Issuer: Sendable {
             guard try records.openInvitations(of: subject, now: now) < Invitation.maximumOpen else { throw IssuerError.tooManyInvitations }
             try records.insert(Invitation(code: code.digest, subject: subject, inviter: inviter, expires: expires))
         }
-        logger.info("made an invitation", metadata: metadata(subject))
+        await log(.info, "made an invitation", of: subject)
         return code.text
     }
 }

@@ -4,17 +4,16 @@
 package import Logging
 
 extension Logger {
-    /// For service groups: a failing service already reports its error, so the group need not log it.
-    package var forServiceGroups: Logger {
-        var logger = self
-        if logLevel > .debug { logger.logLevel = .critical }
-        return logger
-    }
+    /// For service groups. A failing service reports its error itself, and their other messages print whole services.
+    package var forServiceGroups: Logger { raised(to: .critical) }
 
-    /// Hides the libraries' start and stop messages at the level `info`.
-    var withoutStartMessages: Logger {
+    /// For HTTP servers: their messages about each start and connection are for their own developers.
+    var forHTTPServers: Logger { raised(to: .warning) }
+
+    /// The level `trace` shows all messages of libraries.
+    private func raised(to level: Level) -> Logger {
         var logger = self
-        if logLevel == .info { logger.logLevel = .notice }
+        if logLevel > .trace { logger.logLevel = max(logLevel, level) }
         return logger
     }
 }

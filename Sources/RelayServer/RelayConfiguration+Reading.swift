@@ -3,12 +3,14 @@
 
 package import Configuration
 import Logging
+import RelayLog
 package import RelayProtocol
 
 /// The name of a setting: `dataDirectory` in the file, `--data-directory` as a flag, `RELAYD_DATA_DIRECTORY` in the environment.
 package enum RelaySetting: String, CaseIterable, Sendable {
     case listen, urls, tunnelListen, metricsListen, dataDirectory, certificateFile, keyFile, issuersFile, allowHttp, trustedProxies,
         unauthenticatedPerAddress, tokenFailuresPerMinute, tokenFailureAddresses, outboundBytes, idleSeconds, drainSeconds, logLevel,
+        logFormat,
         pushAddresses, pushAuthoritiesFile, pushPrivateAddresses
 
     package var key: ConfigKey { ConfigKey([rawValue]) }
@@ -41,9 +43,19 @@ package enum RelaySetting: String, CaseIterable, Sendable {
 
 extension RelayConfiguration {
     /// Reads the settings. Unset ones keep their defaults.
-    package init(reading reader: ConfigReader, defaultDataDirectory: String) throws(ConfigurationError) {
-        self.init(dataDirectory: defaultDataDirectory)
+    /// - Parameter defaultDataDirectory: Called if no data directory is set.
+    package init(
+        reading reader: ConfigReader,
+        defaultDataDirectory: () throws(ConfigurationError) -> String
+    ) throws(ConfigurationError) {
         let values = Values(reader: reader)
+        if let text = try values.text(.dataDirectory) {
+            self.init(dataDirectory: text)
+        } else {
+            self.init(dataDirectory: try defaultDataDirectory())
+        }
+        texts = Dictionary(uniqueKeysWithValues: RelaySetting.allCases.map { ($0, values.description(of: $0)) })
+        for limit in Limit.allCases { texts[nil, default: ""] += "\(reader.int(forKey: RelaySetting.key(of: limit)) ?? 0) " }
         if let texts = try values.list(.listen) {
             listen = try texts.map { text throws(ConfigurationError) in
                 try Self.address(text, .listen, defaultPort: Self.defaultPort)
@@ -66,7 +78,6 @@ extension RelayConfiguration {
                 return url
             }
         }
-        if let text = try values.text(.dataDirectory) { dataDirectory = text }
         certificateFile = try values.text(.certificateFile)
         keyFile = try values.text(.keyFile)
         issuersFile = try values.text(.issuersFile)
@@ -92,6 +103,12 @@ extension RelayConfiguration {
                 throw ConfigurationError("logLevel: '\(text)' is not one of \(levels)")
             }
             logLevel = level
+        }
+        if let text = try values.text(.logFormat) {
+            guard let format = LogFormat(rawValue: text) else {
+                throw ConfigurationError("logFormat: '\(text)' is not one of text, json")
+            }
+            logFormat = format
         }
         for limit in Limit.allCases {
             if let value = try values.number(RelaySetting.key(of: limit), 1...Limits.ceiling) { limits[limit] = value }
@@ -151,6 +168,14 @@ extension RelayConfiguration {
             let texts = reader.stringArray(forKey: setting.key) ?? reader.string(forKey: setting.key).map { [$0] }
             guard texts != [] else { throw empty(setting) }
             return texts
+        }
+
+        /// What is set, for comparison.
+        func description(of setting: RelaySetting) -> String {
+            if let texts = reader.stringArray(forKey: setting.key) { return "\(texts)" }
+            if let text = reader.string(forKey: setting.key) { return text }
+            if let number = reader.int(forKey: setting.key) { return "\(number)" }
+            return reader.bool(forKey: setting.key).map { "\($0)" } ?? ""
         }
 
         private func empty(_ setting: RelaySetting) -> ConfigurationError {

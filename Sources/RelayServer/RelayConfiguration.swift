@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 package import Logging
+package import RelayLog
 package import RelayProtocol
 
 /// All settings of the relay.
@@ -45,11 +46,20 @@ package struct RelayConfiguration: Sendable {
     package var drainSeconds = 5
     /// The level of the log, which goes to standard error.
     package var logLevel = Logger.Level.info
+    package var logFormat = LogFormat.text
+    /// What was set, as text. The limits are under `nil`.
+    var texts: [RelaySetting?: String] = [:]
 
     /// The port of an address in `listen` without a port.
     package static let defaultPort = 8_080
 
     package init(dataDirectory: String) { self.dataDirectory = dataDirectory }
+
+    /// The settings that differ from earlier ones, by name.
+    package func changes(since earlier: RelayConfiguration) -> [String] {
+        let changed = texts.filter { $0.value != earlier.texts[$0.key] }.map { $0.key?.rawValue ?? "limits" }
+        return changed.sorted()
+    }
 
     /// The addresses for tunnels over plain TCP.
     package var tunnelAddresses: [ListenAddress] {

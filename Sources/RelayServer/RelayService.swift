@@ -5,6 +5,7 @@ package import Hummingbird
 import HummingbirdCore
 package import Logging
 import NIOCore
+package import RelayLog
 package import RelayProtocol
 import ServiceLifecycle
 
@@ -18,11 +19,11 @@ package struct RelayService: Service {
     package struct Parts: Sendable {
         package var core: any RelayCoreProtocol
         package var tokens: any TokenVerifying
-        /// The accepted issuers.
-        package var issuers: [String]
-        /// Those of them that cannot define the relay's scopes.
-        package var issuersWithoutScopes: [String]
+        /// The accepted issuers, which may change while the relay runs.
+        package var issuers: @Sendable () -> AcceptedIssuers
         package var metrics: PrometheusMetrics
+        /// Told what happens to endpoints.
+        package var events: @Sendable (RelayEvent) -> Void
         /// Answers the operator's commands; without it there is no admin socket.
         package var administer: (@Sendable (AdminRequest) async -> AdminAnswer)?
         /// Why the relay cannot serve requests now, as text; `nil` if it can.
@@ -39,9 +40,9 @@ package struct RelayService: Service {
         package init(
             core: any RelayCoreProtocol,
             tokens: any TokenVerifying,
-            issuers: [String],
-            issuersWithoutScopes: [String] = [],
+            issuers: @escaping @Sendable () -> AcceptedIssuers,
             metrics: PrometheusMetrics,
+            events: @escaping @Sendable (RelayEvent) -> Void = { _ in },
             obstacle: @escaping @Sendable () async -> String?,
             administer: (@Sendable (AdminRequest) async -> AdminAnswer)? = nil,
             addRoutes: @escaping @Sendable (Router<RelayRequestContext>) -> Void = { _ in },
@@ -52,8 +53,8 @@ package struct RelayService: Service {
             self.core = core
             self.tokens = tokens
             self.issuers = issuers
-            self.issuersWithoutScopes = issuersWithoutScopes
             self.metrics = metrics
+            self.events = events
             self.administer = administer
             self.obstacle = obstacle
             self.addRoutes = addRoutes
@@ -154,13 +155,13 @@ package struct RelayService: Service {
                 rates: rates,
                 metrics: metrics,
                 logger: logger,
+                events: parts.events,
                 clock: clock,
                 outboundBytes: configuration.outboundBytes
             )
             let routes = RelayRoutes(
                 origins: origins,
                 issuers: parts.issuers,
-                issuersWithoutScopes: parts.issuersWithoutScopes,
                 tunnelPorts: { tunnels.ports },
                 obstacle: parts.obstacle
             )
@@ -196,7 +197,7 @@ package struct RelayService: Service {
                     bound.add(channel.localAddress, scheme: tls == nil ? "http" : "https")
                 },
                 eventLoopGroupProvider: .shared(EventLoops.connections),
-                logger: logger.withoutStartMessages
+                logger: logger.forHTTPServers
             )
             listeners.append(Listener(address: address, setting: .listen, application: application))
         }
@@ -207,7 +208,7 @@ package struct RelayService: Service {
                 configuration: ApplicationConfiguration(address: .hostname(address.host, port: address.port)),
                 // Endpoints do not dial this address.
                 onServerRunning: { _ in bound.add(nil, scheme: nil) },
-                logger: logger.withoutStartMessages
+                logger: logger.forHTTPServers
             )
             listeners.append(Listener(address: address, setting: .metricsListen, application: application))
         }
@@ -223,13 +224,12 @@ package struct RelayService: Service {
 
     /// Reloads the certificate files for new connections. After an error the old certificate stays.
     package func reloadCertificates() {
-        for context in contexts {
-            do throws(TLSError) {
-                try context.reload()
-                logger.info("the certificate was read again")
-            } catch {
-                logger.error("the old certificate stays", metadata: ["reason": "\(error)"])
-            }
+        guard configuration.certificateFile != nil else { return }
+        do throws(TLSError) {
+            for context in contexts { try context.reload() }
+            logger.notice("reloaded the certificate")
+        } catch {
+            logger.error("the old certificate stays", metadata: ["reason": "\(error)"])
         }
         warnOfCertificate()
     }
@@ -240,7 +240,6 @@ package struct RelayService: Service {
         // Services stop in reverse order: the core informs its channels, then tunnels get some time, then connections are closed.
         var services: [ServiceGroupConfiguration.ServiceConfiguration] = [.init(service: tasks)]
         services += listeners.map { .init(service: ListenerService(listener: $0, connections: connections)) }
-        if !contexts.isEmpty { services.append(.init(service: CertificateReload(reload: { reloadCertificates() }))) }
         if let admin = await admin?.open() { services.append(.init(service: admin)) }
         services.append(.init(service: BackgroundService(body: background)))
         services.append(.init(service: FreedMemory(connections: connections)))

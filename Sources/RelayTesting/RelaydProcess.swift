@@ -45,7 +45,7 @@ package final class RelaydProcess {
     ///   - port: The port to listen on; 0 lets the relay choose, `nil` selects a free one.
     ///   - networks: Other addresses of this machine under which the relay is reachable. Then `tunnelPort` is also fixed.
     ///   - directory: Its data directory; `nil` for a temporary one.
-    ///   - arguments: Flags for all of its commands.
+    ///   - arguments: Flags for the service.
     package init(
         _ security: Security = .plain,
         port: Int? = nil,
@@ -70,7 +70,13 @@ package final class RelaydProcess {
     private func start(_ arguments: [String]) throws -> (Process, FileHandle) {
         let process = Process()
         process.executableURL = Self.executable
-        process.arguments = arguments + ["--data-directory", directory.path, "--log-level", "warning"]
+        process.arguments = arguments + ["--data-directory", directory.path]
+        guard arguments.first == "serve" else {
+            // Other commands ask the relay that runs.
+            if let standardError { process.standardError = standardError }
+            return (process, try ProcessStart.reading(process))
+        }
+        process.arguments?.append(contentsOf: ["--log-level", "warning"])
         switch security {
         case .plain: process.arguments?.append(contentsOf: ["--listen", host])
         // On loopback only, the relay would use plain HTTP.

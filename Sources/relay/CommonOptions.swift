@@ -44,7 +44,7 @@ struct CommonOptions: ParsableArguments {
 
     static func context(home: String?, profile: String?, isJSON: Bool) throws -> AgentContext {
         let environment = ProcessInfo.processInfo.environment
-        let accounts = HomeAccounts(home.map { Home($0) } ?? Home(environment: environment))
+        let accounts = HomeAccounts(try home.map { Home($0) } ?? Home(environment: environment))
         return AgentContext(
             accounts: accounts,
             account: try profile ?? accounts.current(),

@@ -21,11 +21,13 @@ struct AccountCommand: AsyncParsableCommand {
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "List the accounts, oldest first.")
 
-        @OptionGroup var settings: ConfigurationOptions
         @Flag(help: "Print a JSON array.") var json = false
+        @OptionGroup var settings: DataDirectoryOptions
 
         func run() async throws {
-            let accounts = try await administer(AdminRequest(.listAccounts), settings).accounts ?? []
+            guard case .accounts(let accounts) = try await administer(.listAccounts, settings.read()) else {
+                throw AdminError.unknownAnswer
+            }
             if json { return try printJSON(accounts) }
             for account in accounts { print(account.line) }
         }
@@ -41,11 +43,11 @@ struct AccountCommand: AsyncParsableCommand {
                 """
         )
 
-        @OptionGroup var settings: ConfigurationOptions
         @Argument(help: "The account's name, such as the name of its owner.") var name: String
         @Flag(help: "Print a link with which the owner sets a password or a passkey.") var setUp = false
         @Flag(help: "Read the owner's password from standard input.") var password = false
         @Flag(help: "Print a JSON object.") var json = false
+        @OptionGroup var settings: LinkOptions
 
         func validate() throws {
             if setUp, password { throw ValidationError("give either --set-up or --password") }
@@ -68,19 +70,14 @@ struct AccountCommand: AsyncParsableCommand {
             let text = password ? readLine(strippingNewline: true) : nil
             if password, text?.isEmpty ?? true { throw ValidationError("the password is read from standard input, which is empty") }
             let configuration = try settings.read()
-            if let text { try Issuer.check(password: Secret(text), name: name) }
-            let request = AdminRequest(.addAccount, name: name)
             // The account may be added before the relay first runs.
-            guard let account = try await administer(request, settings, .made).accounts?.first else { return }
+            let request = AdminRequest.addAccount(name: name, password: text.map { Secret($0) })
+            guard case .account(let account) = try await administer(request, configuration, .made) else { throw AdminError.unknownAnswer }
             var link: String?
-            if setUp || text != nil, let subject = account.identities.first(where: { $0.issuer == Composition.issuerKey })?.subject {
-                let (issuer, _) = try openIssuer(configuration, .existing)
-                if let text { try await issuer.setPassword(subject: subject, to: Secret(text)) }
-                if setUp {
-                    let (origin, note) = try configuration.linkOrigin()
-                    link = try await issuer.setUpLink(subject: subject, origin: origin).exposed
-                    if let note { StandardStream.error.writeLine("relayd: \(note)") }
-                }
+            if setUp {
+                let request = AdminRequest.setUpLink(account: account.id, origin: try configuration.announcedLinkOrigin(), isReset: false)
+                guard case .link(let made, _) = try await administer(request, configuration) else { throw AdminError.unknownAnswer }
+                link = made.exposed
             }
             if json { return try printJSON(Added(account: account, setUpLink: link)) }
             print(account.id)
@@ -95,7 +92,7 @@ struct AccountCommand: AsyncParsableCommand {
         @Argument(help: "Its new name.") var name: String
 
         func run() async throws {
-            try await options.change(AdminRequest(.renameAccount, account: options.account, name: name))
+            try await options.change(.renameAccount(options.account, to: name))
         }
     }
 
@@ -107,7 +104,7 @@ struct AccountCommand: AsyncParsableCommand {
         @OptionGroup var options: AccountOptions
 
         func run() async throws {
-            try await options.change(AdminRequest(.disableAccount, account: options.account))
+            try await options.change(.disableAccount(options.account))
         }
     }
 
@@ -117,20 +114,30 @@ struct AccountCommand: AsyncParsableCommand {
         @OptionGroup var options: AccountOptions
 
         func run() async throws {
-            try await options.change(AdminRequest(.enableAccount, account: options.account))
+            try await options.change(.enableAccount(options.account))
         }
     }
 
     struct Remove: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Remove an account with its devices, commands and logins.",
-            discussion: "It cannot be undone. The account's identities make no new account. `relayd account export` prints what is stored."
+            discussion: """
+                It cannot be undone, so it asks first. The account's identities make no new account. `relayd account export` prints what is
+                stored.
+                """
         )
 
         @OptionGroup var options: AccountOptions
+        @OptionGroup var confirmation: ConfirmationOptions
 
         func run() async throws {
-            try await options.change(AdminRequest(.removeAccount, account: options.account))
+            let configuration = try options.settings.read()
+            guard case .accounts(let accounts) = try await administer(.listAccounts, configuration) else { throw AdminError.unknownAnswer }
+            // An id takes precedence over the name of another account.
+            if let account = accounts.first(where: { $0.id == options.account }) ?? accounts.first(where: { $0.name == options.account }) {
+                try confirmation.ask("Remove for ever: \(account.line)")
+            }
+            try await options.change(.removeAccount(options.account))
         }
     }
 
@@ -145,8 +152,7 @@ struct AccountCommand: AsyncParsableCommand {
         @Option(help: "What identifies the owner at the issuer: the value of the account claim.") var subject: String
 
         func run() async throws {
-            let request = AdminRequest(.linkAccount, account: options.account, issuer: issuer, subject: subject)
-            try await options.change(request)
+            try await options.change(.linkAccount(options.account, issuer: issuer, subject: subject))
         }
     }
 
@@ -164,8 +170,7 @@ struct AccountCommand: AsyncParsableCommand {
         @Option(help: "What identifies the person at the issuer.") var subject: String
 
         func run() async throws {
-            let request = AdminRequest(.unlinkAccount, account: options.account, issuer: issuer, subject: subject)
-            try await options.change(request)
+            try await options.change(.unlinkAccount(options.account, issuer: issuer, subject: subject))
         }
     }
 
@@ -175,26 +180,28 @@ struct AccountCommand: AsyncParsableCommand {
             discussion: "Commands that wait are encrypted for their devices, and are only counted."
         )
 
-        @OptionGroup var settings: ConfigurationOptions
         @Argument(help: "The account's id or name.") var account: String
         @Flag(help: "Print a JSON object: the default.") var json = false
+        @OptionGroup var settings: DataDirectoryOptions
 
         func run() async throws {
-            let answer = try await administer(AdminRequest(.exportAccount, account: account), settings)
-            if let export = answer.export { try printJSON(export) }
+            guard case .export(let export) = try await administer(.exportAccount(account), settings.read()) else {
+                throw AdminError.unknownAnswer
+            }
+            try printJSON(export)
         }
     }
 }
 
 /// What commands that change one account have in common.
 struct AccountOptions: ParsableArguments {
-    @OptionGroup var settings: ConfigurationOptions
     @Argument(help: "The account's id or name.") var account: String
     @Flag(help: "Print a JSON object.") var json = false
+    @OptionGroup var settings: DataDirectoryOptions
 
     /// Asks for a change of the account, and prints the account.
     func change(_ request: AdminRequest) async throws {
-        guard let account = try await administer(request, settings).accounts?.first else { return }
+        guard case .account(let account) = try await administer(request, settings.read()) else { throw AdminError.unknownAnswer }
         try json ? printJSON(account) : print(account.line)
     }
 }

@@ -4,16 +4,17 @@
 import Logging
 import RelayComposition
 import RelayIssuer
+import RelayLog
 import RelayServer
 
 /// Sends an operator's request to the relay that runs on the data directory. If none runs, composes one for this request.
 /// - Parameter use: What the command does with the data directory.
 func administer(
     _ request: AdminRequest,
-    _ settings: ConfigurationOptions,
+    _ configuration: RelayConfiguration,
     _ use: DataDirectory.Use = .existing
 ) async throws -> AdminAnswer {
-    var configuration = try settings.read()
+    var configuration = configuration
     let directory = try DataDirectory(configuration.dataDirectory, use)
     do {
         return try await AdminSocket.ask(request, in: directory.path)
@@ -24,8 +25,8 @@ func administer(
     configuration.listen = RelayConfiguration(dataDirectory: directory.path).listen
     let lock = try directory.lock()
     let key = try RelayKey.load(in: directory.path)
-    var logger = Logger(label: "relayd") { StreamLogHandler.standardError(label: $0) }
-    logger.logLevel = .warning
+    let output = LogOutput(.text, level: .warning) { StandardStream.error.writeLine($0) }
+    let logger = Logger(label: "relayd") { _ in RelayLogHandler(output) }
     let store = try SQLiteStore(holding: lock)
     defer { store.close() }
     let composition = try await Composition(configuration, store: store, key: key, metrics: PrometheusMetrics(), logger: logger)
@@ -33,6 +34,6 @@ func administer(
     try await composition.parts.core.start(tunnelPorts: [])
     guard let answer = await composition.parts.administer?(request) else { throw AdminError.noRelay(directory.path) }
     await composition.parts.core.stop()
-    if let error = answer.error { throw AdminError(error) }
+    if case .failure(let reason) = answer { throw AdminError(reason) }
     return answer
 }

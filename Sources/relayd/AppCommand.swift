@@ -21,11 +21,11 @@ struct AppCommand: AsyncParsableCommand {
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "List the identities with their apps and credentials, without secrets.")
 
-        @OptionGroup var settings: ConfigurationOptions
         @Flag(help: "Print a JSON array.") var json = false
+        @OptionGroup var settings: DataDirectoryOptions
 
         func run() async throws {
-            let apps = try await administer(AdminRequest(.listApps), settings).apps ?? []
+            guard case .apps(let apps) = try await administer(.listApps, settings.read()) else { throw AdminError.unknownAnswer }
             if json { return try printJSON(apps) }
             for app in apps { app.printLines() }
         }
@@ -41,7 +41,7 @@ struct AppCommand: AsyncParsableCommand {
         @Option(name: .customLong("app"), help: .app) var apps: [String] = []
 
         func run() async throws {
-            let app = try await options.change(AdminRequest(.addApp, app: options.domain, apps: apps), .made)
+            let app = try await options.change(.addApp(options.domain, apps: apps), .made)
             if !options.json, let app, app.verified == nil { print(app.advice) }
         }
     }
@@ -53,7 +53,7 @@ struct AppCommand: AsyncParsableCommand {
         @Option(name: .customLong("app"), help: .app) var apps: [String] = []
 
         func run() async throws {
-            try await options.change(AdminRequest(.removeApp, app: options.domain, apps: apps))
+            try await options.change(.removeApp(options.domain, apps: apps))
         }
     }
 
@@ -69,21 +69,22 @@ struct AppCommand: AsyncParsableCommand {
         @OptionGroup var options: AppOptions
 
         func run() async throws {
-            try await options.change(AdminRequest(.verifyApp, app: options.domain))
+            try await options.change(.verifyApp(options.domain))
         }
     }
 }
 
 /// What commands that change one identity have in common.
 struct AppOptions: ParsableArguments {
-    @OptionGroup var settings: ConfigurationOptions
     @Argument(help: "The identity: a domain, or default.") var domain: String
     @Flag(help: "Print a JSON object.") var json = false
+    @OptionGroup var settings: DataDirectoryOptions
 
     /// Asks for a change of the identity, and prints it.
     @discardableResult
     func change(_ request: AdminRequest, _ use: DataDirectory.Use = .existing) async throws -> AdminApp? {
-        guard let app = try await administer(request, settings, use).apps?.first else {
+        guard case .app(let changed) = try await administer(request, settings.read(), use) else { throw AdminError.unknownAnswer }
+        guard let app = changed else {
             if json { try printJSON([String: String]()) }
             return nil
         }

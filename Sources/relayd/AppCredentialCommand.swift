@@ -123,14 +123,14 @@ struct AppCredentialCommand: AsyncParsableCommand {
         @Argument(help: "The credentials' id, as `relayd app list` prints it.") var credential: String
 
         func run() async throws {
-            try await options.change(AdminRequest(.removeCredential, name: credential, app: options.domain))
+            try await options.change(.removeCredential(credential, app: options.domain))
         }
     }
 }
 
 extension AppOptions {
     fileprivate func add(_ credential: StoredCredential) async throws {
-        try await change(AdminRequest(.addCredential, app: domain, credential: Secret(credential)), .made)
+        try await change(.addCredential(Secret(credential), app: domain), .made)
     }
 }
 

@@ -16,9 +16,9 @@ struct BackupCommand: AsyncParsableCommand {
             """
     )
 
-    @OptionGroup var settings: ConfigurationOptions
     @Argument(help: "The file to write.") var file: String
     @Flag(help: "Replace the file if it exists.") var force = false
+    @OptionGroup var settings: DataDirectoryOptions
 
     func run() async throws {
         let directory = try DataDirectory(settings.read().dataDirectory, .existing)
@@ -37,10 +37,10 @@ struct RestoreCommand: AsyncParsableCommand {
             """
     )
 
-    @OptionGroup var settings: ConfigurationOptions
     @Argument(help: "The file to read.") var file: String
     @Flag(help: "Restore even if the data directory is not empty; the relay's files in it are moved to a folder beside them.") var force =
         false
+    @OptionGroup var settings: DataDirectoryOptions
 
     func run() async throws {
         let directory = try DataDirectory(settings.read().dataDirectory, .restored)

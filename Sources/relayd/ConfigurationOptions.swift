@@ -14,14 +14,7 @@ import Foundation
 
 /// All settings as flags. Flags override the environment, and the environment overrides the file.
 struct ConfigurationOptions: ParsableArguments {
-    @Option(
-        help: ArgumentHelp(
-            "A JSON file with settings, such as {\"listen\": [\"[::]:8443\"]}. "
-                + "(environment: RELAYD_CONFIG)",
-            valueName: "file"
-        )
-    )
-    var config: String?
+    @OptionGroup var directory: DataDirectoryOptions
 
     @Option(
         help: ArgumentHelp(
@@ -60,15 +53,6 @@ struct ConfigurationOptions: ParsableArguments {
         )
     )
     var metricsListen: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "The directory for the keys and databases. Default: ~/.local/share/relayd. "
-                + "(RELAYD_DATA_DIRECTORY)",
-            valueName: "directory"
-        )
-    )
-    var dataDirectory: String?
 
     @Option(
         help: ArgumentHelp(
@@ -216,18 +200,18 @@ struct ConfigurationOptions: ParsableArguments {
     )
     var logLevel: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "text (the default) or json: one object in each line. "
+                + "(RELAYD_LOG_FORMAT)",
+            valueName: "format"
+        )
+    )
+    var logFormat: String?
+
     /// Merges the settings of flags, environment and file.
     func read(environment: [String: String] = ProcessInfo.processInfo.environment) throws -> RelayConfiguration {
-        try RelaySetting.check(environment: environment.keys)
-        var providers: [any ConfigProvider] = [
-            InMemoryProvider(name: "flags", values: try flags()),
-            EnvironmentVariablesProvider(environmentVariables: environment).prefixKeys(with: "relayd"),
-        ]
-        if let path = config ?? environment[RelaySetting.fileVariable] {
-            providers.append(InMemoryProvider(name: "file", values: try SettingsFile(path: path).values))
-        }
-        let home = environment["HOME"] ?? "."
-        return try RelayConfiguration(reading: ConfigReader(providers: providers), defaultDataDirectory: home + "/.local/share/relayd")
+        try directory.read(environment: environment, flags: try flags())
     }
 
     private func flags() throws -> [AbsoluteConfigKey: ConfigValue] {
@@ -239,7 +223,6 @@ struct ConfigurationOptions: ParsableArguments {
         set(RelaySetting.tunnelListen.key, tunnelListen.isEmpty ? nil : .stringArray(tunnelListen))
         set(RelaySetting.urls.key, urls.isEmpty ? nil : .stringArray(urls))
         set(RelaySetting.metricsListen.key, metricsListen.map { .string($0) })
-        set(RelaySetting.dataDirectory.key, dataDirectory.map { .string($0) })
         set(RelaySetting.certificateFile.key, certificateFile.map { .string($0) })
         set(RelaySetting.keyFile.key, keyFile.map { .string($0) })
         set(RelaySetting.issuersFile.key, issuersFile.map { .string($0) })
@@ -255,6 +238,7 @@ struct ConfigurationOptions: ParsableArguments {
         set(RelaySetting.pushAuthoritiesFile.key, pushAuthoritiesFile.map { .string($0) })
         set(RelaySetting.pushPrivateAddresses.key, pushPrivateAddresses ? .bool(true) : nil)
         set(RelaySetting.logLevel.key, logLevel.map { .string($0) })
+        set(RelaySetting.logFormat.key, logFormat.map { .string($0) })
         for text in limits {
             let parts = text.split(separator: "=", maxSplits: 1)
             guard parts.count == 2, let limit = Limit(rawValue: String(parts[0])), let value = Int(parts[1]) else {

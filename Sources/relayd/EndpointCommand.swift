@@ -23,13 +23,13 @@ struct EndpointCommand: AsyncParsableCommand {
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "List the endpoints of an account, or of all.")
 
-        @OptionGroup var settings: ConfigurationOptions
         @Argument(help: "The account's id or name. Default: all accounts.") var account: String?
         @Flag(help: "Print a JSON array.") var json = false
+        @OptionGroup var settings: DataDirectoryOptions
 
         func run() async throws {
-            let request = AdminRequest(.listEndpoints, account: account)
-            let endpoints = try await AdminSocket.ask(request, in: try settings.read().dataDirectory).endpoints ?? []
+            let answer = try await AdminSocket.ask(.listEndpoints(account: account), in: try settings.read().dataDirectory)
+            guard case .endpoints(let endpoints) = answer else { throw AdminError.unknownAnswer }
             if json { return try printJSON(endpoints) }
             for endpoint in endpoints { print(endpoint.line) }
         }
@@ -39,21 +39,28 @@ struct EndpointCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Revoke an endpoint for ever, and end its logins.",
             discussion: """
-                Use it for a lost device that no other device of its owner can revoke. It cannot be undone. Endpoints that are established only
+                Use it for a lost device that no other device of its owner can revoke. It cannot be undone, so it asks first. Endpoints that are established only
                 through the revoked one can no longer revoke or invite. Prints the revoked endpoint and the endpoints that it had let in.
                 """
         )
 
-        @OptionGroup var settings: ConfigurationOptions
         @Argument(help: "The endpoint's id, as `relayd endpoint list` prints it.") var endpoint: String
 
         @Flag(help: "Also revoke all endpoints that it invited or approved, directly or indirectly.") var withInvited = false
         @Flag(help: "Print a JSON object.") var json = false
+        @OptionGroup var confirmation: ConfirmationOptions
+        @OptionGroup var settings: DataDirectoryOptions
 
         func run() async throws {
-            let request = AdminRequest(.revokeEndpoint, endpoint: endpoint, withInvited: withInvited)
-            let answer = try await AdminSocket.ask(request, in: try settings.read().dataDirectory)
-            let revocation = answer.revocation ?? AdminRevocation(revoked: [], letIn: [])
+            let directory = try settings.read().dataDirectory
+            guard case .endpoints(let all) = try await AdminSocket.ask(.listEndpoints(account: nil), in: directory) else {
+                throw AdminError.unknownAnswer
+            }
+            if let found = all.first(where: { $0.id == endpoint }) {
+                try confirmation.ask("Revoke for ever: \(found.line)" + (withInvited ? "\nand all endpoints that it let in." : ""))
+            }
+            let answer = try await AdminSocket.ask(.revokeEndpoint(id: endpoint, withInvited: withInvited), in: directory)
+            guard case .revocation(let revocation) = answer else { throw AdminError.unknownAnswer }
             if json { return try printJSON(revocation) }
             for endpoint in revocation.revoked { print("revoked \(endpoint.line)") }
             if !revocation.revoked.isEmpty, !revocation.issuers.isEmpty {

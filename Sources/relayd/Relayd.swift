@@ -25,6 +25,7 @@ struct Relayd: AsyncParsableCommand {
 
     /// Replaces ArgumentParser's `main` for the exit codes: 2 for a usage or configuration error, 1 for any other error.
     static func main() async {
+        ProcessSignals.ignoreHarmless()
         #if os(Linux)
         // A short scheduler time slice reduces the latency of a woken thread. Threads that start later inherit it.
         clinux_set_short_time_slice()

@@ -2,9 +2,8 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
-import RelayComposition
-import RelayIssuer
 import RelayProtocol
+import RelayServer
 
 struct ResourceServerCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -24,26 +23,28 @@ struct ResourceServerCommand: AsyncParsableCommand {
             discussion: "The secret is printed only now. A service that is already registered gets a new one."
         )
 
-        @OptionGroup var settings: ConfigurationOptions
         @Argument(help: "The service's name, its user name for HTTP Basic: letters, digits and -._~, at most 64.") var name: String
         @Flag(help: "Print a JSON object.") var json = false
+        @OptionGroup var settings: DataDirectoryOptions
 
         func run() async throws {
-            let (issuer, _) = try openIssuer(settings.read(), .existing)
-            let secret = try await issuer.addResourceServer(name).exposed
-            try json ? printJSON(Shown(name: name, secret: secret)) : print(secret)
+            guard case .secret(let secret) = try await administer(.addResourceServer(name), settings.read()) else {
+                throw AdminError.unknownAnswer
+            }
+            try json ? printJSON(Shown(name: name, secret: secret.exposed)) : print(secret.exposed)
         }
     }
 
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "List the registered services.")
 
-        @OptionGroup var settings: ConfigurationOptions
         @Flag(help: "Print a JSON array.") var json = false
+        @OptionGroup var settings: DataDirectoryOptions
 
         func run() async throws {
-            let (issuer, _) = try openIssuer(settings.read(), .existing)
-            let names = try await issuer.resourceServers()
+            guard case .resourceServers(let names) = try await administer(.listResourceServers, settings.read()) else {
+                throw AdminError.unknownAnswer
+            }
             if json { return try printJSON(names.map { Shown(name: $0) }) }
             for name in names { print(name) }
         }
@@ -52,13 +53,12 @@ struct ResourceServerCommand: AsyncParsableCommand {
     struct Remove: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Remove a service: it can no longer ask.")
 
-        @OptionGroup var settings: ConfigurationOptions
         @Argument(help: "The service's name.") var name: String
         @Flag(help: "Print a JSON object.") var json = false
+        @OptionGroup var settings: DataDirectoryOptions
 
         func run() async throws {
-            let (issuer, _) = try openIssuer(settings.read(), .existing)
-            guard try await issuer.removeResourceServer(name) else { throw IssuerError.unknownResourceServer }
+            _ = try await administer(.removeResourceServer(name), settings.read())
             if json { try printJSON(Shown(name: name)) }
         }
     }

@@ -3,24 +3,27 @@
 
 import Logging
 import RelayComposition
+import RelayIssuer
+import RelayLog
 import RelayProtocol
 import RelayServer
 import RelayStorage
 import ServiceLifecycle
 import Synchronization
-import UnixSignals
 
 /// Composes the relay from its settings, and runs it until SIGTERM or SIGINT.
-/// - Parameter makeParts: Makes the core, the token verifier, the issuer, and the text to print once when the relay is ready.
+/// - Parameter greeting: Makes the text to print once when the relay is ready; it may use the open ports.
 func runRelay(
-    _ configuration: RelayConfiguration,
-    makeParts: (RelayConfiguration, StoreLock, RelayKey, PrometheusMetrics, Logger) async throws -> (RelayService.Parts, greeting: String?)
+    _ options: ConfigurationOptions,
+    greeting: @escaping @Sendable (Composition, RelayConfiguration, RelayKey) async throws -> String?
 ) async throws {
-    LoggingSystem.bootstrap { StreamLogHandler.standardError(label: $0) }
-    var logger = Logger(label: "relayd")
-    logger.logLevel = configuration.logLevel
+    let signals = await ProcessSignals()
+    var configuration = try options.read()
+    let output = LogOutput(configuration.logFormat, level: configuration.logLevel) { StandardStream.error.writeLine($0) }
+    LoggingSystem.bootstrap { _ in RelayLogHandler(output) }
+    let logger = Logger(label: "relayd")
     // Reserves the ports before the URLs are derived from them.
-    var configuration = configuration
+    let asSet = configuration
     let ports = try configuration.takePorts()
     defer { withExtendedLifetime(ports) {} }
     let directory = try DataDirectory(configuration.dataDirectory, .made)
@@ -28,8 +31,10 @@ func runRelay(
     let key = try RelayKey.load(in: directory.path)
     let serving = Serving(relay: key.id, origins: try configuration.origins())
     let runFile = Mutex<FileLock?>(nil)
-    let (parts, greeting) = try await makeParts(configuration, lock, key, PrometheusMetrics(), logger)
-    let service = try RelayService(configuration: configuration, key: key, parts: parts, logger: logger) { [logger] urls in
+    let store = try SQLiteStore(holding: lock)
+    let composition = try await Composition(configuration, store: store, key: key, metrics: PrometheusMetrics(), logger: logger)
+    let (ready, isReady) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingOldest(1))
+    let service = try RelayService(configuration: configuration, key: key, parts: composition.parts, logger: logger) { urls in
         // Other `relayd` commands find the running relay by the run file.
         do {
             let made = try serving.writeRunFile(in: directory.path)
@@ -39,15 +44,62 @@ func runRelay(
         }
         // A parent process waits for this first line on standard output.
         StandardStream.output.writeLine("relayd \(key.id) ready at \(urls.map(\.description).joined(separator: " "))")
-        if let greeting { StandardStream.output.writeLine(greeting) }
+        isReady.yield()
+    }
+    defer { runFile.withLock { $0 = nil } }
+    let greeter = Greeter(ready: ready) { [configuration] in
+        if let text = try await greeting(composition, configuration, key) { StandardStream.output.writeLine(text) }
     }
     let group = ServiceGroup(
-        configuration: ServiceGroupConfiguration(
-            services: [service],
-            gracefulShutdownSignals: [.sigterm, .sigint],
-            logger: logger.forServiceGroups
-        )
+        configuration: ServiceGroupConfiguration(services: [service, greeter], logger: logger.forServiceGroups)
     )
-    defer { runFile.withLock { $0 = nil } }
-    try await group.run()
+    let reload = Reload(options: options, asSet: asSet, output: output, service: service, composition: composition, logger: logger)
+    try await withThrowingTaskGroup(of: Void.self) { tasks in
+        tasks.addTask { for await _ in signals.stops { await group.triggerGracefulShutdown() } }
+        tasks.addTask { for await _ in signals.reloads { await reload.run() } }
+        defer { tasks.cancelAll() }
+        try await group.run()
+    }
+}
+
+/// Prints the text of the first start when all ports are open: a start that fails uses up no link.
+private struct Greeter: Service {
+    let ready: AsyncStream<Void>
+    let greet: @Sendable () async throws -> Void
+
+    func run() async throws {
+        for await _ in ready.cancelOnGracefulShutdown() {
+            try await greet()
+            break
+        }
+        try? await gracefulShutdown()
+    }
+}
+
+/// What SIGHUP does. Each part says in one line that it was reloaded, or why the old one stays.
+private struct Reload: Sendable {
+    let options: ConfigurationOptions
+    /// The settings of the start.
+    let asSet: RelayConfiguration
+    let output: LogOutput
+    let service: RelayService
+    let composition: Composition
+    let logger: Logger
+
+    func run() async {
+        var configuration = asSet
+        do {
+            configuration = try options.read()
+            output.level = configuration.logLevel
+            logger.notice("reloaded the log level", metadata: ["logLevel": "\(configuration.logLevel)"])
+        } catch {
+            logger.error("the old settings stay", metadata: ["reason": "\(error)"])
+        }
+        service.reloadCertificates()
+        await composition.reloadIssuers(configuration)
+        await composition.reloadCredentials()
+        for name in configuration.changes(since: asSet) where ![RelaySetting.logLevel, .issuersFile].map(\.rawValue).contains(name) {
+            logger.warning("a changed setting needs a restart", metadata: ["setting": "\(name)"])
+        }
+    }
 }

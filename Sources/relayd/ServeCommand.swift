@@ -28,20 +28,19 @@ struct ServeCommand: AsyncParsableCommand {
     @OptionGroup var settings: ConfigurationOptions
 
     func run() async throws {
-        try await runRelay(settings.read()) { configuration, lock, key, metrics, logger in
-            let store = try SQLiteStore(holding: lock)
-            let composition = try await Composition(configuration, store: store, key: key, metrics: metrics, logger: logger)
-            return (composition.parts, composition.hasIssuer ? try await Self.greeting(composition.issuer, configuration, key) : nil)
+        try await runRelay(settings) { composition, configuration, key in
+            composition.hasIssuer ? try await Self.greeting(composition, configuration, key) : nil
         }
     }
 
     /// A relay without an account is of no use: the operator gets one at the first start.
-    private static func greeting(_ issuer: Issuer, _ configuration: RelayConfiguration, _ key: RelayKey) async throws -> String? {
+    private static func greeting(_ composition: Composition, _ configuration: RelayConfiguration, _ key: RelayKey) async throws -> String? {
+        let issuer = composition.issuer
         guard try await issuer.users().isEmpty else { return nil }
         let user = ProcessInfo.processInfo.environment["USER"] ?? ""
         // The user name may not be a valid account name.
         let name = AccountName(user)?.text ?? "me"
-        let subject = try await issuer.createUser(name: name)
+        let subject = try await composition.addFirstAccount(named: name)
         let invite = try await issuer.invite(subject: subject)
         let origin = try configuration.origins().first?.description ?? ""
         let link = try JoinLink(origin: origin, relay: key.id, invite: invite, plainHTTP: .allowed)
@@ -49,6 +48,7 @@ struct ServeCommand: AsyncParsableCommand {
         return """
             made the account \(DisplayText.sanitized(name)); its first device joins within ten minutes by: relay join '\(link.text)'
             its owner chooses a password or a passkey within a day at: \(setUp.exposed)
+            later links: `relayd invite` for the next device, `relayd account set-up` for the page
             """
     }
 }

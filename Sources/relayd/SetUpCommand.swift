@@ -2,9 +2,8 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
-import RelayComposition
-import RelayIssuer
 import RelayProtocol
+import RelayServer
 
 extension AccountCommand {
     struct SetUp: AsyncParsableCommand {
@@ -17,7 +16,6 @@ extension AccountCommand {
                 """
         )
 
-        @OptionGroup var settings: ConfigurationOptions
         @Argument(help: "The account's id or name; optional if there is only one account.") var account: String?
         @Flag(
             help: """
@@ -26,15 +24,13 @@ extension AccountCommand {
         )
         var reset = false
         @Flag(help: "Print a JSON object.") var json = false
+        @OptionGroup var settings: LinkOptions
 
         func run() async throws {
             let configuration = try settings.read()
-            let (issuer, _) = try openIssuer(configuration, .existing)
-            let user = try IssuerUser.choose(account, among: try await issuer.users())
-            let (origin, note) = try configuration.linkOrigin()
-            let link = try await issuer.setUpLink(subject: user.subject, origin: origin, isReset: reset).exposed
-            if let note { StandardStream.error.writeLine("relayd: \(note)") }
-            try json ? printJSON(["link": link, "account": user.subject]) : print(link)
+            let request = AdminRequest.setUpLink(account: account, origin: try configuration.announcedLinkOrigin(), isReset: reset)
+            guard case .link(let link, let subject) = try await administer(request, configuration) else { throw AdminError.unknownAnswer }
+            try json ? printJSON(["link": link.exposed, "account": subject]) : print(link.exposed)
         }
     }
 }

@@ -23,13 +23,14 @@ struct SettingsFile {
 
     /// - Parameter path: The file's path, for errors.
     init(_ data: Data, of path: String) throws {
-        let members: [String: Member]
-        do {
-            members = try JSONDecoder().decode([String: Member].self, from: data)
+        let members: [(key: String, value: Member)]
+        do throws(JSONError) {
+            members = try JSONValue(parsing: [UInt8](data)).object().map { (key: $0.key, value: Member($0.value)) }
         } catch {
             throw ConfigurationError("\(path) is not a JSON object of settings")
         }
-        for (name, member) in members.sorted(by: { $0.key < $1.key }) {
+        try Self.checkOnce(members.map(\.key), prefix: "")
+        for (name, member) in members {
             if name == "limits" {
                 try add(limits: member)
             } else if let setting = RelaySetting(rawValue: name) {
@@ -42,7 +43,8 @@ struct SettingsFile {
 
     private mutating func add(limits member: Member) throws {
         guard case .object(let limits) = member else { throw ConfigurationError("limits: this is not an object of names and values") }
-        for (name, member) in limits.sorted(by: { $0.key < $1.key }) {
+        try Self.checkOnce(limits.map(\.key), prefix: "limits.")
+        for (name, member) in limits {
             guard let limit = Limit(rawValue: name) else {
                 throw ConfigurationError("limits.\(name): there is no such limit; `relayd limits` prints the names")
             }
@@ -50,31 +52,37 @@ struct SettingsFile {
         }
     }
 
+    /// The last one would count silently.
+    private static func checkOnce(_ names: [String], prefix: String) throws(ConfigurationError) {
+        var seen: Set<[UInt8]> = []
+        guard let twice = names.first(where: { !seen.insert(Array($0.utf8)).inserted }) else { return }
+        throw ConfigurationError("\(prefix)\(twice): this setting is in the file twice; remove one of them")
+    }
+
     private mutating func add(_ content: ConfigContent, for key: ConfigKey) {
         values[AbsoluteConfigKey(key)] = ConfigValue(content, isSecret: false)
     }
 
     /// A value in the file.
-    fileprivate indirect enum Member: Decodable {
+    fileprivate indirect enum Member {
         case text(String)
         case bool(Bool)
         case number(Int)
         case texts([String])
-        case object([String: Member])
+        case object([(key: String, value: Member)])
         case other
 
-        init(from decoder: any Decoder) throws {
-            let container = try decoder.singleValueContainer()
-            if let value = try? container.decode(Bool.self) {
+        init(_ json: JSONValue) {
+            if let value = try? Bool(json: json) {
                 self = .bool(value)
-            } else if let value = try? container.decode(Int.self) {
+            } else if let value = try? Int(json: json) {
                 self = .number(value)
-            } else if let value = try? container.decode(String.self) {
+            } else if let value = try? String(json: json) {
                 self = .text(value)
-            } else if let value = try? container.decode([String].self) {
+            } else if let value = try? [String](json: json) {
                 self = .texts(value)
-            } else if let value = try? container.decode([String: Member].self) {
-                self = .object(value)
+            } else if let members = try? json.object() {
+                self = .object(members.map { (key: $0.key, value: Member($0.value)) })
             } else {
                 self = .other
             }
@@ -105,7 +113,7 @@ extension RelaySetting {
     fileprivate var kind: SettingKind {
         switch self {
         case .listen, .tunnelListen, .urls, .trustedProxies, .pushAddresses: .texts
-        case .metricsListen, .dataDirectory, .certificateFile, .keyFile, .issuersFile, .pushAuthoritiesFile, .logLevel: .text
+        case .metricsListen, .dataDirectory, .certificateFile, .keyFile, .issuersFile, .pushAuthoritiesFile, .logLevel, .logFormat: .text
         case .allowHttp, .pushPrivateAddresses: .bool
         case .unauthenticatedPerAddress, .tokenFailuresPerMinute, .tokenFailureAddresses, .outboundBytes, .idleSeconds, .drainSeconds:
             .number

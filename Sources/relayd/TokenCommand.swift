@@ -21,15 +21,16 @@ struct TokenCommand: AsyncParsableCommand {
                 """
         )
 
-        @OptionGroup var settings: ConfigurationOptions
         @Flag(help: "Print a JSON object.") var json = false
+        @OptionGroup var settings: DataDirectoryOptions
 
         func run() async throws {
             guard let token = readLine(strippingNewline: true), !token.isEmpty else {
                 throw ValidationError("the token is read from standard input, which is empty")
             }
-            let answer = try await administer(AdminRequest(.revokeToken, token: Secret(token)), settings)
-            guard let revoked = answer.token else { return }
+            guard case .token(let revoked) = try await administer(.revokeToken(Secret(token)), settings.read()) else {
+                throw AdminError.unknownAnswer
+            }
             if json { return try printJSON(revoked) }
             print(
                 "revoked a token of \(DisplayText.sanitized(revoked.subject)) from \(revoked.issuer)"

@@ -50,7 +50,7 @@ import Testing
         ]
     )
     func homeFollowsTheEnvironment(environment: [String: String], path: String) {
-        #expect(Home(environment: environment).path == path)
+        #expect(try Home(environment: environment).path == path)
     }
     #endif
 }

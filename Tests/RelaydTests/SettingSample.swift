@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Logging
+import RelayLog
 import RelayProtocol
 import RelayServer
 
@@ -96,6 +97,8 @@ struct SettingSample {
             self.init(["--push-private-addresses"], variable: "true", json: "true") { $0.push.allowsPrivateAddresses }
         // ListeningTests
         case .logLevel: self.init("--log-level", text: "error") { $0.logLevel == .error }
+        // LogTests
+        case .logFormat: self.init("--log-format", text: "json") { $0.logFormat == .json }
         }
     }
 

@@ -92,6 +92,9 @@ import Testing
         (#"{"limits": {"commandBytes": 0}}"#, "limits.commandBytes:"), (#"{"idleSeconds": 0}"#, "idleSeconds:"),
         (#"{"limits": {"commandBytes": 1073741825}}"#, "limits.commandBytes:"), (#"{"dataDirectory": ""}"#, "dataDirectory:"),
         (#"{"listen": []}"#, "listen:"), (#"{"tunnelListen": []}"#, "tunnelListen:"), (#"{"urls": []}"#, "urls:"),
+        (#"{"idleSeconds": 1, "drainSeconds": 1, "idleSeconds": 2}"#, "idleSeconds: this setting is in the file twice"),
+        (#"{"limits": {"uriBytes": 1}, "limits": {"uriBytes": 1}}"#, "limits: this setting is in the file twice"),
+        (#"{"limits": {"uriBytes": 1, "uriBytes": 1}}"#, "limits.uriBytes: this setting is in the file twice"),
     ])
     func errorNamesTheInvalidMemberOfTheFile(file: String, name: String) throws {
         let error = try #require(throws: ConfigurationError.self) { try Self.read(file: file) }

@@ -17,26 +17,25 @@ package struct SystemKeyFile: Sendable {
     package init(path: String) { self.path = path }
 
     /// The file in the user's configuration directory.
-    package static var shared: SystemKeyFile { SystemKeyFile(path: "\(configurationDirectory)/device-relay/system.key") }
+    package static var shared: SystemKeyFile {
+        SystemKeyFile(path: configurationDirectory.map { "\($0)/device-relay/system.key" } ?? "")
+    }
 
-    private static var configurationDirectory: String {
+    /// `nil` if the user's home folder is not known.
+    private static var configurationDirectory: String? {
         #if canImport(Darwin)
         return URL.applicationSupportDirectory.path
         #else
         // The XDG base directory specification requires that a relative path is ignored.
         let environment = ProcessInfo.processInfo.environment
-        return if let set = environment["XDG_CONFIG_HOME"], set.utf8.first == UInt8(ascii: "/") {
-            set
-        } else if let home = environment["HOME"], home.utf8.first == UInt8(ascii: "/") {
-            "\(home)/.config"
-        } else {
-            "\(URL.homeDirectory.path)/.config"
-        }
+        if let set = environment["XDG_CONFIG_HOME"], set.utf8.first == UInt8(ascii: "/") { return set }
+        return HomeDirectory.path(environment: environment).map { $0 + "/.config" }
         #endif
     }
 
     /// Reads the key, or creates it. Concurrent calls get the same key.
     package func load() throws(StorageError) -> any SystemKey {
+        guard !path.isEmpty else { throw StorageError(.homeUnknown, path: "XDG_CONFIG_HOME") }
         if let key = try read() { return key }
         let directory = String(path[..<(path.utf8.lastIndex(of: UInt8(ascii: "/")) ?? path.endIndex)])
         try PrivateDirectory.makeAll(directory)

@@ -3,6 +3,7 @@
 
 import DeviceRelay
 import RelayProtocol
+import RelayStorage
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -276,7 +277,7 @@ enum LocalPath {
     /// The path with a leading `~` replaced by the home directory.
     static func expanded(_ path: String) -> String {
         guard path == "~" || path.hasPrefix("~/") else { return path }
-        let home = ProcessInfo.processInfo.environment["HOME"] ?? URL.homeDirectory.path
+        guard let home = HomeDirectory.path(environment: ProcessInfo.processInfo.environment) else { return path }
         return home + path.dropFirst()
     }
 }

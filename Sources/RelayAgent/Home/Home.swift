@@ -24,25 +24,25 @@ package struct Home: Sendable {
         self.account = account
     }
 
-    /// `DEVICE_RELAY_HOME` if it is set, else the default location.
-    package init(environment: [String: String]) {
+    /// `DEVICE_RELAY_HOME` if it is set, else the default location. An empty variable is an unset one.
+    package init(environment: [String: String]) throws {
         if let set = environment["DEVICE_RELAY_HOME"], !set.isEmpty {
             self.init(set)
         } else {
-            self.init(Self.usual(environment))
+            self.init(try Self.usual(environment))
         }
     }
 
-    private static func usual(_ environment: [String: String]) -> String {
+    private static func usual(_ environment: [String: String]) throws -> String {
         #if canImport(Darwin)
-        URL.applicationSupportDirectory.path + "/device-relay"
+        return URL.applicationSupportDirectory.path + "/device-relay"
         #else
         // The XDG base directory specification requires that a relative path is ignored.
-        if let set = environment["XDG_STATE_HOME"], set.utf8.first == UInt8(ascii: "/") {
-            set + "/device-relay"
-        } else {
-            (environment["HOME"] ?? URL.homeDirectory.path) + "/.local/state/device-relay"
+        if let set = environment["XDG_STATE_HOME"], set.utf8.first == UInt8(ascii: "/") { return set + "/device-relay" }
+        guard let home = HomeDirectory.path(environment: environment) else {
+            throw StorageError(.homeUnknown, path: "DEVICE_RELAY_HOME, or give --home")
         }
+        return home + "/.local/state/device-relay"
         #endif
     }
 

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import DeviceRelay
+import RelayStorage
 import Subprocess
 
 #if canImport(FoundationEssentials)
@@ -55,7 +56,9 @@ package struct Installation: Sendable {
 
     package func run(_ context: AgentContext, environment: [String: String]) async throws -> Result {
         let manager = ServiceManager.own
-        let userHome = environment["HOME"].flatMap { $0.utf8.first == UInt8(ascii: "/") ? $0 : nil } ?? URL.homeDirectory.path
+        guard let userHome = HomeDirectory.path(environment: environment) else {
+            throw StorageError(.homeUnknown, path: "XDG_CONFIG_HOME")
+        }
         let configurationHome = environment["XDG_CONFIG_HOME"].flatMap { $0.utf8.first == UInt8(ascii: "/") ? $0 : nil }
         let file = manager.file(home: userHome, configurationHome: configurationHome)
         if action == .uninstall { return try await uninstall(manager, file) }

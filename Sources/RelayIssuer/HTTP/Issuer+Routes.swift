@@ -37,12 +37,11 @@ extension Issuer {
             }
         }
         router.post(RouterPath("\(path)/token")) { [self] request, context in
-            await answer(networks(request, context)) { () async throws(OAuthError) -> Response in
+            let client = networks(request, context)
+            return await answer(client) { () async throws(OAuthError) -> Response in
                 let form = try await Issuer.clientForm(of: request)
                 let proofs = Issuer.values(of: "dpop", in: request)
-                guard proofs.count <= 1 else { throw OAuthError(.invalidDPoPProof, "there is more than one DPoP header") }
-                let response = try await exchange(TokenRequest(form), proof: proofs.first, at: url(for: request))
-                return Issuer.response(response)
+                return Issuer.response(try await answerTokenRequest(form, proofs: proofs, from: client, at: url(for: request)))
             }
         }
         router.post(RouterPath("\(path)/revoke")) { [self] request, context in
@@ -81,6 +80,24 @@ extension Issuer {
                 return Issuer.response(try await invite(presented))
             }
         }
+    }
+
+    private func answerTokenRequest(
+        _ form: Form,
+        proofs: [String],
+        from client: ClientNetworks,
+        at issuer: String
+    ) async throws(OAuthError) -> TokenResponse {
+        var subject = ""
+        let exchange = { () async throws(OAuthError) -> TokenResponse in
+            guard proofs.count <= 1 else { throw OAuthError(.invalidDPoPProof, "there is more than one DPoP header") }
+            return try await self.exchange(TokenRequest(form), proof: proofs.first, at: issuer) { subject = $0 }
+        }
+        guard let method = TokenRequest.method(ofGrant: form["grant_type"]) else { return try await exchange() }
+        let app = form["client_id"] ?? ""
+        let response = try await signingIn(by: method, from: client, app: app, name: { _ in await account(of: subject) }, exchange)
+        guard let response else { throw TokenRequest.unknownCode }
+        return response
     }
 
     static func values(of name: String, in request: Request) -> [String] {

@@ -43,7 +43,7 @@ extension Issuer {
                 }
             }
             if let login {
-                logger.info("revoked a login: its user asked for it", metadata: metadata(login.subject))
+                await log(.info, "revoked a login: its user asked for it", of: login.subject)
                 revoked(login)
             }
             return .local("/account")

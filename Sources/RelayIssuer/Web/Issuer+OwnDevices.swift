@@ -28,7 +28,6 @@ extension Issuer {
             }
             let isRevoked = try await relaying { try await accounts.revoke(endpoint, of: session.subject) }
             if isRevoked {
-                logger.notice("revoked an endpoint: its owner asked for it", metadata: metadata(session.subject))
                 try await answering { () async throws(IssuerError) in
                     try await store.write { try $0.note(.deviceRevoked, of: session.subject, endpoint.label, now: visit.now) }
                 }
@@ -42,7 +41,7 @@ extension Issuer {
             }
             // The relay records it among the account's events.
             let isRemoved = try await relaying { try await accounts.unlink(issuer: issuer, subject: other, of: session.subject) }
-            if isRemoved { logger.notice("removed an identity: its owner asked for it", metadata: metadata(session.subject)) }
+            if isRemoved { await log(.notice, "removed an identity: its owner asked for it", of: session.subject) }
             return .local("/account")
         }
         pages.get("/account/remove") { [self] visit, _ throws(OAuthError) in
@@ -69,7 +68,6 @@ extension Issuer {
             for subject in Set(subjects + [session.subject]) {
                 try await answering { () async throws(IssuerError) in try await remove(subject) }
             }
-            logger.notice("removed an account: its owner asked for it", metadata: metadata(session.subject))
             var page = PageResponse.page("Account deleted", "<p>The account is deleted, with its devices, sign-ins and passkeys.</p>")
             page.browser = BrowserToken()
             return page

@@ -3,6 +3,7 @@
 
 import Hummingbird
 import NIOCore
+import RelayLog
 import RelayProtocol
 import Synchronization
 
@@ -10,7 +11,10 @@ import Synchronization
 extension Issuer {
     func addPasskeyPages<Context: RequestContext>(to pages: Pages<Context, some RouterMethods<Context>>) {
         pages.post("/login/passkey") { [self] visit, form throws(OAuthError) in
-            guard let browser = try await signInByPasskey(visit, form) else {
+            let signedIn = try await signingIn(by: .passkey, visit) { () async throws(OAuthError) in
+                try await signInByPasskey(visit, form)
+            }
+            guard let browser = signedIn else {
                 throw OAuthError(
                     .accessDenied,
                     "This passkey does not fit an account here, or the page was open for too long.",

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Hummingbird
+import RelayLog
 import RelayProtocol
 import Synchronization
 
@@ -11,10 +12,18 @@ extension Issuer {
         pages.get("/recover") { [self] visit, _ in recoveryPage(visit) }
         pages.post("/recover") { [self] visit, form throws(OAuthError) in
             let attempt = SignInAttempt(name: form["name"] ?? "", visit)
-            guard let token = try await check(attempt, recoveryCode: form["code"] ?? "") else {
+            let restored = try await signingIn(
+                by: .recoveryCode,
+                account: form["name"] ?? "",
+                from: visit.networks,
+                app: visit.agent,
+                name: { (_: SetUpToken) in attempt.name?.text ?? "" },
+                { () async throws(OAuthError) in try await check(attempt, recoveryCode: form["code"] ?? "") }
+            )
+            guard let restored else {
                 return recoveryPage(visit, note: "The name or the code is wrong, or the code was used.", status: .unauthorized)
             }
-            return .local("/setup", setUp: token)
+            return .local("/setup", setUp: restored)
         }
         pages.post(signedIn: "/account/codes") { [self] visit, session, _ throws(OAuthError) in
             guard session.isFresh(at: visit.now) else { throw Issuer.signInAgain }

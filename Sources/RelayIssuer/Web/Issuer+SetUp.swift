@@ -3,6 +3,7 @@
 
 import Hummingbird
 import Logging
+import RelayLog
 package import RelayProtocol
 
 /// Setting up how a person signs in: by a link that the operator makes.
@@ -28,7 +29,7 @@ extension Issuer {
             }
             try records.note(.setUpLinkMade, of: subject, "", now: now)
         }
-        logger.info("made a set-up link", metadata: metadata(subject))
+        await log(.info, "made a set-up link", of: subject)
         return Secret("\(origin)\(Issuer.path)/setup?token=\(token.text.exposed)")
     }
 
@@ -77,7 +78,10 @@ extension Issuer {
         pages.get("/setup") { [self] visit, query throws(OAuthError) in
             if let text = query["token"] {
                 // Moves the secret out of the address. Opening the link does not use it up: programs preview links.
-                guard let token = SetUpToken(parsing: text), try await setUp(token, now: visit.now) != nil else { throw Issuer.unknownLink }
+                guard let token = SetUpToken(parsing: text), try await setUp(token, now: visit.now) != nil else {
+                    settings.events(.signInFailed(account: "", .setUpLink, address: Issuer.shown(visit.networks), .wrongCredentials))
+                    throw Issuer.unknownLink
+                }
                 return .local("/setup", setUp: token)
             }
             guard let token = visit.setUp, let setUp = try await setUp(token, now: visit.now) else { throw Issuer.unknownLink }
@@ -149,32 +153,44 @@ extension Issuer {
             case .reset: (true, true)
             case .recovery: (false, false)
             }
-        let result = try await answering { () async throws(IssuerError) in
-            try await store.write { [self] records -> Result<(browser: SignedInBrowser, ended: [RevokedLogin]), OAuthError> in
-                guard let found = try records.setUp(token.digest, now: visit.now), found.subject == subject else {
-                    return .failure(Issuer.unknownLink)
+        let method: RelayEvent.Method = setUp.kind == .recovery ? .recoveryCode : .setUpLink
+        let done = try await signingIn(
+            by: method,
+            account: setUp.user.name,
+            from: visit.networks,
+            app: visit.agent,
+            name: { _ in setUp.user.name }
+        ) { () async throws(OAuthError) -> (browser: SignedInBrowser, ended: [RevokedLogin])? in
+            let result = try await answering { () async throws(IssuerError) in
+                try await store.write { [self] records -> Result<(browser: SignedInBrowser, ended: [RevokedLogin]), OAuthError> in
+                    guard let found = try records.setUp(token.digest, now: visit.now), found.subject == subject else {
+                        return .failure(Issuer.unknownLink)
+                    }
+                    if case .passkey(let passkey) = way {
+                        let others = endsPasskeys ? 0 : try records.passkeys(of: subject).count
+                        guard try records.passkey(passkey.id) == nil, others < Passkey.maximum else {
+                            return .failure(Issuer.passkeyIsRefused)
+                        }
+                    }
+                    if endsPasskeys { try records.removePasskeys(of: subject) }
+                    // An intruder may have made or read them.
+                    if setUp.kind != .recovery { try records.setRecoveryCodes([], of: subject) }
+                    switch way {
+                    case .password(let hash): try Issuer.setPassword(hash, of: subject, visit.agent, now: visit.now, in: records)
+                    case .passkey(let passkey):
+                        _ = try Issuer.add(passkey, visit, in: records)
+                        // The person does not know the former password, but a thief may.
+                        try records.removePassword(of: subject)
+                    }
+                    try records.removeSetUpToken(of: subject)
+                    try records.removeSessions(of: subject)
+                    let ended = endsLogins ? try records.openLogins(of: subject).map { try revoke($0, now: visit.now, in: records) } : []
+                    return .success((try beginSession(of: subject, visit, in: records), ended))
                 }
-                if case .passkey(let passkey) = way {
-                    let others = endsPasskeys ? 0 : try records.passkeys(of: subject).count
-                    guard try records.passkey(passkey.id) == nil, others < Passkey.maximum else { return .failure(Issuer.passkeyIsRefused) }
-                }
-                if endsPasskeys { try records.removePasskeys(of: subject) }
-                // An intruder may have made or read them.
-                if setUp.kind != .recovery { try records.setRecoveryCodes([], of: subject) }
-                switch way {
-                case .password(let hash): try Issuer.setPassword(hash, of: subject, visit.agent, now: visit.now, in: records)
-                case .passkey(let passkey):
-                    _ = try Issuer.add(passkey, visit, in: records)
-                    // The person does not know the former password, but a thief may.
-                    try records.removePassword(of: subject)
-                }
-                try records.removeSetUpToken(of: subject)
-                try records.removeSessions(of: subject)
-                let ended = endsLogins ? try records.openLogins(of: subject).map { try revoke($0, now: visit.now, in: records) } : []
-                return .success((try beginSession(of: subject, visit, in: records), ended))
             }
+            return try result.get()
         }
-        let done = try result.get()
+        guard let done else { throw Issuer.unknownLink }
         for login in done.ended {
             logger.info("revoked a login: its user set up a new way to sign in", metadata: metadata(login.subject))
             revoked(login)

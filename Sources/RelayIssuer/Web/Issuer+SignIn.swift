@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Hummingbird
+import RelayLog
 import RelayProtocol
 import Synchronization
 
@@ -15,7 +16,10 @@ extension Issuer {
         pages.post("/login") { [self] visit, form throws(OAuthError) in
             let next = Place(form["next"])
             let name = form["name"] ?? ""
-            guard let session = try await signIn(visit, name: name, password: Secret(form["password"] ?? "")) else {
+            let signedIn = try await signingIn(by: .password, account: name, visit) { () async throws(OAuthError) in
+                try await signIn(visit, name: name, password: Secret(form["password"] ?? ""))
+            }
+            guard let session = signedIn else {
                 return signInPage(visit, next: next, name: name, note: "The name or the password is wrong.", status: .unauthorized)
             }
             return .local(next.text, signedIn: session)

@@ -4,112 +4,96 @@
 package import RelayProtocol
 
 /// A request of an operator's command to a running relay. One request for each connection.
-package struct AdminRequest: Codable, Hashable, Sendable {
-    package enum Command: String, Codable, Sendable {
-        /// Lists the endpoints of `account`, a name or an id; without it those of all accounts.
-        case listEndpoints = "endpoint.list"
-        /// Revokes `endpoint` for the operator, and the endpoints that it let in if `withInvited` is true.
-        case revokeEndpoint = "endpoint.revoke"
-        case listAccounts = "account.list"
-        /// Adds an account with `name`, and its user at the embedded issuer.
-        case addAccount = "account.add"
-        /// Gives `account` the name `name`.
-        case renameAccount = "account.rename"
-        case disableAccount = "account.disable"
-        case enableAccount = "account.enable"
-        /// Removes `account` with all that is of it.
-        case removeAccount = "account.remove"
-        /// Gives `account` the identity of `issuer` and `subject`.
-        case linkAccount = "account.link"
-        /// Takes the identity of `issuer` and `subject` from `account`.
-        case unlinkAccount = "account.unlink"
-        /// All that is stored of `account`.
-        case exportAccount = "account.export"
-        /// Revokes `token`, and its login at the embedded issuer.
-        case revokeToken = "token.revoke"
-        case listApps = "app.list"
-        /// Adds the identity `app`, and `apps` to it.
-        case addApp = "app.add"
-        /// Removes `apps` from the identity `app`; without them the identity.
-        case removeApp = "app.remove"
-        /// Looks for the proof of the domain `app`.
-        case verifyApp = "app.verify"
-        /// Adds `credential` to the identity `app`.
-        case addCredential = "app.credential.add"
-        /// Removes the credentials with the id `name`.
-        case removeCredential = "app.credential.remove"
-    }
+package enum AdminRequest: Codable, Hashable, Sendable {
+    /// The endpoints of an account, a name or an id; without it those of all accounts.
+    case listEndpoints(account: String?)
+    /// Revokes an endpoint for the operator, and perhaps the endpoints that it let in.
+    case revokeEndpoint(id: String, withInvited: Bool)
+    case listAccounts
+    /// Adds an account, its user at the embedded issuer, and perhaps the user's password.
+    case addAccount(name: String, password: Secret<String>?)
+    case renameAccount(String, to: String)
+    case disableAccount(String)
+    case enableAccount(String)
+    /// Removes an account with all that is of it.
+    case removeAccount(String)
+    /// Gives an account one more identity.
+    case linkAccount(String, issuer: String, subject: String)
+    /// Takes an identity from an account.
+    case unlinkAccount(String, issuer: String, subject: String)
+    /// All that is stored of an account.
+    case exportAccount(String)
+    /// Makes the code of a join link; without an account for the only one.
+    case invite(account: String?)
+    /// Makes a link with which an account's owner chooses how to sign in.
+    /// - Parameter origin: The relay's URL in the link.
+    case setUpLink(account: String?, origin: String, isReset: Bool)
+    /// Revokes a token, and its login at the embedded issuer.
+    case revokeToken(Secret<String>)
+    case listResourceServers
+    case addResourceServer(String)
+    case removeResourceServer(String)
+    case listApps
+    /// Adds an identity, a domain or `default`, and apps to it, each as `PLATFORM=ID`.
+    case addApp(String, apps: [String])
+    /// Removes apps from an identity; without them the identity.
+    case removeApp(String, apps: [String])
+    /// Looks for the proof of a domain.
+    case verifyApp(String)
+    case addCredential(Secret<StoredCredential>, app: String)
+    case removeCredential(String, app: String)
 
-    package var command: Command
-    /// A name or an id.
-    package var account: String?
-    package var endpoint: String?
-    package var withInvited: Bool?
-    package var name: String?
-    package var issuer: String?
-    package var subject: String?
-    package var token: Secret<String>?
-    /// A domain, or `default`.
-    package var app: String?
-    /// Each as `PLATFORM=ID`.
-    package var apps: [String]?
-    package var credential: Secret<StoredCredential>?
-
-    package init(
-        _ command: Command,
-        account: String? = nil,
-        endpoint: String? = nil,
-        withInvited: Bool? = nil,
-        name: String? = nil,
-        issuer: String? = nil,
-        subject: String? = nil,
-        token: Secret<String>? = nil,
-        app: String? = nil,
-        apps: [String]? = nil,
-        credential: Secret<StoredCredential>? = nil
-    ) {
-        self.command = command
-        self.account = account
-        self.endpoint = endpoint
-        self.withInvited = withInvited
-        self.name = name
-        self.issuer = issuer
-        self.subject = subject
-        self.token = token
-        self.app = app
-        self.apps = apps
-        self.credential = credential
+    /// The command as the log names it, and the account that the operator named.
+    package var logged: (command: String, account: String?) {
+        switch self {
+        case .listEndpoints(let account): ("endpoint list", account)
+        case .revokeEndpoint: ("endpoint revoke", nil)
+        case .listAccounts: ("account list", nil)
+        case .addAccount(let name, _): ("account add", name)
+        case .renameAccount(let account, _): ("account rename", account)
+        case .disableAccount(let account): ("account disable", account)
+        case .enableAccount(let account): ("account enable", account)
+        case .removeAccount(let account): ("account remove", account)
+        case .linkAccount(let account, _, _): ("account link", account)
+        case .unlinkAccount(let account, _, _): ("account unlink", account)
+        case .exportAccount(let account): ("account export", account)
+        case .invite(let account): ("invite", account)
+        case .setUpLink(let account, _, _): ("account set-up", account)
+        case .revokeToken: ("token revoke", nil)
+        case .listResourceServers: ("resource-server list", nil)
+        case .addResourceServer: ("resource-server add", nil)
+        case .removeResourceServer: ("resource-server remove", nil)
+        case .listApps: ("app list", nil)
+        case .addApp: ("app add", nil)
+        case .removeApp: ("app remove", nil)
+        case .verifyApp: ("app verify", nil)
+        case .addCredential: ("app credential add", nil)
+        case .removeCredential: ("app credential remove", nil)
+        }
     }
 }
 
 /// The relay's answer.
-package struct AdminAnswer: Codable, Hashable, Sendable {
+package enum AdminAnswer: Codable, Hashable, Sendable {
     /// Why the request failed.
-    package var error: String?
-    package var endpoints: [AdminEndpoint]?
-    package var revocation: AdminRevocation?
-    package var accounts: [AdminAccount]?
-    package var export: AdminExport?
-    package var token: AdminToken?
-    package var apps: [AdminApp]?
-
-    package init(
-        error: String? = nil,
-        endpoints: [AdminEndpoint]? = nil,
-        revocation: AdminRevocation? = nil,
-        accounts: [AdminAccount]? = nil,
-        export: AdminExport? = nil,
-        token: AdminToken? = nil,
-        apps: [AdminApp]? = nil
-    ) {
-        self.error = error
-        self.endpoints = endpoints
-        self.revocation = revocation
-        self.accounts = accounts
-        self.export = export
-        self.token = token
-        self.apps = apps
-    }
+    case failure(String)
+    case endpoints([AdminEndpoint])
+    case revocation(AdminRevocation)
+    case accounts([AdminAccount])
+    case account(AdminAccount)
+    case export(AdminExport)
+    /// The code of a join link, and the account's user.
+    case invitation(code: Secret<String>, subject: String)
+    /// The link of a page, and the account's user.
+    case link(Secret<String>, subject: String)
+    case token(AdminToken)
+    case resourceServers([String])
+    /// The secret of a new resource server.
+    case secret(Secret<String>)
+    case apps([AdminApp])
+    /// What remains of an identity; `nil` after it was removed.
+    case app(AdminApp?)
+    case done
 }
 
 /// The result of a revocation.

@@ -5,6 +5,7 @@ import Logging
 import NIOCore
 import NIOPosix
 import ServiceLifecycle
+import Synchronization
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -27,7 +28,10 @@ package struct AdminSocket: Sendable {
     private static let requestBytes = 32 << 10
     /// The maximum size of an answer: 64 endpoints in each of many accounts.
     private static let answerBytes = 64 << 20
+    /// How long the request may take to arrive, and the answer to be read. The work between has bounds of its own.
     private static let time = TimeAmount.seconds(10)
+    /// How many requests are served at a time: a command that waits for the network delays no other.
+    private static let maximumAtOnce = 16
 
     let path: String
     let answer: @Sendable (AdminRequest) async -> AdminAnswer
@@ -45,9 +49,7 @@ package struct AdminSocket: Sendable {
                 .childChannelOption(.allowRemoteHalfClosure, value: true)
                 .bind(unixDomainSocketPath: path, cleanupExistingSocketFile: true) { channel in
                     channel.eventLoop.makeCompletedFuture {
-                        // Closes connections that are too slow.
-                        try channel.pipeline.syncOperations.addHandler(IdleStateHandler(allTimeout: Self.time))
-                        try channel.pipeline.syncOperations.addHandler(CloseWhenIdle())
+                        try channel.pipeline.syncOperations.addHandler(RequestDeadline(Self.time))
                         return try NIOAsyncChannel<ByteBuffer, ByteBuffer>(
                             wrappingChannelSynchronously: channel,
                             configuration: .init(isOutboundHalfClosureEnabled: true)
@@ -66,8 +68,19 @@ package struct AdminSocket: Sendable {
         do {
             try await cancelWhenGracefulShutdown {
                 try await server.executeThenClose { connections in
-                    // One after another, because only an operator connects.
-                    for try await connection in connections { try? await serve(connection) }
+                    let places = Places(Self.maximumAtOnce)
+                    try await withThrowingDiscardingTaskGroup { group in
+                        for try await connection in connections {
+                            guard places.take() else {
+                                try? await connection.channel.close()
+                                continue
+                            }
+                            group.addTask { [self] in
+                                try? await serve(connection)
+                                places.give()
+                            }
+                        }
+                    }
                 }
             }
         } catch is CancellationError {
@@ -94,7 +107,7 @@ package struct AdminSocket: Sendable {
             if let request = try? JSONDecoder().decode(AdminRequest.self, from: Data(bytes.readableBytesView)) {
                 answer = await self.answer(request)
             } else {
-                answer = AdminAnswer(error: "this relay does not know the request: it has another version than the command")
+                answer = .failure("this relay does not know the request: it has another version than the command")
             }
             try await outbound.write(ByteBuffer(bytes: try JSONEncoder().encode(answer)))
         }
@@ -132,7 +145,7 @@ package struct AdminSocket: Sendable {
         guard let answer = try? JSONDecoder().decode(AdminAnswer.self, from: Data(bytes.readableBytesView)) else {
             throw AdminError("the relay gave no answer: its log says why")
         }
-        if let error = answer.error { throw AdminError(error) }
+        if case .failure(let reason) = answer { throw AdminError(reason) }
         return answer
     }
 }
@@ -142,16 +155,48 @@ package struct AdminError: Error, Hashable, Sendable, CustomStringConvertible {
     package var description: String
     package init(_ description: String) { self.description = description }
 
+    package static let unknownAnswer = AdminError("the relay answered another question: it has another version than the command")
+
     package static func noRelay(_ directory: String) -> AdminError {
         AdminError("no relay runs on \(directory): start it with `relayd serve`, or name its directory with --data-directory")
     }
 }
 
-private final class CloseWhenIdle: ChannelInboundHandler {
+/// How many more requests may be served at a time.
+private final class Places: Sendable {
+    private let free: Mutex<Int>
+
+    init(_ count: Int) { free = Mutex(count) }
+
+    func take() -> Bool {
+        free.withLock { free in
+            guard free > 0 else { return false }
+            free -= 1
+            return true
+        }
+    }
+
+    func give() { free.withLock { $0 += 1 } }
+}
+
+/// Closes a connection whose request does not arrive in time. Afterwards the answer may take as long as the work needs.
+private final class RequestDeadline: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
+    private let time: TimeAmount
+    private var timeout: Scheduled<Void>?
+
+    init(_ time: TimeAmount) { self.time = time }
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        timeout = context.eventLoop.assumeIsolated().scheduleTask(in: time) { context.close(promise: nil) }
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) { timeout?.cancel() }
+
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        if event is IdleStateHandler.IdleStateEvent { context.close(promise: nil) } else { context.fireUserInboundEventTriggered(event) }
+        if case ChannelEvent.inputClosed? = event as? ChannelEvent { timeout?.cancel() }
+        context.fireUserInboundEventTriggered(event)
     }
 }
 

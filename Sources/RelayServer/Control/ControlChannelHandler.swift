@@ -3,6 +3,7 @@
 
 import Logging
 package import NIOCore
+import RelayLog
 import RelayProtocol
 
 /// The control channel on its event loop. It passes bytes and times to the state machine, and carries out its actions.
@@ -30,6 +31,8 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     private var isInBatch = false
     private var outgoing = OutgoingFrames()
     private var pongs = PongQueue()
+    /// The endpoint whose hello is being checked.
+    private var claimed: EndpointID?
     private var context: ChannelHandlerContext?
     private var requests: ChannelRequests?
     private var timer = DeadlineTimer()
@@ -40,8 +43,8 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     ///   - welcomed: called when the endpoint is authenticated.
     package init(services: ControlServices, channel: any Channel, client: IPAddress?, welcomed: @escaping () -> Void) {
         self.services = services
-        self.client = client
         self.welcomed = welcomed
+        self.client = client
         self.machine = services.makeStateMachine(on: channel.localAddress, from: client)
         self.reader = WebSocketReader(maximumMessageBytes: services.settings.limits[.controlFrameBytesBeforeWelcome])
     }
@@ -215,7 +218,9 @@ extension ControlChannelHandler {
         switch action {
         case .send(let message): send(message)
         case .ping: write(opcode: .ping, ByteBuffer())
-        case .checkToken(let token, let endpointKey): requests?.checkToken(token.exposed, endpointKey: endpointKey)
+        case .checkToken(let token, let endpointKey):
+            claimed = EndpointID(endpointKey)
+            requests?.checkToken(token.exposed, endpointKey: endpointKey)
         case .connect(let hello): requests?.connect(hello)
         case .welcomed:
             reader.maximumMessageBytes = services.settings.limits[.controlFrameBytes]
@@ -262,10 +267,19 @@ extension ControlChannelHandler {
                 write(opcode: .text, try message.encode(limits: services.settings.limits))
             }
             services.metrics.sentMessage()
-            if case .rejected(let rejected) = message { services.metrics.rejected(code: rejected.code.rawValue) }
+            if case .rejected(let rejected) = message { refused(rejected) }
         } catch {
             services.logger.error("a message cannot be sent", metadata: ["reason": "\(error)"])
         }
+    }
+
+    /// The first hello of a device that joins asks for its account: its answer is no refusal.
+    private func refused(_ rejected: RelayMessage.Rejected) {
+        guard rejected.code != .wrongAccount || !rejected.retry else { return }
+        services.metrics.rejected(code: rejected.code.rawValue)
+        services.events(
+            .refused(endpoint: claimed?.label ?? "", address: client?.description ?? "", code: rejected.code.rawValue)
+        )
     }
 
     private func write(opcode: WebSocketHeader.Opcode, _ payload: ByteBuffer, then done: (() -> Void)? = nil) {

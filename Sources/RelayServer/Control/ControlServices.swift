@@ -3,6 +3,7 @@
 
 package import Logging
 package import NIOCore
+package import RelayLog
 import RelayProtocol
 
 /// The services that all control channels of a relay share.
@@ -17,6 +18,7 @@ package struct ControlServices: Sendable {
     package var rates: EndpointRates
     package var metrics: TransportMetrics
     package var logger: Logger
+    package var events: @Sendable (RelayEvent) -> Void
     package var clock: RelayClock
     /// The maximum number of bytes that wait for an endpoint to read them.
     package var outboundBytes: Int
@@ -29,6 +31,7 @@ package struct ControlServices: Sendable {
         rates: EndpointRates,
         metrics: TransportMetrics,
         logger: Logger,
+        events: @escaping @Sendable (RelayEvent) -> Void = { _ in },
         clock: RelayClock = .system,
         outboundBytes: Int
     ) {
@@ -40,6 +43,7 @@ package struct ControlServices: Sendable {
         self.rates = rates
         self.metrics = metrics
         self.logger = logger
+        self.events = events
         self.clock = clock
         self.outboundBytes = outboundBytes
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import RelayLog
 import RelayProtocol
 
 /// Vouchers, and how endpoints become established.
@@ -12,7 +13,11 @@ import RelayProtocol
 /// voucher has no effect here. When endpoints are revoked, endpoints that are established only through them lose that classification.
 extension AccountRelay {
     mutating func approve(_ request: EndpointMessage.EndpointApprove, _ voucher: Signed<Voucher>, on channel: AccountChannel) {
-        serveIntroduction(of: request.endpoint, request.ref, on: channel) { store, row in
+        let (label, own) = (request.endpoint.label, channel.endpoint.label)
+        serveIntroduction(of: request.endpoint, request.ref, on: channel) { store in
+            guard voucher.payload.knowledge == .verified else { return nil }
+            return .approved(account: try store.accountName(channel.account), endpoint: label, by: own)
+        } _: { store, row in
             do throws(RecordError) {
                 try voucher.payload.check(row)
             } catch {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import RelayLog
 import RelayProtocol
 
 /// The admission of endpoints.
@@ -17,13 +18,15 @@ extension AccountRelay {
         ///   - introduction: set if the endpoint is new or has changed.
         ///   - push: the push registration of a host.
         ///   - accountName: the account's name, which the endpoint shows to its user.
+        ///   - events: for the operator.
         case admitted(
             EndpointRow,
             joining: Joining?,
             introduction: Introduction?,
             registrations: [Digest256],
             push: PushRow?,
-            accountName: String?
+            accountName: String?,
+            events: [RelayEvent]
         )
     }
 
@@ -42,7 +45,8 @@ extension AccountRelay {
             case .success(.elsewhere(let account)): relay.perform(.redirect(hello, id, to: account))
             case .success(.rejected(let rejected)): relay.perform(.reject(id, rejected))
             case .success(.admitted) where relay.isStopping: relay.perform(.reject(id, .unavailable))
-            case .success(.admitted(let row, let joining, let introduction, let registrations, let push, let accountName)):
+            case .success(.admitted(let row, let joining, let introduction, let registrations, let push, let accountName, let events)):
+                for event in events { relay.perform(.event(event)) }
                 let channel = AccountChannel(id, hello, in: relay.id, registrations: registrations)
                 relay.open(channel, row, push, joining, introduction, accountName)
             case .failure: relay.perform(.reject(id, .unavailable))
@@ -64,11 +68,13 @@ extension AccountRelay {
         if let home, home != account { return .elsewhere(home) }
         let known = try store.endpoint(id, of: account)
         guard isVerified || known?.record == hello.record.encoded else { return .unverified }
+        var isNewAccount = false
         if home == nil {
             guard try hello.mayMakeAccount && !store.isRemoved(hello.identity) else {
                 return .rejected(.init(code: .accountUnknown, message: "there is no account for this identity here", retry: false))
             }
             try store.addAccount(account, identity: hello.identity, time: time)
+            isNewAccount = true
         }
         if try store.isDisabled(account) {
             return .rejected(.init(code: .accountDisabled, message: "the relay's operator has disabled the account", retry: false))
@@ -137,13 +143,22 @@ extension AccountRelay {
                 login: hello.login
             )
             try store.put(row)
+            let name = try store.accountName(account)
+            let joined = RelayEvent.joined(
+                account: name,
+                device: record.name,
+                endpoint: id.label,
+                address: hello.address ?? "",
+                invitedBy: hello.inviter?.label
+            )
             return .admitted(
                 row,
                 joining: joining,
                 introduction: Introduction(record: Blob(hello.record.encoded)),
                 registrations: [],
                 push: nil,
-                accountName: accountName
+                accountName: accountName,
+                events: (isNewAccount ? [.accountAdded(account: name, by: .issuer(hello.identity.issuer))] : []) + [joined]
             )
         }
         let isSame = row.record == hello.record.encoded
@@ -169,7 +184,8 @@ extension AccountRelay {
             introduction: introduction,
             registrations: try store.registrations(of: id).map { Digest256(hashing: $0.registration) },
             push: push,
-            accountName: accountName
+            accountName: accountName,
+            events: []
         )
     }
 

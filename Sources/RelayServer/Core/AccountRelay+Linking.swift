@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import RelayLog
 package import RelayProtocol
 
 /// A change of the identities of an account.
@@ -35,7 +36,7 @@ extension AccountRelay {
     mutating func link(_ identity: Identity, _ ref: RequestRef, on channel: AccountChannel) {
         guard channels[channel.id] != nil else { return }
         let account = id
-        serve(ref, on: channel) { store, now -> IdentityChange? in
+        serve(ref, on: channel) { store, now -> (IdentityChange, String)? in
             // A newcomer, perhaps with a stolen link, must not open the account to its own identity.
             guard try store.member(channel.endpoint, of: account).isEstablished else { throw Rejection.notEstablished }
             let others = try store.account(account)?.identities.map(\.identity) ?? []
@@ -43,12 +44,17 @@ extension AccountRelay {
                 throw Rejection(.limitExceeded, "an account can have \(Self.maximumIdentities) identities")
             }
             switch try store.link(.init(identity, linker: channel.endpoint, added: now), to: account) {
-            case .added: return IdentityChange(kind: .linked, identity: identity, linker: channel.endpoint, others: others)
+            case .added:
+                let change = IdentityChange(kind: .linked, identity: identity, linker: channel.endpoint, others: others)
+                return (change, try store.accountName(account))
             case .known: return nil
             case .ofAnother: throw Rejection(.wrongAccount, "this identity belongs to another account of this relay")
             }
-        } then: { relay, change in
-            if let change { relay.changed(change, except: channel.endpoint) }
+        } then: { relay, linked in
+            guard let (change, name) = linked else { return }
+            let label = channel.endpoint.label
+            relay.perform(.event(.identityLinked(account: name, endpoint: label, issuer: change.identity.issuer)))
+            relay.changed(change, except: channel.endpoint)
         }
     }
 
@@ -116,6 +122,9 @@ enum IdentityLinking: Hashable {
 }
 
 extension StoreTransaction {
+    /// What the operator calls an account.
+    func accountName(_ id: AccountID) throws -> String { try account(id)?.name ?? String(id.rawValue.prefix(8)) }
+
     /// Gives an account one more identity. An identity is of one account.
     func link(_ identity: AccountIdentity, to account: AccountID) throws -> IdentityLinking {
         if let owner = try self.account(of: identity.identity) { return owner == account ? .known : .ofAnother }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import RelayLog
 import RelayProtocol
 
 /// What the operator does to a whole account.
@@ -19,15 +20,18 @@ extension AccountRelay {
     }
 
     /// Removes the account with all that is of it.
-    mutating func removeAccount(answer: @escaping @Sendable (Result<Void, any Error>) -> Void) {
+    mutating func removeAccount(by actor: RelayEvent.Actor, answer: @escaping @Sendable (Result<Void, any Error>) -> Void) {
         let account = id
         transact { store, now in
+            let name = try store.accountName(account)
             try store.removeAccount(account, time: now)
+            return name
         } then: { relay, result in
-            if case .success = result {
+            if case .success(let name) = result {
+                relay.perform(.event(.accountRemoved(account: name, by: actor)))
                 relay.closeAll(.init(code: .accountUnknown, message: "the account was removed"))
             }
-            relay.perform(.call { answer(result) })
+            relay.perform(.call { answer(result.map { _ in }) })
         }
     }
 

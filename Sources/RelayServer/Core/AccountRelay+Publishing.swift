@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import RelayLog
 import RelayProtocol
 
 /// Requests with which endpoints publish their records and registrations.
@@ -73,14 +74,16 @@ extension AccountRelay {
         of endpoint: EndpointID,
         _ ref: RequestRef,
         on channel: AccountChannel,
+        event: @escaping @Sendable (any StoreTransaction) throws -> RelayEvent? = { _ in nil },
         _ body: @escaping @Sendable (any StoreTransaction, inout EndpointRow) throws -> Bool
     ) {
         serve(ref, on: channel) { store, _ in
             _ = try store.member(channel.endpoint, of: channel.account)
             var row = try store.member(endpoint, of: channel.account)
-            return try body(store, &row) ? try store.introduction(of: row) : nil
-        } then: { (relay, introduction: Introduction?) in
-            guard let introduction else { return }
+            return try body(store, &row) ? (try store.introduction(of: row), try event(store)) : nil
+        } then: { (relay, change: (introduction: Introduction, event: RelayEvent?)?) in
+            guard let (introduction, event) = change else { return }
+            if let event { relay.perform(.event(event)) }
             relay.tellWatchers(.endpointUpdated(.init(endpoint: endpoint, introduction: introduction)))
         }
     }

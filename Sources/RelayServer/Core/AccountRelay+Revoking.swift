@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import RelayLog
 import RelayProtocol
 
 /// The result of a revocation by the operator.
@@ -18,6 +19,7 @@ extension AccountRelay {
         var revocation: RevocationRow
         var changes: [CommandChange]
         var identities: [IdentityChange]
+        var event: RelayEvent
     }
 
     mutating func revoke(_ request: EndpointMessage.EndpointRevoke, on channel: AccountChannel) {
@@ -37,7 +39,7 @@ extension AccountRelay {
                 loginsEnded: !hasLogins
             )
             if own.id == row.id { try store.succeed(row) } else { try store.demote(after: [row], by: own.id, in: account) }
-            return try Self.remove(row, revocation, store, now: now)
+            return try Self.remove(row, revocation, by: .endpoint(own.id.label), store, now: now)
         } then: { (relay, removal: Removal?) in
             if let removal { relay.removed(removal) }
         }
@@ -51,6 +53,7 @@ extension AccountRelay {
     mutating func revoke(
         _ endpoint: EndpointID,
         withLetIn: Bool,
+        by actor: RelayEvent.Actor,
         answer: @escaping @Sendable (Result<OperatorRevocation?, any Error>) -> Void
     ) {
         let (account, hasLogins) = (id, rules.hasLogins)
@@ -62,7 +65,7 @@ extension AccountRelay {
             try store.demote(after: revoked, by: nil, in: account)
             let removals = try revoked.map { row in
                 let revocation = RevocationRow(of: row, statement: nil, time: now, isKept: true, loginsEnded: !hasLogins)
-                return try Self.remove(row, revocation, store, now: now)
+                return try Self.remove(row, revocation, by: actor, store, now: now)
             }
             let left = withLetIn ? [] : try letIn.compactMap { try store.endpoint($0.id, of: account) }
             return (removals, revoked, left)
@@ -81,6 +84,7 @@ extension AccountRelay {
     private static func remove(
         _ row: EndpointRow,
         _ revocation: RevocationRow,
+        by actor: RelayEvent.Actor,
         _ store: any StoreTransaction,
         now: Int64
     ) throws -> Removal {
@@ -89,12 +93,14 @@ extension AccountRelay {
         return Removal(
             revocation: revocation,
             changes: try store.endCommands(of: row.id, in: row.account, now: now),
-            identities: try store.unlinkIdentities(linkedBy: row.id, from: row.account)
+            identities: try store.unlinkIdentities(linkedBy: row.id, from: row.account),
+            event: .revoked(account: try store.accountName(row.account), endpoint: row.id.label, by: actor)
         )
     }
 
     private mutating func removed(_ removal: Removal) {
         let endpoint = removal.revocation.endpoint
+        perform(.event(removal.event))
         for revoked in channels(of: endpoint) {
             let invalidated = RelayMessage.AuthInvalidated(code: .endpointRevoked, message: "this endpoint was revoked")
             close(revoked, saying: .authInvalidated(invalidated), code: 1008, reason: "revoked")

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Logging
+import RelayLog
 import RelayProtocol
 
 /// The state machine of one account at the relay: its open channels, their presences, and its tunnels. It is pure: inputs are calls that
@@ -38,6 +39,8 @@ struct AccountRelay: Sendable {
         case identity(IdentityChange)
         /// The logins of revoked endpoints must be ended.
         case endLogins
+        /// Tell the operator.
+        case event(RelayEvent)
         /// Call a completion outside the lock.
         case call(@Sendable () -> Void)
         /// Write to the log, outside the lock.

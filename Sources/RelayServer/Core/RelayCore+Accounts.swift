@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+package import RelayLog
 package import RelayProtocol
 
 /// What the operator asks about accounts.
@@ -48,9 +49,9 @@ extension RelayCore {
     }
 
     /// Removes an account with all that is of it, and ends its channels.
-    package func remove(_ account: AccountID) async throws {
+    package func remove(_ account: AccountID, by actor: RelayEvent.Actor = .operator) async throws {
         try await withCheckedThrowingContinuation { continuation in
-            change(account) { relay in relay.removeAccount { continuation.resume(with: $0) } }
+            change(account) { relay in relay.removeAccount(by: actor) { continuation.resume(with: $0) } }
         }
     }
 

@@ -58,6 +58,7 @@ extension RelayCore {
         case .identity(let change): state.outgoing.append(.call { self.changed(change) })
         case .endLogins: state.outgoing.append(.call { self.endLogins() })
         case .call(let call): state.outgoing.append(.call(call))
+        case .event(let event): state.outgoing.append(.call { self.events(event) })
         case .log(let level, let message, let metadata):
             // Writing a line may block.
             state.outgoing.append(.call { self.logger.log(level: level, message, metadata: metadata) })

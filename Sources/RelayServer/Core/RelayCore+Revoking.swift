@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+package import RelayLog
 package import RelayProtocol
 import Synchronization
 
@@ -9,14 +10,18 @@ extension RelayCore {
     /// Revokes an endpoint for the operator. Endpoints that are established only through it lose that classification.
     /// - Parameter withLetIn: whether to revoke also the endpoints that it let in, and those that these let in.
     /// - Returns: `nil` if there was no such endpoint; an endpoint that is already revoked counts.
-    package func revoke(_ endpoint: EndpointID, withLetIn: Bool = false) async throws -> OperatorRevocation? {
+    package func revoke(
+        _ endpoint: EndpointID,
+        withLetIn: Bool = false,
+        by actor: RelayEvent.Actor = .operator
+    ) async throws -> OperatorRevocation? {
         let account = try await store.transact { store in
             try store.account(ofEndpoint: endpoint) ?? store.revocation(of: endpoint)?.account
         }
         guard let account else { return nil }
         return try await withCheckedThrowingContinuation { continuation in
             change(account) { relay in
-                relay.revoke(endpoint, withLetIn: withLetIn) { continuation.resume(with: $0) }
+                relay.revoke(endpoint, withLetIn: withLetIn, by: actor) { continuation.resume(with: $0) }
             }
         }
     }

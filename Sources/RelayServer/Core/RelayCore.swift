@@ -4,6 +4,7 @@
 import CoreMetrics
 import Dispatch
 package import Logging
+package import RelayLog
 package import RelayProtocol
 import Synchronization
 
@@ -41,6 +42,8 @@ package final class RelayCore: RelayCoreProtocol {
     let logins: (any LoginEnding)?
     /// `nil` if the relay sends no wakes.
     let wakes: (any WakeSender)?
+    /// Told what happens to accounts and endpoints, never under a lock.
+    let events: @Sendable (RelayEvent) -> Void
     /// Called after each change of an account's identities.
     let identityChanged: @Sendable (IdentityChange) -> Void
     let tasks: BackgroundTasks
@@ -57,6 +60,7 @@ package final class RelayCore: RelayCoreProtocol {
         logger: Logger,
         logins: (any LoginEnding)? = nil,
         wakes: (any WakeSender)? = nil,
+        events: @escaping @Sendable (RelayEvent) -> Void = { _ in },
         identityChanged: @escaping @Sendable (IdentityChange) -> Void = { _ in },
         tasks: BackgroundTasks = BackgroundTasks(),
         tunnelMetrics: TunnelMetrics = TunnelMetrics(factory: NOOPMetricsHandler.instance)
@@ -68,6 +72,7 @@ package final class RelayCore: RelayCoreProtocol {
         self.logger = logger
         self.logins = logins
         self.wakes = wakes
+        self.events = events
         self.identityChanged = identityChanged
         self.tasks = tasks
         self.shards = AccountShards()

@@ -11,14 +11,24 @@ import FoundationEssentials
 import Foundation
 #endif
 
+/// The issuers that a relay names to clients, by their URLs.
+package struct AcceptedIssuers: Hashable, Sendable {
+    package var urls: [String]
+    /// Those of them that cannot define the relay's scopes.
+    package var withoutScopes: [String]
+
+    package init(_ urls: [String], withoutScopes: [String] = []) {
+        self.urls = urls
+        self.withoutScopes = withoutScopes
+    }
+}
+
 /// The relay's HTTP routes, without those that others add. Metrics have an address of their own, because a proxy in front of the relay
 /// would publish them here.
 package struct RelayRoutes: Sendable {
     package var origins: OwnOrigins
     /// The accepted issuers, published for clients.
-    package var issuers: [String]
-    /// Those of them that cannot define the relay's scopes.
-    package var issuersWithoutScopes: [String]
+    package var issuers: @Sendable () -> AcceptedIssuers
     /// The ports for plain tunnel connections, for clients that diagnose failures.
     package var tunnelPorts: @Sendable () -> [Int]
     /// Why the relay cannot serve requests now, as text; `nil` if it can.
@@ -26,14 +36,12 @@ package struct RelayRoutes: Sendable {
 
     package init(
         origins: OwnOrigins,
-        issuers: [String],
-        issuersWithoutScopes: [String] = [],
+        issuers: @escaping @Sendable () -> AcceptedIssuers,
         tunnelPorts: @escaping @Sendable () -> [Int],
         obstacle: @escaping @Sendable () async -> String?
     ) {
         self.origins = origins
         self.issuers = issuers
-        self.issuersWithoutScopes = issuersWithoutScopes
         self.tunnelPorts = tunnelPorts
         self.obstacle = obstacle
     }
@@ -81,11 +89,12 @@ package struct RelayRoutes: Sendable {
                 case scopes = "scopes_supported"
             }
         }
+        let accepted = issuers()
         return try Self.json(
             Metadata(
                 resource: resource(of: request).description,
-                issuers: issuers,
-                issuersWithoutScopes: issuersWithoutScopes.isEmpty ? nil : issuersWithoutScopes
+                issuers: accepted.urls,
+                issuersWithoutScopes: accepted.withoutScopes.isEmpty ? nil : accepted.withoutScopes
             )
         )
     }

@@ -26,7 +26,7 @@ package actor TokenVerifier {
     private let tasks: BackgroundTasks
     private let pace = Mutex(LogPace<LogKind>())
     private var caches: [String: KeyCache] = [:]
-    private let logins = LoginRegistry()
+    private let logins: LoginRegistry
     /// The running request of each issuer. All tokens of the issuer wait for it.
     private var requests: [String: Task<Void, Never>] = [:]
     /// The issuer that is asked about tokens that name none.
@@ -47,13 +47,20 @@ package actor TokenVerifier {
         self.init(issuers: issuers, now: now, logger: logger, tasks: tasks, bounds: .init())
     }
 
+    /// A verifier for other issuers, with the same revoked logins.
+    package nonisolated func trusting(_ issuers: [TrustedIssuer]) -> TokenVerifier {
+        TokenVerifier(issuers: issuers, now: now, logger: logger, tasks: tasks, bounds: .init(), logins: logins)
+    }
+
     init(
         issuers: [TrustedIssuer],
         now: @escaping @Sendable () -> Milliseconds,
         logger: Logger,
         tasks: BackgroundTasks = BackgroundTasks(),
-        bounds: QuestionQueue.Bounds
+        bounds: QuestionQueue.Bounds,
+        logins: LoginRegistry = LoginRegistry()
     ) {
+        self.logins = logins
         var rules: [String: TokenRules] = [:]
         for issuer in issuers {
             for url in issuer.urls where rules[url] == nil { rules[url] = TokenRules(issuer: issuer) }

@@ -24,6 +24,8 @@ package struct StorageError: Error, Hashable, Sendable, CustomStringConvertible 
         /// Another process has held a lock for too long.
         case locked
         case full
+        /// Neither the environment nor the password database names the user's home folder.
+        case homeUnknown
         /// It is not a regular file, too large, or has unknown content.
         case damaged
         /// The app's own storage of keys failed; the text is its error.
@@ -77,6 +79,7 @@ package struct StorageError: Error, Hashable, Sendable, CustomStringConvertible 
         case .locked: "\(path) is locked by another process that does not finish; stop it and try again"
         case .readOnly: "\(path) cannot be written: Read-only file system; mount it for writing, or choose another directory"
         case .full: "\(path) cannot be written: No space left on device; free some, or choose another directory"
+        case .homeUnknown: "the home folder of this user is not known; set HOME or \(path)"
         case .damaged: "\(path) is damaged; restore it from a backup, or remove the account and add it again"
         case .failed(let number): "\(path) cannot be used: \(String(cString: strerror(number)))"
         }

@@ -10,7 +10,7 @@ import Testing
 @Suite struct RelayConfigurationTests {
     static func read(environment: [String: String]) throws -> RelayConfiguration {
         let provider = EnvironmentVariablesProvider(environmentVariables: environment).prefixKeys(with: "relayd")
-        return try RelayConfiguration(reading: ConfigReader(provider: provider), defaultDataDirectory: "/default")
+        return try RelayConfiguration(reading: ConfigReader(provider: provider), defaultDataDirectory: { "/default" })
     }
 
     @Test func defaultSettingsAreSafe() throws {

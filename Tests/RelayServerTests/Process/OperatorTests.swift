@@ -35,15 +35,15 @@ import Testing
         let text = try await relayd.run("endpoint", "list", "Anna")
         #expect(text.contains("\(lost.id)") && text.contains("Lost phone") && !text.contains("\(other.id)"))
 
-        _ = try await relayd.run("endpoint", "revoke", "\(lost.id)")
+        _ = try await relayd.run("endpoint", "revoke", "--yes", "\(lost.id)")
         #expect(await lost.closeCode() == 1008)
         guard case .rejected(let rejected) = try await lost.greet(role: .host).1 else { throw WireEndpoint.Unexpected(message: "let in") }
         #expect(rejected.code == .endpointRevoked)
         #expect(try await list(relayd).map(\.id) == ["\(other.id)"])
         // Twice is the same; what is no endpoint is an error.
-        _ = try await relayd.run("endpoint", "revoke", "\(lost.id)")
+        _ = try await relayd.run("endpoint", "revoke", "--yes", "\(lost.id)")
         for id in ["\(WireEndpoint("X", at: relayd).id)", "x"] {
-            await #expect(throws: (any Error).self) { try await relayd.run("endpoint", "revoke", id) }
+            await #expect(throws: (any Error).self) { try await relayd.run("endpoint", "revoke", "--yes", id) }
         }
         await #expect(throws: (any Error).self) { try await relayd.run("endpoint", "list", "Nobody") }
 
@@ -74,7 +74,7 @@ import Testing
             guard case .ok = try await voucher.approve(other) else { throw WireEndpoint.Unexpected(message: "not approved") }
         }
         func revoke(_ arguments: String...) async throws -> AdminRevocation {
-            let arguments = ["endpoint", "revoke", "--json", "--data-directory", relayd.directory.path] + arguments
+            let arguments = ["endpoint", "revoke", "--yes", "--json", "--data-directory", relayd.directory.path] + arguments
             let output = try await RelaydProcess.run(arguments).output
             return try JSONDecoder().decode(AdminRevocation.self, from: Data(output.utf8))
         }
@@ -90,7 +90,7 @@ import Testing
         #expect(await thief.closeCode() == 1008)
         #expect(try await list(relayd).map(\.id) == ["\(phone.id)"])
         // For people.
-        let text = try await relayd.run("endpoint", "revoke", "\(phone.id)")
+        let text = try await relayd.run("endpoint", "revoke", "--yes", "\(phone.id)")
         #expect(text.hasPrefix("revoked \(phone.id)  Anna  Phone  "))
         #expect(try await relayd.stop() == 0)
     }
@@ -104,7 +104,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
         #expect(!FileManager.default.fileExists(atPath: socket))
         let error = await #expect(throws: AdminError.self) {
-            try await AdminSocket.ask(AdminRequest(.listEndpoints), in: relayd.directory.path)
+            try await AdminSocket.ask(.listEndpoints(account: nil), in: relayd.directory.path)
         }
         #expect(error?.description.contains("no relay runs") == true)
     }

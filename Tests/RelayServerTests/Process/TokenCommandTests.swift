@@ -102,10 +102,10 @@ import Testing
             ["Bert", "--issuer", issuer.url, "--subject", "anna"], ["Anna", "--issuer", "https://issuer.example", "--subject", "anna"],
             ["Anna", "--issuer", issuer.url, "--subject", "a b"], ["Anna", "--issuer", "embedded", "--subject", "anna"],
         ] {
-            let all = ["account", "link"] + arguments + ["--data-directory", relayd.directory.path, "--issuers-file", file.path]
+            let all = ["account", "link"] + arguments + ["--data-directory", relayd.directory.path]
             #expect(try await RelaydProcess.run(all).status == 1, "\(arguments)")
         }
-        _ = try await relayd.run("account", "remove", "Anna")
+        _ = try await relayd.run("account", "remove", "--yes", "Anna")
         for endpoint in [phone, tablet] { #expect(await endpoint.closeCode() == 1008) }
         #expect(try await rejection(tablet) == .accountUnknown)
         #expect(try await relayd.stop() == 0)

@@ -29,7 +29,12 @@ import Testing
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         )
         defer { try? composition.issuer.close() }
-        let routes = RelayRoutes(origins: OwnOrigins(urls: [], isTLS: false), issuers: [], tunnelPorts: { [] }, obstacle: { nil })
+        let routes = RelayRoutes(
+            origins: OwnOrigins(urls: [], isTLS: false),
+            issuers: { AcceptedIssuers([]) },
+            tunnelPorts: { [] },
+            obstacle: { nil }
+        )
         let metrics = MetricsRoutes(address: configuration.listen[0], metrics: PrometheusMetrics())
         #expect(Self.names(routes.makeRouter(adding: composition.parts.addRoutes)) == RouteTable.relay.map(\.route).sorted())
         #expect(Self.names(metrics.makeRouter()) == RouteTable.metrics.map(\.route).sorted())

@@ -131,7 +131,7 @@ struct AccountWorld {
         case .verify(let hello, let channel): verify(hello, as: channel)
         case .redirect(_, let channel, let other): redirected[channel] = other
         case .call(let call): calls.append(call)
-        case .tunnel, .identity, .wake, .endWakes, .endLogins, .log: break
+        case .tunnel, .identity, .event, .wake, .endWakes, .endLogins, .log: break
         }
     }
 

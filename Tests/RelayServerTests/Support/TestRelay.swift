@@ -53,7 +53,7 @@ struct TestRelay: Sendable {
             parts: RelayService.Parts(
                 core: realCore?(key, metrics) ?? core,
                 tokens: tokens,
-                issuers: ["https://issuer.example"],
+                issuers: { AcceptedIssuers(["https://issuer.example"]) },
                 metrics: metrics,
                 obstacle: { obstacle }
             ),

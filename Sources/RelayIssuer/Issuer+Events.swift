@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Logging
+import RelayLog
+import RelayProtocol
+
+/// What the issuer tells the operator.
+extension Issuer {
+    /// Runs a sign-in, and tells the operator how it ended.
+    /// - Parameters:
+    ///   - account: The name that was given, if the method has one.
+    ///   - client: Its address.
+    ///   - name: The account of a sign-in that succeeded.
+    ///   - body: Returns `nil` if the credentials are wrong.
+    func signingIn<Result: Sendable>(
+        by method: RelayEvent.Method,
+        account: String = "",
+        from client: ClientNetworks,
+        app: String = "",
+        name: (Result) async -> String,
+        _ body: () async throws(OAuthError) -> Result?
+    ) async throws(OAuthError) -> Result? {
+        let address = Issuer.shown(client)
+        let result: Result?
+        do throws(OAuthError) {
+            result = try await body()
+        } catch {
+            // A device that waits for its user has not failed.
+            if ![.authorizationPending, .slowDown].contains(error.code) {
+                settings.events(.signInFailed(account: account, method, address: address, .init(error)))
+            }
+            throw error
+        }
+        if let result {
+            settings.events(.signedIn(account: await name(result), method, address: address, app: app))
+        } else {
+            settings.events(.signInFailed(account: account, method, address: address, .wrongCredentials))
+        }
+        return result
+    }
+
+    /// An address as the log shows it: limits count an IPv4 address as a network of one.
+    static func shown(_ client: ClientNetworks) -> String {
+        let network = client.smallest
+        return network.utf8.suffix(3).elementsEqual("/32".utf8) ? String(network.dropLast(3)) : network
+    }
+
+    /// The same for a browser, which is then signed in.
+    func signingIn(
+        by method: RelayEvent.Method,
+        account: String = "",
+        _ visit: Visit,
+        _ body: () async throws(OAuthError) -> SignedInBrowser?
+    ) async throws(OAuthError) -> SignedInBrowser? {
+        try await signingIn(
+            by: method,
+            account: account,
+            from: visit.networks,
+            app: visit.agent,
+            name: { await self.account(of: $0.token) },
+            body
+        )
+    }
+
+    private func account(of browser: BrowserToken) async -> String {
+        let subject = try? await store.read { try $0.session(browser.session)?.subject }
+        return await account(of: (subject ?? nil) ?? "")
+    }
+
+    /// The name of a user's account.
+    func account(of subject: String) async -> String {
+        let name = try? await store.read { try $0.user(subject)?.name }
+        return (name ?? nil) ?? String(subject.prefix(8))
+    }
+
+    /// Logs a line about a user's account.
+    func log(_ level: Logger.Level, _ message: Logger.Message, of subject: String) async {
+        guard logger.logLevel <= level else { return }
+        let account = await account(of: subject)
+        logger.log(level: level, message, metadata: ["account": "\(account)"])
+    }
+}
+
+extension RelayEvent.Failure {
+    init(_ error: OAuthError) {
+        self =
+            switch (error.status, error.code) {
+            case (429, _), (503, _): .tooManyAttempts
+            case (500..., _): .serverError
+            case (_, .invalidGrant), (_, .accessDenied), (_, .expiredToken): .wrongCredentials
+            default: .invalidRequest
+            }
+    }
+}
+
+extension TokenRequest {
+    /// How a device signs in with a grant; `nil` if it does not, as for the refresh of a login.
+    static func method(ofGrant type: String?) -> RelayEvent.Method? {
+        switch type {
+        case preAuthorizedCode: .joinLink
+        case deviceCode: .deviceCode
+        case "authorization_code": .browser
+        default: nil
+        }
+    }
+}

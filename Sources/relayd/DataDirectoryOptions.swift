@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import Configuration
+import RelayComposition
+import RelayServer
+import RelayStorage
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// Which relay a command is about. The other settings come from the environment and the file.
+struct DataDirectoryOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "A JSON file with settings, such as {\"listen\": [\"[::]:8443\"]}. "
+                + "(environment: RELAYD_CONFIG)",
+            valueName: "file"
+        )
+    )
+    var config: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The directory for the keys and databases. Default: ~/.local/share/relayd. "
+                + "(RELAYD_DATA_DIRECTORY)",
+            valueName: "directory"
+        )
+    )
+    var dataDirectory: String?
+
+    /// Merges the settings of flags, environment and file.
+    func read(
+        environment: [String: String] = ProcessInfo.processInfo.environment,
+        flags: [AbsoluteConfigKey: ConfigValue] = [:]
+    ) throws -> RelayConfiguration {
+        try RelaySetting.check(environment: environment.keys)
+        var flags = flags
+        if let dataDirectory {
+            flags[AbsoluteConfigKey(RelaySetting.dataDirectory.key)] = ConfigValue(.string(dataDirectory), isSecret: false)
+        }
+        var providers: [any ConfigProvider] = [
+            InMemoryProvider(name: "flags", values: flags),
+            EnvironmentVariablesProvider(environmentVariables: environment).prefixKeys(with: "relayd"),
+        ]
+        if let path = config ?? environment[RelaySetting.fileVariable] {
+            providers.append(InMemoryProvider(name: "file", values: try SettingsFile(path: path).values))
+        }
+        return try RelayConfiguration(reading: ConfigReader(providers: providers)) { () throws(ConfigurationError) in
+            guard let home = HomeDirectory.path(environment: environment) else {
+                throw ConfigurationError(
+                    "the home folder of this user is not known, so neither is the data directory: name it with --data-directory, or set HOME"
+                )
+            }
+            return home + "/.local/share/relayd"
+        }
+    }
+}
+
+/// The options of commands that print a link to the relay.
+struct LinkOptions: ParsableArguments {
+    @OptionGroup var directory: DataDirectoryOptions
+
+    @Option(
+        help: ArgumentHelp("The relay's public URL in the link. Default: where the relay runs, or last ran.", valueName: "url")
+    )
+    var url: String?
+
+    /// The settings of the command.
+    func read() throws -> RelayConfiguration {
+        var flags: [AbsoluteConfigKey: ConfigValue] = [:]
+        if let url { flags[AbsoluteConfigKey(RelaySetting.urls.key)] = ConfigValue(.stringArray([url]), isSecret: false) }
+        return try directory.read(flags: flags)
+    }
+}
+
+extension RelayConfiguration {
+    /// The relay's URL for a link. Says on standard error if no relay runs there.
+    func announcedLinkOrigin() throws -> String {
+        _ = try DataDirectory(dataDirectory, .existing)
+        let (origin, note) = try linkOrigin()
+        if let note { StandardStream.error.writeLine("relayd: \(note)") }
+        return origin
+    }
+}

@@ -162,7 +162,7 @@ extension Issuer {
             guard let family = try records.family(id), family.revoked == nil, family.client == request.client, family.key == key else {
                 return .refused(TokenRequest.unknownCode)
             }
-            if let rejection = rejection(of: proof, subject: family.subject, login: family.id.session, now: now) {
+            if let rejection = rejection(of: proof, .tokens, subject: family.subject, login: family.id.session, now: now) {
                 return .refused(rejection)
             }
             var granted = Granted(family: family, scopes: family.scopes)

@@ -192,7 +192,7 @@ extension Issuer {
         }
         guard let done else { throw Issuer.unknownLink }
         for login in done.ended {
-            logger.info("revoked a login: its user set up a new way to sign in", metadata: metadata(login.subject))
+            await log(.info, "revoked a login: its user set up a new way to sign in", of: login.subject)
             revoked(login)
         }
         return .local("/account", signedIn: done.browser, setUp: .some(nil))

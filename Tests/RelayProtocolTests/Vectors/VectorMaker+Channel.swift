@@ -131,6 +131,10 @@ extension VectorMaker {
             ),
             ("rejected for a while", .rejected(.init(code: .unavailable, message: "not now", retry: true, retryAfter: 5_000))),
             ("ok", .ok(.init(ref: try ref(1)))),
+            (
+                "a number that has passed",
+                .failure(.init(ref: try ref(7), code: .numberPassed, message: "", highest: 1_792_000_000_000))
+            ),
             ("ok of a command", .ok(.init(ref: try ref(8), result: .init(state: .accepted)))),
             ("ok of a tunnel", .ok(.init(ref: try ref(12), result: .init(tunnel: tunnel, isWaking: false)))),
             ("error", .failure(.init(ref: try ref(2), code: .notFound, message: "no such app"))),
@@ -174,6 +178,7 @@ extension VectorMaker {
                 .identityChanged(.init(change: .linked, issuer: "https://issuer.example", endpoint: phone, time: now))
             ),
             ("a command", .command(.init(command: Blob(blob), sender: introduction))),
+            ("a command that was received before", .command(.init(command: Blob(blob), sender: introduction, wasReceived: true))),
             ("please cancel", .commandCancel(.init(sender: phone, id: header.id))),
             ("settled", .commandSettled(.init(ref: try ref(11), sender: phone, id: header.id))),
             ("a step", .commandStatus(.init(id: header.id, status: .step(.delivered)))),

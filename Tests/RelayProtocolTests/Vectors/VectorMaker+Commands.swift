@@ -110,14 +110,25 @@ extension VectorMaker {
         let commands = [
             try command("launch", try header(.launch, number: 1), launch, "ephemeral.launch"),
             try command("message", try header(.message, number: 2), message, "ephemeral.message"),
+            try command("with a higher number", try header(.message, number: 3) { $0.firstNumber = 2 }, message, "ephemeral.message"),
         ]
         let blobs = commands.map { hex($0.encoded) }
         let answer = try reply(["Photos": ["a", "b"], "Count": 2], to: blobs[1])
-        func receipt(_ name: String, _ index: Int, _ outcome: CommandOutcome, _ reply: CommandVectors.Reply? = nil) throws
-            -> CommandVectors.Receipt
-        {
+        func receipt(
+            _ name: String,
+            _ index: Int,
+            _ outcome: CommandOutcome,
+            _ reply: CommandVectors.Reply? = nil,
+            highest: UInt64? = nil
+        ) throws -> CommandVectors.Receipt {
             let descriptor = try SealedCommand(decoding: blobs[index]).descriptor
-            let payload = CommandReceipt(for: descriptor, outcome: outcome, reply: reply.map { hex($0.encoded) }, time: time + 1_000)
+            let payload = CommandReceipt(
+                for: descriptor,
+                outcome: outcome,
+                highest: highest,
+                reply: reply.map { hex($0.encoded) },
+                time: time + 1_000
+            )
             let signed = try Signed(payload, key: try keys.signing("pc.identity"))
             let envelope = try ValueSet(decoding: signed.encoded)
             return .init(
@@ -136,6 +147,9 @@ extension VectorMaker {
             try receipt("unsupported", 0, .unsupported), try receipt("failed", 0, .failed(reason: "no display ☹")),
             try receipt("expired", 0, .expired), try receipt("cancelled", 0, .cancelled),
             try receipt("interrupted", 0, .indeterminate(.interrupted)), try receipt("timed out", 0, .indeterminate(.timedOut)),
+            try receipt("number passed, has not run", 0, .failed(reason: "later commands were handled"), highest: 1_792_000_000_000),
+            try receipt("number passed, may have run", 1, .indeterminate(.forgotten), highest: 1_792_000_000_000),
+            try receipt("forgotten", 0, .indeterminate(.forgotten)),
         ]
         var vectors = CommandVectors(
             account: account,
@@ -197,6 +211,8 @@ extension VectorMaker {
             ("that expires when it is created", try made { $0.expires = $0.created }),
             ("that lives too long", try made { $0.expires = $0.created + CommandPeriod.maximumLife + 1 }),
             ("of number 0", try made { $0.number = 0 }),
+            ("whose first number is its number", try made { $0.firstNumber = $0.number }),
+            ("whose first number is 0", try made { $0.firstNumber = 0 }),
         ]
         return cases.map { .init(name: $0, kind: .command, encoded: hex($1), error: "") }
     }
@@ -241,6 +257,7 @@ extension VectorMaker {
                 try changed { $0["outcome"] = ["outcome": "declined", "reason": .string(String(repeating: "x", count: 1_025))] },
                 answer.encoded
             ),
+            ("with the highest number 0", "message", try changed { $0["highest"] = 0 }, answer.encoded),
             ("with a digest of 31 bytes", "message", try changed { $0["command"] = .data(Array(repeating: 1, count: 31)) }, answer.encoded),
         ]
         func replied(_ change: (inout ValueSet) -> Void) throws -> String {

@@ -9,6 +9,8 @@ import NIOPosix
 package final class RelaydProcess {
     package struct Failed: Error {
         package var message: String
+
+        package init(message: String) { self.message = message }
     }
 
     package enum Security: Sendable {

@@ -71,7 +71,8 @@ extension PushRow {
         takesWakes(at: now) && !isWakeable(at: now, rules) ? .unregistered : state(at: now)
     }
 
-    private func state(at now: Int64) -> RelayMessage.NotificationsState.State {
+    /// The state by time alone.
+    func state(at now: Int64) -> RelayMessage.NotificationsState.State {
         if isGone { return .unregistered }
         guard let expiry else { return .registered }
         return now >= expiry.expired ? .expired : now >= expiry.expiring ? .expiring : .registered

@@ -17,7 +17,7 @@ import Testing
         let configuration = try Self.read(environment: [:])
         #expect(configuration.listen == [ListenAddress(host: "127.0.0.1", port: 8080)])
         #expect(configuration.dataDirectory == "/default")
-        #expect(!configuration.isInsecure)
+        #expect(!configuration.allowsPlainHTTP)
         #expect(configuration.limits == Limits())
         #expect(configuration.unauthenticatedPerAddress == 256)
     }
@@ -71,7 +71,7 @@ import Testing
         #expect(try configuration.security(of: ListenAddress(host: "::1", port: 1)) == .plain)
         #expect(try configuration.security(of: everywhere) == .ownKey)
         #expect(try configuration.security(of: ListenAddress(host: "127.0.0.1.example", port: 1)) == .ownKey)
-        configuration.isInsecure = true
+        configuration.allowsPlainHTTP = true
         #expect(try configuration.security(of: everywhere) == .plain)
         (configuration.certificateFile, configuration.keyFile) = ("/c", "/k")
         #expect(try configuration.security(of: loopback) == .files(certificate: "/c", key: "/k"))

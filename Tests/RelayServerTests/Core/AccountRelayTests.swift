@@ -48,7 +48,7 @@ import Testing
     @Test func anIdentityOfAnotherAccountIsRedirected() throws {
         var world = AccountWorld(of: sender)
         let other = AccountID(of: Identity(issuer: "https://issuer.example", subject: "first"))
-        world.rows.tables.accounts[sender.identity] = other
+        world.rows.tables.accounts[sender.identity] = (other, AccountIdentity(sender.identity, added: 0))
         let channel = try world.connect(sender)
         world.settle()
         #expect(world.redirected[channel] == other)

@@ -59,7 +59,7 @@ import Testing
         let error = await #expect(throws: ListenError.self) {
             try await TestRelay.with(configure: {
                 $0.listen = [ListenAddress(host: "192.0.2.1", port: 0)]
-                $0.isInsecure = true
+                $0.allowsPlainHTTP = true
             }) { _ in }
         }
         #expect(error?.description.contains("not an address of this machine") == true)

@@ -204,7 +204,7 @@ final class MemoryRows: StoreTransaction {
     }
 
     func put(_ endpoint: EndpointRow) throws {
-        try Self.check(tables.accounts.values.contains(endpoint.account))
+        try Self.check(tables.accounts.values.contains { $0.account == endpoint.account })
         try Self.check(tables.endpoints[endpoint.id].map { $0.account == endpoint.account } ?? true)
         tables.endpoints[endpoint.id] = endpoint
     }

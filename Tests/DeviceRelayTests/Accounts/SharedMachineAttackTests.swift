@@ -40,7 +40,8 @@ import Testing
 
     @Test func guessedAddressesLeadNowhere() async throws {
         let redirect = try await LoopbackRedirect.listen(for: Self.check, timeout: 600_000)
-        let begin = try #require(redirect.begin(at: try #require(URL(string: "https://issuer.example/page"))))
+        let authorization = try #require(URL(string: "https://issuer.example/page"))
+        let begin = try #require(redirect.begin(at: authorization))
         for guess in [
             begin.absoluteString + "A", String(begin.absoluteString.dropLast()), begin.absoluteString + "?x", redirect.uri + "/begin/",
         ] {
@@ -92,7 +93,8 @@ import Testing
         )
     ) func requestsOfOtherUsersAreRefused() async throws {
         let redirect = try await LoopbackRedirect.listen(for: Self.check, timeout: 600_000)
-        let begin = try #require(redirect.begin(at: try #require(URL(string: "https://issuer.example/page"))))
+        let authorization = try #require(URL(string: "https://issuer.example/page"))
+        let begin = try #require(redirect.begin(at: authorization))
         for target in [begin.absoluteString, redirect.uri + "?code=c&state=s"] {
             let other = Process()
             other.executableURL = URL(filePath: "/usr/bin/setpriv")

@@ -49,7 +49,7 @@ import Testing
             (["XDG_STATE_HOME": "s", "HOME": "/h"], "/h/.local/state/device-relay"), (["HOME": "/h"], "/h/.local/state/device-relay"),
         ]
     )
-    func homeFollowsTheEnvironment(environment: [String: String], path: String) {
+    func homeFollowsTheEnvironment(environment: [String: String], path: String) throws {
         #expect(try Home(environment: environment).path == path)
     }
     #endif

@@ -28,16 +28,23 @@ extension Issuer {
         } catch {
             // A device that waits for its user has not failed.
             if ![.authorizationPending, .slowDown].contains(error.code) {
-                settings.events(.signInFailed(account: account, method, address: address, .init(error)))
+                settings.events(.signInFailed(account: await known(account), method, address: address, .init(error)))
             }
             throw error
         }
         if let result {
             settings.events(.signedIn(account: await name(result), method, address: address, app: app))
         } else {
-            settings.events(.signInFailed(account: account, method, address: address, .wrongCredentials))
+            settings.events(.signInFailed(account: await known(account), method, address: address, .wrongCredentials))
         }
         return result
+    }
+
+    /// The name if an account has it. Any other one may be a password that was typed into the wrong field.
+    private func known(_ text: String) async -> String {
+        guard let name = AccountName(text) else { return "" }
+        let user = try? await store.read { try $0.user(named: name) }
+        return (user ?? nil)?.name ?? ""
     }
 
     /// An address as the log shows it: limits count an IPv4 address as a network of one.

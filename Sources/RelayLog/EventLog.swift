@@ -10,7 +10,7 @@ import Synchronization
 /// Anyone on the network can cause the lines of failures. At most `failuresPerSecond` of them are written in a second; the next line says
 /// how many were left out. All of them are counted.
 package final class EventLog: Sendable {
-    static let failuresPerSecond = 20
+    static let failuresPerSecond = 3
 
     private struct Window {
         var second: Int64 = 0

@@ -40,7 +40,7 @@ package enum RelayEvent: Hashable, Sendable {
     ///   - account: The account's name.
     ///   - app: The app, as it names itself.
     case signedIn(account: String, Method, address: String, app: String = "")
-    /// - Parameter account: The name that was given, if the method has one. Nobody may have it.
+    /// - Parameter account: The account's name; empty if the method has none, or if no account has the name that was given.
     case signInFailed(account: String, Method, address: String, Failure)
     /// A new endpoint.
     case joined(account: String, device: String, endpoint: String, address: String, invitedBy: String?)

@@ -69,6 +69,8 @@ struct AccountCommand: AsyncParsableCommand {
         func run() async throws {
             let text = password ? readLine(strippingNewline: true) : nil
             if password, text?.isEmpty ?? true { throw ValidationError("the password is read from standard input, which is empty") }
+            // Before anything is made.
+            if let text { try Issuer.check(password: Secret(text), name: name) }
             let configuration = try settings.read()
             // The account may be added before the relay first runs.
             let request = AdminRequest.addAccount(name: name, password: text.map { Secret($0) })

@@ -33,7 +33,7 @@ func runRelay(
     let runFile = Mutex<FileLock?>(nil)
     let store = try SQLiteStore(holding: lock)
     let composition = try await Composition(configuration, store: store, key: key, metrics: PrometheusMetrics(), logger: logger)
-    let (ready, isReady) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingOldest(1))
+    let (ready, isReady) = AsyncStream.makeStream(of: [Origin].self, bufferingPolicy: .bufferingOldest(1))
     let service = try RelayService(configuration: configuration, key: key, parts: composition.parts, logger: logger) { urls in
         // Other `relayd` commands find the running relay by the run file.
         do {
@@ -42,13 +42,14 @@ func runRelay(
         } catch {
             logger.warning("\(error); `relayd invite` needs --url")
         }
-        // A parent process waits for this first line on standard output.
-        StandardStream.output.writeLine("relayd \(key.id) ready at \(urls.map(\.description).joined(separator: " "))")
-        isReady.yield()
+        isReady.yield(urls)
     }
     defer { runFile.withLock { $0 = nil } }
-    let greeter = Greeter(ready: ready) { [configuration] in
-        if let text = try await greeting(composition, configuration, key) { StandardStream.output.writeLine(text) }
+    let greeter = Greeter(ready: ready) { [configuration] urls in
+        let text = try await greeting(composition, configuration, key)
+        // A parent process waits for this first line on standard output, and may then stop the relay or invite a device.
+        StandardStream.output.writeLine("relayd \(key.id) ready at \(urls.map(\.description).joined(separator: " "))")
+        if let text { StandardStream.output.writeLine(text) }
     }
     let group = ServiceGroup(
         configuration: ServiceGroupConfiguration(services: [service, greeter], logger: logger.forServiceGroups)
@@ -62,14 +63,15 @@ func runRelay(
     }
 }
 
-/// Prints the text of the first start when all ports are open: a start that fails uses up no link.
+/// Makes the account and the links of the first start when all ports are open, so that a start that fails uses up none. Then it says that
+/// the relay is ready.
 private struct Greeter: Service {
-    let ready: AsyncStream<Void>
-    let greet: @Sendable () async throws -> Void
+    let ready: AsyncStream<[Origin]>
+    let greet: @Sendable ([Origin]) async throws -> Void
 
     func run() async throws {
-        for await _ in ready.cancelOnGracefulShutdown() {
-            try await greet()
+        for await urls in ready.cancelOnGracefulShutdown() {
+            try await greet(urls)
             break
         }
         try? await gracefulShutdown()

@@ -24,7 +24,8 @@ import Testing
         #expect(blocks.count == 5)
         // The first block builds and starts a relay. The test's own relay replaces it.
         #expect(blocks.first?.contains("relayd serve --data-directory") == true)
-        let ownRelay = "--data-directory \(relay.directory.path) --listen \(relay.host)"
+        // `relayd invite` finds the address of the relay that runs on the directory.
+        let ownRelay = "--data-directory \(relay.directory.path)"
         let script = blocks.dropFirst().joined(separator: "\n").replacing("--data-directory \(directory)/relay", with: ownRelay)
         let shell = try RelayProcess(shell: script, environment: ["HOME": directory, "PATH": "/usr/bin:/bin", "TZ": "UTC"])
         let output = await shell.finish()

@@ -53,7 +53,8 @@ import Testing
         let link = try await account.link()
         try join.write(link + "\n")
         let output = await join.finish()
-        #expect(output.status == 0 && output.text.contains("joined http") && !output.text.contains("invite="), "\(output.text)")
+        let isJoined = output.status == 0 && output.text.contains("joined the account Anna at \(account.relay.origin)")
+        #expect(isJoined && !output.text.contains("invite="), "\(output.text)")
     }
 
     @Test func interruptedPromptShowsTypedTextAgain() async throws {
@@ -165,7 +166,8 @@ import Testing
         let device = try await account.device(named: "Desk")
         let refused = try await device.relay("join", try await elsewhere.link())
         #expect(refused.status == 1)
-        #expect(refused.errorText.contains("relay leave"))
+        #expect(refused.errorText.contains(account.relay.origin), "\(refused.errorText)")
+        #expect(refused.errorText.hasSuffix("run: relay join 'LINK' --profile NAME"), "\(refused.errorText)")
         #expect(try await device.relay("devices").status == 0)
     }
 

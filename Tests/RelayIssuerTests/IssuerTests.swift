@@ -54,11 +54,23 @@ import Testing
         #expect(!response.isBound)
     }
 
-    @Test func aCodeWorksOnce() async throws {
+    @Test func aCodeStartsOneLogin() async throws {
         let code = try await invite()
         let first = try await device.join(test, code: code)
+        // The same device may have lost the response, so its key gets the same login again while the code is valid.
+        test.pass(Invitation.life - 1)
+        let again = try await device.join(test, code: code)
+        let session = try #require(try claims(first).sid)
+        #expect(try claims(again).sid == session)
+        #expect(again.refreshToken?.exposed == first.refreshToken?.exposed)
+        // Not without its key, not for another client, and not when the code has expired.
+        #expect(await refused { try await device.join(test, code: code, isBound: false) } == .invalidGrant)
+        var other = device
+        other.client = "com.example.other"
+        let refusal = await refused { [other] in try await other.join(test, code: code) }
+        #expect(refusal == .invalidGrant)
+        test.pass(1)
         #expect(await refused { try await device.join(test, code: code) } == .invalidGrant)
-        // The same device may have sent the request twice, so its login stays valid.
         #expect(test.revoked.isEmpty)
         _ = try await device.refresh(test, first.refreshToken)
     }

@@ -81,7 +81,6 @@ package struct Agent: Sendable {
         let app = duties.registration(configuration)
         do {
             try await context.host(app, output: output) { local in
-                try await local.platform.publish(app, for: local.account)
                 if let pollingInterval {
                     let registration = NotificationRegistration(type: .polling(every: pollingInterval), appID: app.appID)
                     try await local.platform.notifications.register(registration, for: local.account)
@@ -140,7 +139,7 @@ package struct Agent: Sendable {
 }
 
 /// The parts of the agent that outlive a change of the settings.
-private struct AgentServices: Sendable {
+struct AgentServices: Sendable {
     let output: HostOutput
     let running: RunningPrograms
     let counts: LaunchLimits

@@ -5,14 +5,14 @@ import DeviceRelay
 import RelayProtocol
 
 extension AgentContext {
-    /// Hosts an app until SIGINT or SIGTERM.
+    /// Hosts and publishes an app until SIGINT or SIGTERM.
     /// - Parameters:
     ///   - app: The app. It is hosted before the platform starts, so that waiting commands find it.
     ///   - output: Prints the requests. An error of the output ends the hosting, because requests that cannot be shown must
     ///     not be answered.
     ///   - isTransient: Whether the app is withdrawn when the process ends, also by a signal. Otherwise it stays published, and launches wait
     ///     for it.
-    ///   - body: Publishes the app. It may return early or run until it is cancelled.
+    ///   - body: Begins once the app is published. It may return early or run until it is cancelled.
     func host(
         _ app: RemoteSystemAppRegistration,
         output: HostOutput,
@@ -39,6 +39,8 @@ extension AgentContext {
                 let hosted = HostedApps(home)
                 group.addTask {
                     if isTransient { try hosted.add(app.appID) }
+                    try await local.platform.publish(app, for: local.account)
+                    // Only now there is a connection.
                     await hosted.withdrawEnded(by: local, hosting: app.appID)
                     try await body(local)
                     return false

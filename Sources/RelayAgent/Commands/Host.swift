@@ -63,8 +63,7 @@ package struct Host: Sendable {
         }
         let output = HostOutput(console: context.console)
         let app = registration { try output.print($0) }
-        try await context.host(app, output: output, isTransient: true) { local in
-            try await local.platform.publish(app, for: local.account)
+        try await context.host(app, output: output, isTransient: true) { _ in
             try context.console.print(Event(event: .hosting, app: appID, schemes: schemes))
             if !context.console.isJSON {
                 context.console.note("hosting \(appID) for \(schemes.joined(separator: ", ")); it ends with Ctrl-C")

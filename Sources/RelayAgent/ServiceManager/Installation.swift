@@ -48,7 +48,10 @@ package struct Installation: Sendable {
         package var advice: [String]
 
         package func lines(_ style: Style) -> [String] {
-            if let content { return [content.hasSuffix("\n") ? String(content.dropLast()) : content] }
+            if let content {
+                let lines = content.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+                return lines.last == "" ? Array(lines.dropLast()) : lines
+            }
             let what = action == .install ? (done ?? false ? "installed and started" : "written") : "removed"
             return ["\(what): \(file)"] + advice
         }

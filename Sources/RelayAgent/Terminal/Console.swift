@@ -41,9 +41,12 @@ package struct Console: Sendable {
         self.data = data
     }
 
+    /// Whether standard output was closed at the start of the process. The first console asks, before it opens the closed streams.
+    private static let wasOutputClosed = fcntl(1, F_GETFD) == -1
+
     /// The streams of the process.
     package static func standard(isJSON: Bool, environment: [String: String]) -> Console {
-        let isOutputClosed = fcntl(1, F_GETFD) == -1
+        let isOutputClosed = wasOutputClosed
         openClosedStreams()
         // https://no-color.org
         let wantsColours = (environment["NO_COLOR"] ?? "").isEmpty && environment["TERM"] != "dumb"

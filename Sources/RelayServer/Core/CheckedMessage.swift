@@ -101,14 +101,13 @@ extension AccountChannel {
 }
 
 extension EndpointMessage {
-    /// Client channels watch, send and dial, and say what a person decides about endpoints. Only the host channel publishes and receives
-    /// commands.
+    /// Client channels watch, send and dial, say what a person decides about endpoints, and withdraw the app of a process that has ended.
+    /// Only the host channel publishes and receives commands.
     fileprivate var isForHosts: Bool {
         switch self {
-        case .publish, .unpublish, .leaving, .notificationsRegister, .commandReceived, .commandResult, .mailboxDrain: true
-        case .hello, .endpointUpdate, .endpointApprove, .endpointRevoke, .watch, .unwatch, .commandSend, .commandCancel,
-            .commandAcknowledge,
-            .tunnelOpen, .tunnelDecline, .authRefresh, .identityLink:
+        case .publish, .leaving, .notificationsRegister, .commandReceived, .commandResult, .mailboxDrain: true
+        case .hello, .unpublish, .endpointUpdate, .endpointApprove, .endpointRevoke, .watch, .unwatch, .commandSend, .commandCancel,
+            .commandAcknowledge, .tunnelOpen, .tunnelDecline, .authRefresh, .identityLink:
             false
         }
     }

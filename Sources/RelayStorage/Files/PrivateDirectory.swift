@@ -42,7 +42,7 @@ package enum PrivateDirectory {
         var facts = stat()
         guard stat(path, &facts) == 0 else { throw StorageError(.notReadable, path: path) }
         guard facts.st_mode & 0o022 == 0 else { throw StorageError(.accessibleToOthers, path: path) }
-        guard access(path, W_OK | X_OK) == 0 else { throw StorageError(.notWritable, path: path) }
+        guard access(path, W_OK | X_OK) == 0 else { throw StorageError(system: errno, path: path) }
     }
 
     /// The names in a directory, sorted by their bytes, without those that are not UTF-8; empty if it does not exist.

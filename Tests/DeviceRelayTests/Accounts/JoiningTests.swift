@@ -103,7 +103,7 @@ import Testing
         let bench = try await JoiningBench()
         let link = try await bench.link()
         let other = MachineBench.relay
-        let changed = try JoinLink(origin: link.origin, relay: other, invite: link.invite)
+        let changed = try JoinLink(origin: link.origin, relay: other, invite: link.invite, plainHTTP: .allowed)
         let wrong = try bench.endpoint(relay: other)
         #expect(
             await accountError { () async throws(AccountError) in try await redeem(changed, clientID: JoiningBench.clientID, as: wrong) }

@@ -16,13 +16,7 @@ import Testing
 
     /// A server that sends this text as soon as the WebSocket is open.
     static func serverSending(_ text: String) async throws -> TestRelayServer {
-        try await TestRelayServer(
-            .plain,
-            .webSocket(
-                onOpen: { $0.writeAndFlush(WebSocketFrame(fin: true, opcode: .text, data: ByteBuffer(string: text)), promise: nil) },
-                onFrame: { frame, channel in if frame.opcode == .connectionClose { channel.close(promise: nil) } }
-            )
-        )
+        try await TestRelayServer(.plain, .sending(text))
     }
 
     static func result(_ server: TestRelayServer, timeout: Int64 = 10_000) async throws -> Result<RelayID, RequestFailure> {
@@ -39,10 +33,7 @@ import Testing
     }
 
     @Test func challengeIdentifiesTheRelay() async throws {
-        let challenge = RelayMessage.challenge(
-            .init(nonce: Blob([UInt8](repeating: 1, count: 32)), relay: MachineBench.relay, time: 1, versions: [1], features: [])
-        )
-        let server = try await Self.serverSending(String(buffer: try challenge.encode()))
+        let server = try await Self.serverSending(.challenge(of: MachineBench.relay))
         #expect(try await Self.result(server) == .success(MachineBench.relay))
     }
 

@@ -31,8 +31,9 @@ final class TestRelayServer: Sendable {
         )
         /// Sends these bytes as the answer to anything.
         case raw(String)
-        /// Sends the closure's answer to the request's head, and closes. With `nil` it sends nothing and stays open.
-        case answers(@Sendable (String) -> String?)
+        /// Sends the closure's answer to the request's head, and closes. With `nil` it sends nothing and stays open. Requests for a control
+        /// channel are told to the closure too, but if there is a relay, its challenge is sent to them.
+        case answers(relay: RelayID? = nil, @Sendable (String) -> String?)
         /// Accepts connections, and sends nothing.
         case silent
         /// Goes as soon as something is asked, without an answer.
@@ -103,7 +104,13 @@ final class TestRelayServer: Sendable {
         switch behaviour {
         case .silent: break
         case .hangsUp(let hangUp): try channel.pipeline.syncOperations.addHandler(HangUpHandler(hangUp: hangUp))
-        case .answers(let answer): try channel.pipeline.syncOperations.addHandler(AnswerToHead(answer: answer))
+        case .answers(let relay, let answer):
+            let handler = AnswerToHead(answer: answer) { channel in
+                guard let relay else { return false }
+                try Self.add(.sending(.challenge(of: relay)), to: channel)
+                return true
+            }
+            try channel.pipeline.syncOperations.addHandler(handler)
         case .raw(let text): try channel.pipeline.syncOperations.addHandler(RawAnswer(text: text))
         case .webSocket(let subprotocol, let onOpen, let onFrame):
             let upgrader = NIOWebSocketServerUpgrader(
@@ -144,6 +151,14 @@ extension TestRelayServer.Behaviour {
         )
     }
 
+    /// Sends this text as soon as the WebSocket is open.
+    static func sending(_ text: String) -> Self {
+        .webSocket(
+            onOpen: { $0.writeAndFlush(WebSocketFrame(fin: true, opcode: .text, data: ByteBuffer(string: text)), promise: nil) },
+            onFrame: { frame, channel in if frame.opcode == .connectionClose { channel.close(promise: nil) } }
+        )
+    }
+
     static let echo = Self.webSocket(
         onOpen: { _ in },
         onFrame: { frame, channel in
@@ -157,6 +172,16 @@ extension TestRelayServer.Behaviour {
             }
         }
     )
+}
+
+extension String {
+    /// The first message of a relay on a control channel.
+    static func challenge(of relay: RelayID) throws -> String {
+        let challenge = RelayMessage.challenge(
+            .init(nonce: Blob([UInt8](repeating: 1, count: 32)), relay: relay, time: 1, versions: [1], features: [])
+        )
+        return String(buffer: try challenge.encode())
+    }
 }
 
 private final class RawAnswer: ChannelInboundHandler {
@@ -186,16 +211,32 @@ private final class HangUpHandler: ChannelInboundHandler {
 
 private final class AnswerToHead: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
+    typealias InboundOut = ByteBuffer
     typealias OutboundOut = ByteBuffer
     private let answer: @Sendable (String) -> String?
+    /// Adds the handlers of a control channel after this one, if there are to be any.
+    private let addControlChannel: (any Channel) throws -> Bool
     private var head = ""
+    private var isControlChannel = false
 
-    init(answer: @escaping @Sendable (String) -> String?) { self.answer = answer }
+    init(answer: @escaping @Sendable (String) -> String?, addControlChannel: @escaping (any Channel) throws -> Bool) {
+        self.answer = answer
+        self.addControlChannel = addControlChannel
+    }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        if isControlChannel { return context.fireChannelRead(data) }
         let wasWhole = head.contains("\r\n\r\n")
         head += String(buffer: unwrapInboundIn(data))
-        guard !wasWhole, head.contains("\r\n\r\n"), let text = answer(head) else { return }
+        guard !wasWhole, head.contains("\r\n\r\n") else { return }
+        let text = answer(head)
+        do {
+            isControlChannel = try head.hasPrefix("GET /v1/connect ") && addControlChannel(context.channel)
+        } catch {
+            return context.close(promise: nil)
+        }
+        if isControlChannel { return context.fireChannelRead(Self.wrapInboundOut(ByteBuffer(string: head))) }
+        guard let text else { return }
         context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: text)), promise: nil)
         context.close(promise: nil)
     }

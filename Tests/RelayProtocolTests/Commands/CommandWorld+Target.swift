@@ -15,7 +15,7 @@ extension CommandWorld {
         case .offer(let command, let wasReceived):
             let isRefused = command.number % refusesEvery == 0 && history.refusedByCheck.insert(command.digest).inserted
             let check: CommandCheck = isRefused ? .refused(.failed(reason: "refused")) : .valid
-            if isRefused { history.answers[command.key] = .failed(reason: "refused") }
+            if isRefused { history.answers[command.key, default: []].insert(.failed(reason: "refused")) }
             targets[target].machine.offered(command, check: check, wasReceived: wasReceived, clock(target))
         case .requestCancel(let key): targets[target].machine.cancelled(key)
         case .settled(let key): targets[target].machine.settled(key)
@@ -25,7 +25,7 @@ extension CommandWorld {
 
     mutating func answer(_ target: Int, _ key: CommandKey, _ outcome: CommandOutcome) {
         targets[target].handlers.removeAll { $0.key == key }
-        history.answers[key] = outcome
+        history.answers[key, default: []].insert(outcome)
         targets[target].machine.handlerEnded(key, outcome, reply: nil, clock(target))
     }
 
@@ -52,7 +52,10 @@ extension CommandWorld {
                 violations.append("sent a result that a crash turns into another handling")
             }
             sendResult(row.command, outcome, nil, link, epoch)
-        case .sendUnstoredResult(let command, let outcome, let highest): sendResult(command, outcome, highest, link, epoch)
+        case .sendUnstoredResult(let command, let outcome, let highest):
+            // A journal that goes back no longer knows that the number had passed.
+            if highest != nil, history.taken[command.key] == nil { history.taken[command.key] = command }
+            sendResult(command, outcome, highest, link, epoch)
         case .handle(let command): handle(command, target)
         case .stopHandler(let key): targets[target].handlers.removeAll { $0.key == key }
         case .disconnect: disconnect(link)
@@ -124,6 +127,10 @@ extension CommandWorld {
             case nil, .final, .offered(received: true, _): break
             case .stored, .offered(received: false, _): history.unconfirmed.insert(key)
             }
+        }
+        // The order of a lane holds from the restored position on: its sender may have gone back, too, to lower numbers.
+        for (lane, last) in history.lastHandled where lane.target == targets[target].id {
+            history.lastHandled[lane] = backup.storedPositions[lane].map { min($0.number, last) }
         }
     }
 

@@ -131,7 +131,8 @@ struct CommandWorld: Hashable {
         /// The outcomes that the target committed.
         var results: [CommandKey: CommandOutcome] = [:]
         var timedOut: Set<CommandKey> = []
-        var answers: [CommandKey: CommandOutcome] = [:]
+        /// More than one only for a command that a restored target handled again.
+        var answers: [CommandKey: Set<CommandOutcome>] = [:]
         var accepted: Set<CommandKey> = []
         /// Commands of which the sender learned that they did not run and will not run.
         var reportedNotRun: Set<CommandKey> = []
@@ -141,12 +142,14 @@ struct CommandWorld: Hashable {
         var answered: Set<Digest256> = []
         /// Commands that the owner's check has refused.
         var refusedByCheck: Set<Digest256> = []
-        /// Commands that a target had stored.
+        /// Commands that a target had stored, or had answered because their number had passed.
         var taken: [CommandKey: CommandDescriptor] = [:]
         /// Commands that a target had stored, and that its restored journal does not know.
         var lostByTarget: Set<CommandKey> = []
         /// Of these, the ones for which the relay had no `received`.
         var unconfirmed: Set<CommandKey> = []
+        /// Commands that their sender's restored journal does not know.
+        var lostBySender: Set<CommandKey> = []
         /// Commands that their sender's restored journal has as open, whatever became of them since.
         var reopened: Set<CommandKey> = []
         /// Whether the stored state of any party has gone back.
@@ -202,7 +205,7 @@ struct CommandWorld: Hashable {
     var violations: [String] = []
     /// Whether the relay never stopped, so it knows of each `received` that it got.
     private(set) var relayKeepsItsMemory = true
-    /// The owner's check refuses commands whose number is a multiple of this, but only the first offer: a policy may change before the next.
+    /// The owner's check refuses commands whose number is a multiple of this, but only the first offer: a policy may change after it.
     var refusesEvery: UInt64
 
     init(senders: Int, targets: Int, skews: [Int64], limits: Limits = Limits(), refusesEvery: UInt64 = .max) {

@@ -24,7 +24,7 @@ import Testing
             #expect(try RelayMessage.decode(from: frame, limits: Limits()) == message, "\(controlText(frame))")
             types.insert(type(of: message.content).type)
         }
-        #expect(types.count == 21)
+        #expect(types.count == 22)
     }
 
     @Test func encodedFieldsMatchTheDocumentation() throws {

@@ -54,7 +54,7 @@ import Testing
 
     @Test(arguments: [
         ("RELAYD_LISTEN", "8080"), ("RELAYD_LISTEN", "host:port"), ("RELAYD_LISTEN", "::1:80"), ("RELAYD_LISTEN", "host:65536"),
-        ("RELAYD_URLS", "relay.example"), ("RELAYD_URLS", "https://relay.example/path"), ("RELAYD_INSECURE", "maybe"),
+        ("RELAYD_URLS", "relay.example"), ("RELAYD_URLS", "https://relay.example/path"), ("RELAYD_ALLOW_HTTP", "maybe"),
         ("RELAYD_UNAUTHENTICATED_PER_ADDRESS", "0"), ("RELAYD_UNAUTHENTICATED_PER_ADDRESS", "many"), ("RELAYD_OUTBOUND_BYTES", "1"),
         ("RELAYD_IDLE_SECONDS", "-1"), ("RELAYD_LOG_LEVEL", "loud"), ("RELAYD_LIMITS_COMMAND_BYTES", "0"),
         ("RELAYD_CERTIFICATE_FILE", "/only/one"), ("RELAYD_KEY_FILE", "/only/one"),

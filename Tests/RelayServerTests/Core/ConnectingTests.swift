@@ -279,14 +279,13 @@ import Testing
         #expect(try await world.connect(device.hello("?")).rejection?.code == .unavailable)
     }
 
-    @Test func clientsPublishNothingAndMayRename() async throws {
+    @Test func clientsPublishNothingAndMayRenameAndWithdraw() async throws {
         let world = try await CoreWorld()
         let device = TestDevice(subject: "me")
         let account = try await world.account(of: device)
         let client = try await world.open(device, role: .client)
         let requests: [EndpointMessage] = [
             .publish(.init(ref: testRef(), registration: Blob(try device.registration(account).encoded))),
-            .unpublish(.init(ref: testRef(), appID: "player")),
             .leaving(.init(ref: testRef(), reason: .suspended)),
         ]
         for request in requests { #expect(try await client.send(request).map { $0.failure?.code } == [.notAuthorized]) }
@@ -294,6 +293,12 @@ import Testing
         let record = try device.record(account, version: 5)
         #expect(try await client.send(.endpointUpdate(.init(ref: testRef(), record: Blob(record.encoded)))) == [.ok(.init(ref: testRef()))])
         #expect(try await world.store.base.transact { try $0.endpoint(device.id)?.record } == record.encoded)
+        // The next process withdraws the app of a host that has crashed.
+        let host = try await world.open(device)
+        #expect(try await host.send(requests[0]).map(\.isOK) == [true])
+        #expect(try await world.store.base.transact { try $0.registrations(of: device.id).map(\.appID) } == ["player"])
+        #expect(try await client.send(.unpublish(.init(ref: testRef(), appID: "player"))).map(\.isOK) == [true])
+        #expect(try await world.store.base.transact { try $0.registrations(of: device.id).map(\.appID) } == [])
     }
 }
 

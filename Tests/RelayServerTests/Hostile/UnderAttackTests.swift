@@ -100,7 +100,7 @@ import Testing
         let (count, pause) = (measured ?? 40, Duration.milliseconds(measured == nil ? 10 : 2))
         // The first ones find everything cold.
         _ = try await onThread { try victim.ask(50, pause: .zero) }
-        let (memory, files) = (vitals.memory, vitals.openFiles)
+        let (memory, files, lines) = (vitals.memory, vitals.openFiles, vitals.lines)
         // Only a measurement uses these priorities. Beside other tests, a thread of low priority would not run.
         let (asking, attacking): (Urgency, Urgency) = measured == nil ? (.usual, .usual) : (.most, .least)
         func unloaded() async throws -> [Double] {
@@ -159,7 +159,7 @@ import Testing
         // New clients are served as before.
         _ = try await onThread { try RawWebSocket(port: field.port, from: Attack.Field.address(0)).frame() }
         _ = try await onThread { try victim.ask(1, pause: .zero) }
-        let logged = vitals.logged
+        let logged = vitals.logged(after: lines)
         #expect(logged.most < Self.linesPerSecond)
         #expect(try await relayd.stop() == 0)
         if measured != nil { report(rows, memory: memory, logged: logged) }

@@ -24,9 +24,12 @@ struct Vitals {
 
     var openFiles: Int { (try? FileManager.default.contentsOfDirectory(atPath: directory + "/fd").count) ?? -1 }
 
-    /// The most lines that were logged in one second, and how many there are in all.
-    var logged: (most: Int, all: Int) {
-        let lines = ((try? String(contentsOf: log, encoding: .utf8)) ?? "").split(separator: "\n")
+    /// How many lines were logged.
+    var lines: Int { logged(after: 0).all }
+
+    /// The most lines that were logged in one second, and how many there are in all, after the first ones: those of what the test prepared.
+    func logged(after first: Int) -> (most: Int, all: Int) {
+        let lines = ((try? String(contentsOf: log, encoding: .utf8)) ?? "").split(separator: "\n").dropFirst(first)
         // Each begins with its time, to the second.
         return (Dictionary(grouping: lines) { $0.prefix(19) }.values.map(\.count).max() ?? 0, lines.count)
     }

@@ -188,7 +188,10 @@ import Testing
         let thumbprint = phone.identityKey.publicKey.jwkThumbprint
         #expect(try DatabaseDump.contains(id, in: relayd.directory, "relay.sqlite"))
 
-        #expect(try await account(relayd, "remove", "Anna").id == id)
+        // Without a terminal to ask on, nothing is removed.
+        let unasked = try await RelaydProcess.run(["account", "remove", "Anna", "--data-directory", relayd.directory.path], input: "yes\n")
+        #expect(unasked.status == 2 && unasked.error.contains("--yes"), "\(unasked.error)")
+        #expect(try await account(relayd, "remove", "Anna", "--yes").id == id)
         #expect(try await invalidated(phone) == .accountUnknown)
         // Their tokens have not expired.
         for endpoint in [phone, tablet] {

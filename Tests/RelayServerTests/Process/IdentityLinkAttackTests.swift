@@ -211,7 +211,7 @@ import Testing
     /// A device that came by the linked identity counts as let in by the endpoint that linked it.
     @Test func devicesOfALinkedIdentityAreRevokedWithItsLinker() async throws {
         let (relayd, issuer, _, pc, thief) = try await theft()
-        let output = try await relayd.run("endpoint", "revoke", "\(pc.id)", "--with-invited")
+        let output = try await relayd.run("endpoint", "revoke", "--yes", "--with-invited", "\(pc.id)")
         #expect(output.contains("revoked \(pc.id)") && output.contains("revoked \(thief.id)"))
         // What the relay cannot end is said.
         #expect(!output.contains(issuer.url), "the account has no identity there any more")
@@ -249,7 +249,7 @@ import Testing
             endpoint.token = try issuer.token(["iat": "\(now - 30)"])
             try await endpoint.connect()
         }
-        let output = try await relayd.run("endpoint", "revoke", "\(stolen.id)")
+        let output = try await relayd.run("endpoint", "revoke", "--yes", "\(stolen.id)")
         #expect(output.contains("cannot end logins there") && output.contains(issuer.url))
         let thief = WireEndpoint("Thief", at: relayd)
         thief.steal(from: stolen)

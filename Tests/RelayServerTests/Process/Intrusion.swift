@@ -76,7 +76,7 @@ struct Intrusion {
             return try [pc.registration("org.example.player"), eve.registration("org.example.player", account: pc.account)].map {
                 (.publish(.init(ref: ref, registration: Blob($0.encoded))), ofHosts(.refused(.signatureInvalid)))
             }
-        case .unpublish: return [(.unpublish(.init(ref: ref, appID: "org.example.player")), ofHosts(.served))]
+        case .unpublish: return [(.unpublish(.init(ref: ref, appID: "org.example.player")), .served)]
         case .endpointUpdate:
             return try [pc.record(version: 9), eve.record(version: 9, account: pc.account)].map {
                 (.endpointUpdate(.init(ref: ref, record: Blob($0.encoded))), .refused(.signatureInvalid))

@@ -64,8 +64,15 @@ import Testing
         defer { try? FileManager.default.removeItem(at: log) }
         relayd.standardError = try FileHandle(forWritingTo: log)
         _ = try await relayd.start()
+        let channel = try await TestWebSocket.open(try await TestSocket(port: relayd.port), host: relayd.host)
+        _ = try await channel.challenge()
+        try await channel.send(text: "no JSON")
+        #expect(await channel.closeCode() != nil)
         #expect(try await relayd.stop() == 0)
-        #expect(try String(contentsOf: log, encoding: .utf8).contains(" debug ") == isSaid)
+        let said = try String(contentsOf: log, encoding: .utf8)
+        #expect(said.contains(" debug control channel closes ") == isSaid)
+        // The messages of the libraries belong to another level.
+        #expect(said.split(separator: "\n").count { $0.contains(" debug ") } == (isSaid ? 1 : 0), "\(said)")
     }
 
     private func get(_ path: String, port: Int, host: String? = nil) async throws -> String {

@@ -161,7 +161,9 @@ struct RouteAttempts {
             )
         }
         let (invitation, device) = (TokenRequest.preAuthorizedCode, TokenRequest.deviceCode)
-        let used = try await world.invitation(expires: soon, .init(key: phone.identityKey.publicKey.jwkThumbprint, family: world.login.id))
+        let redemption = Invitation.Redemption(key: phone.identityKey.publicKey.jwkThumbprint, family: world.login.id)
+        let used = try await world.invitation(expires: soon, redemption)
+        let old = try await world.invitation(expires: past, redemption)
         let open = try await world.invitation(expires: soon)
         let (live, narrow) = (
             try await world.refreshToken(), try await world.refreshToken(scopes: try requireScopes("offline_access relay.device.read"))
@@ -186,7 +188,14 @@ struct RouteAttempts {
                 ["pre-authorized_code": try await world.invitation(expires: past)],
                 "invalid_grant"
             ),
-            attempt("a used invitation", invitation, ["pre-authorized_code": used], "invalid_grant"),
+            attempt("a used invitation that has expired", invitation, ["pre-authorized_code": old], "invalid_grant"),
+            attempt("another key's used invitation that has expired", invitation, ["pre-authorized_code": old], by: pc, "invalid_grant"),
+            attempt(
+                "another client's used invitation",
+                invitation,
+                ["pre-authorized_code": used, "client_id": "org.example.other"],
+                "invalid_grant"
+            ),
             attempt("a used invitation, without key", invitation, ["pre-authorized_code": used], by: nil, "invalid_grant"),
             attempt("an invitation with an unknown scope", invitation, ["pre-authorized_code": open, "scope": "all"], "invalid_scope"),
             attempt("an invitation without client", invitation, ["pre-authorized_code": open, "client_id": ""], "invalid_request"),

@@ -129,6 +129,7 @@ private struct Place {
     }
 
     func check(_ need: RouteTable.Need) async throws {
+        try await world.endSessions()
         switch need {
         case .nothing(let status, _): try await refuseTokens(status: status)
         case .nothingToCreate(let table, let request, let status, _):
@@ -191,6 +192,14 @@ private struct Place {
             let fields = ["client_id": RouteWorld.client, "grant_type": grant].merging(fields) { $1 }
             try await serve(.form(fields, headers: [("DPoP", try world.phone.proof(for: path))]), status: 200, "access_token")
         }
+        // The key that used an invitation may have lost the answer, and gets its login again.
+        let key = world.phone.identityKey.publicKey.jwkThumbprint
+        let again = [
+            "client_id": RouteWorld.client, "grant_type": TokenRequest.preAuthorizedCode,
+            "pre-authorized_code": try await world.invitation(expires: soon, .init(key: key, family: world.login.id)),
+        ]
+        let proof = try world.phone.proof(for: path)
+        try await serve(.form(again, headers: [("DPoP", proof)]), status: 200, "access_token", changes: false)
     }
 
     private func checkCredential(_ fields: RouteTable.Fields, _ wrong: RouteTable.Fields, status: Int) async throws {

@@ -149,6 +149,13 @@ struct RouteWorld {
         return RouteBrowser(cookie: token.text.exposed, code: token.formCode(by: issuer.master.formKey), session: token.session)
     }
 
+    /// Ends the sessions of former requests: a user has few, and the first to end for a new one is that which was used longest ago.
+    func endSessions() async throws {
+        try await issuer.store.write { [anna, eve] records in
+            for subject in [anna, eve] { try records.removeSessions(of: subject) }
+        }
+    }
+
     func signedOut() async throws -> RouteBrowser {
         let browser = try await browser(of: anna)
         _ = try await issuer.store.write { [anna] in try $0.removeSession(browser.session, of: anna) }

@@ -556,8 +556,9 @@ import Testing
 
     @Test func wakeThatWasAcceptedWithoutAnOpenChannelIsShown() async throws {
         let world = try await world()
-        try await asleep(world)
+        // First, because the launch of an endpoint that is new to the target is not urgent.
         let near = try await world.open(sender)
+        try await asleep(world)
         try await near.send(try await launch(world))
         try await near.disconnect()
         try await report(.accepted, world)

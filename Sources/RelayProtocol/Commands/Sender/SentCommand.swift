@@ -177,7 +177,8 @@ package struct SentCommand: Hashable, Sendable {
         case (.sent, .clockSkew) where !rejection.mayHaveRun && signings < Self.maximumSignings:
             state = .prepared
             return [.persist(self), .signAnew(above: nil)]
-        case (.sent, .numberPassed) where !rejection.mayHaveRun && signings < Self.maximumSignings && rejection.highest != nil:
+        case (.sent, .numberPassed) where signsAbove(rejection), (.accepted, .numberPassed) where signsAbove(rejection):
+            // If it was accepted before, the stored state has gone back: it has ended since, and the target says that it does not know how.
             state = .prepared
             return [.persist(self), .signAnew(above: rejection.highest)]
         case (.sent, _) where !rejection.mayHaveRun:
@@ -194,6 +195,10 @@ package struct SentCommand: Hashable, Sendable {
         case (.prepared, _), (.queued, _), (.withdrawn, _), (.refused, _), (.final, _):
             return []
         }
+    }
+
+    private func signsAbove(_ rejection: CommandRejection) -> Bool {
+        !rejection.mayHaveRun && signings < Self.maximumSignings && rejection.highest != nil
     }
 
     /// When every relay has forgotten the command's outcome.

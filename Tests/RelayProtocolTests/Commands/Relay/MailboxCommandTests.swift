@@ -98,7 +98,7 @@ import Testing
         #expect(row.cancel(now: early) == [.persist(row), .requestCancel])
         #expect(row.cancel(now: early) == [.requestCancel])
         _ = row.received()
-        #expect(row.offer(now: early) == [.offer(wasReceived: false), .requestCancel])
+        #expect(row.offer(now: early) == [.offer(wasReceived: true), .requestCancel])
     }
 
     @Test func removedTargetCancelsOnlyUnofferedCommands() {

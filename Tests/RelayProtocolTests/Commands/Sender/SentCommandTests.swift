@@ -163,6 +163,15 @@ import Testing
         #expect(other.refused(rejection, now: now) == [.persist(other), .answered, .report(.refused(rejection))])
     }
 
+    /// The stored state has gone back: the command has ended since, and the relay has forgotten it. It must not hold up its lane.
+    @Test func acceptedCommandWithAPassedNumberIsSignedAgain() {
+        var row = accepted()
+        #expect(row.refused(passed, now: now) == [.persist(row), .signAnew(above: 7)])
+        #expect(row.state == .prepared)
+        var doubted = accepted()
+        #expect(doubted.refused(doubtful(.numberPassed), now: now) == [.retryLater])
+    }
+
     private var passed: CommandRejection { CommandRejection(.numberPassed, mayHaveRun: false, highest: 7) }
 
     /// The target has not run it, and has passed its number.

@@ -81,7 +81,7 @@ extension AccountSimulation {
 
     mutating func answer(_ key: CommandKey, _ outcome: CommandOutcome) {
         target.handlers.removeAll { $0.key == key }
-        history.answers[key] = outcome
+        history.answers[key, default: []].insert(outcome)
         target.machine.handlerEnded(key, outcome, reply: nil, clock)
     }
 
@@ -107,7 +107,10 @@ extension AccountSimulation {
                 history.violations.append("sent a result that a crash turns into another handling")
             }
             try sendResult(row.command, outcome)
-        case .sendUnstoredResult(let command, let outcome, let highest): try sendResult(command, outcome, highest)
+        case .sendUnstoredResult(let command, let outcome, let highest):
+            // A journal that goes back no longer knows that the number had passed.
+            if highest != nil, history.taken[command.key] == nil { history.taken[command.key] = command }
+            try sendResult(command, outcome, highest)
         case .handle(let command): handle(command)
         case .stopHandler(let key): target.handlers.removeAll { $0.key == key }
         case .disconnect: disconnect(targetNode)
@@ -163,6 +166,10 @@ extension AccountSimulation {
             let isKnown = target.positions[command.lane].map { command.number <= $0.number } ?? false
             guard target.rows[key]?.state != .handling, !isKnown || target.rows[key] != nil else { continue }
             history.lostByTarget.insert(key)
+        }
+        // The order of a lane holds from the restored position on: its sender may have gone back, too, to lower numbers.
+        for (lane, last) in history.lastHandled {
+            history.lastHandled[lane] = target.positions[lane].map { min($0.number, last) }
         }
     }
 

@@ -289,16 +289,16 @@ import Testing
             .leaving(.init(ref: testRef(), reason: .suspended)),
         ]
         for request in requests { #expect(try await client.send(request).map { $0.failure?.code } == [.notAuthorized]) }
-        // As with the record of its hello: the command line renames the device while an agent hosts.
-        let record = try device.record(account, version: 5)
-        #expect(try await client.send(.endpointUpdate(.init(ref: testRef(), record: Blob(record.encoded)))) == [.ok(.init(ref: testRef()))])
-        #expect(try await world.store.base.transact { try $0.endpoint(device.id)?.record } == record.encoded)
         // The next process withdraws the app of a host that has crashed.
         let host = try await world.open(device)
         #expect(try await host.send(requests[0]).map(\.isOK) == [true])
         #expect(try await world.store.base.transact { try $0.registrations(of: device.id).map(\.appID) } == ["player"])
         #expect(try await client.send(.unpublish(.init(ref: testRef(), appID: "player"))).map(\.isOK) == [true])
         #expect(try await world.store.base.transact { try $0.registrations(of: device.id).map(\.appID) } == [])
+        // As with the record of its hello: the command line renames the device while an agent hosts.
+        let record = try device.record(account, version: 5)
+        #expect(try await client.send(.endpointUpdate(.init(ref: testRef(), record: Blob(record.encoded)))) == [.ok(.init(ref: testRef()))])
+        #expect(try await world.store.base.transact { try $0.endpoint(device.id)?.record } == record.encoded)
     }
 }
 

@@ -10,9 +10,17 @@ import Testing
 /// A short run of `scripts/torture`, and tests of its ledger.
 @Suite(.timeLimit(.minutes(10))) struct TortureTests {
     @Test func nothingIsLostWhenProcessesAreKilled() async throws {
+        // On a busy machine a run can end before a target has fallen asleep.
+        var hasSlept = false
+        for seed in 7..<10 where !hasSlept { hasSlept = try await torture(seed: seed) }
+        #expect(hasSlept)
+    }
+
+    /// - Returns: Whether a target slept.
+    private func torture(seed: Int) async throws -> Bool {
         let process = Process()
         process.executableURL = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "Torture")
-        process.arguments = ["--commands", "60", "--senders", "2", "--targets", "2", "--kills", "6", "--naps", "4", "--seed", "7"]
+        process.arguments = ["--commands", "60", "--senders", "2", "--targets", "2", "--kills", "6", "--naps", "4", "--seed", "\(seed)"]
         let (lines, continuation) = AsyncStream.makeStream(of: Data.self)
         let output = try ProcessStart.alone {
             let output = Pipe()
@@ -29,7 +37,8 @@ import Testing
         let text = await lines.reduce("") { $0 + String(decoding: $1, as: UTF8.self) }
         process.waitUntilExit()
         #expect(process.terminationStatus == 0, "\(text)")
-        #expect(text.contains("6 kills") && !text.contains("; 0 naps"))
+        #expect(text.contains("6 kills"))
+        return !text.contains("; 0 naps")
     }
 
     // MARK: The ledger

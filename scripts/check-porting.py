@@ -71,7 +71,7 @@ with open("docs/porting.md", encoding="utf-8") as document:
         # The first column of a table has the original's names.
         text = line.split("|", 2)[2] if line.startswith("| ") else line
         for name in re.findall(r"`([A-Z]\w*(?:\.\w+)*(?:\([\w:]*\))?)`", text):
-            if name.startswith("MCD") or name == "DeviceRelay":
+            if name.startswith(("MCD", "NS", "ASWeb")) or name == "DeviceRelay":  # the original's and Apple's
                 continue
             names += 1
             if name not in declared:

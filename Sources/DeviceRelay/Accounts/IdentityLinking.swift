@@ -34,9 +34,9 @@ extension ConnectedDevicesAccountManager {
 public struct IdentityChange: Hashable, Sendable {
     /// What has changed.
     public enum Kind: Hashable, Sendable {
-        /// Whoever can sign in at the issuer with a certain identity is let into the account from now on.
+        /// A person who signs in at the issuer with a certain identity is let into the account from now on.
         case linked
-        /// Nobody is let in by the identity any more.
+        /// The identity lets in no person any more.
         case removed
     }
 

@@ -35,7 +35,7 @@ enum IRI {
         return name
     }
 
-    /// The bytes with those outside ASCII percent-encoded, except characters that nobody sees: these are refused later.
+    /// The bytes with those outside ASCII percent-encoded, except invisible characters: these are refused later.
     private static func encoded(_ bytes: ArraySlice<UInt8>) -> String {
         String(decoding: bytes, as: UTF8.self).unicodeScalars.map { scalar in
             guard !scalar.isASCII, DisplayText.isPlain(String(scalar)), let code = UTF8.encode(scalar) else { return String(scalar) }

@@ -12,7 +12,7 @@ package protocol AccountHolder: Sendable {
     func revoke(_ endpoint: EndpointID, of subject: String) async throws -> Bool
     /// The other identities with which the owner can sign in: those of other issuers.
     func identities(of subject: String) async throws -> [AccountLink]
-    /// Takes an identity of another issuer from the account: its channels end, and nobody signs in with it any more.
+    /// Takes an identity of another issuer from the account: its channels end, and it signs in to no account any more.
     /// - Returns: Whether the account had it, and could lose it.
     func unlink(issuer: String, subject other: String, of subject: String) async throws -> Bool
     /// Removes the account with all that is of it. May be repeated.

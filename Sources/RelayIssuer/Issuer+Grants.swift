@@ -31,7 +31,7 @@ extension Issuer {
     /// Redeems a grant (RFC 6749 §5).
     /// - Parameters:
     ///   - issuer: The issuer URL that received the request.
-    ///   - redeemed: Called with the user whom the grant signed in.
+    ///   - redeemed: Called with the user of the grant.
     func exchange(
         _ request: TokenRequest,
         proof: String?,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Addresses as people have them, and as nobody should have them: with escapes, lone `%`, several `#`, brackets, letters outside ASCII,
+/// Usual addresses, and unusual ones: with escapes, lone `%`, several `#`, brackets, letters outside ASCII,
 /// spaces, quotes and characters that cannot be seen.
 package struct URIGenerator {
     private static let starts = [

@@ -21,7 +21,7 @@ struct CallCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("A JSON object, or - to read up to 64 MiB from standard input. Default: {}.", valueName: "json"))
     var message: String?
     @Flag(help: "Send each line of standard input over one connection, and print each answer on a line.") var stream = false
-    @Option(parsing: .unconditional, help: ArgumentHelp("How long to wait for an answer. Default: 30.", valueName: "seconds")) var timeout =
+    @Option(parsing: .unconditional, help: ArgumentHelp("How long to wait for an answer.", valueName: "seconds")) var timeout =
         30.0
 
     func validate() throws {

@@ -20,9 +20,9 @@ struct PingCommand: AsyncParsableCommand {
     )
     var target: String
     @Option(parsing: .unconditional, help: "The number of messages. Default: no limit.") var count: Int?
-    @Option(parsing: .unconditional, help: ArgumentHelp("The time between two messages. Default: 1.", valueName: "seconds")) var interval =
+    @Option(parsing: .unconditional, help: ArgumentHelp("The time between two messages.", valueName: "seconds")) var interval =
         1.0
-    @Option(parsing: .unconditional, help: ArgumentHelp("How long to wait for an answer. Default: 10.", valueName: "seconds")) var timeout =
+    @Option(parsing: .unconditional, help: ArgumentHelp("How long to wait for an answer.", valueName: "seconds")) var timeout =
         10.0
 
     func validate() throws {

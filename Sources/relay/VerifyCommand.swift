@@ -9,7 +9,7 @@ struct VerifyCommand: AsyncParsableCommand {
         commandName: "verify",
         abstract: "Compare a code with another device, and confirm that device.",
         discussion: """
-            Run it on both devices, each with the name of the other. Both show the same ten words if nobody is between them. At a terminal it asks \
+            Run it on both devices, each with the name of the other. Both show the same ten words if no third device is between them. At a terminal it asks \
             whether the words are the same, and confirms the other device. Without a terminal, or with --json, it only prints the words.
             """
     )

@@ -160,7 +160,7 @@ struct AccountCommand: AsyncParsableCommand {
 
     struct Unlink: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Let nobody in any more by an identity of another issuer.",
+            abstract: "Remove an identity of another issuer from an account.",
             discussion: """
                 Its channels end at once. `relayd account list` shows the identities, and which endpoint linked them. An identity also goes when
                 the endpoint that linked it is revoked.

@@ -12,7 +12,7 @@ import Darwin
 #endif
 
 /// Unbuffered line output: a reader that waits for a line gets it at once. All text leaves the program here, and here alone it is cleaned:
-/// no character of it controls the terminal or the writing direction, whoever wrote the text.
+/// no character of it controls the terminal or the writing direction.
 enum StandardStream: Int32 {
     case output = 1
     case error = 2

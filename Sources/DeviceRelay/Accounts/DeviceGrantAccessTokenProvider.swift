@@ -69,7 +69,7 @@ public final class DeviceGrantAccessTokenProvider: LinkAccepting, FreshSigningIn
     }
 
     /// The stored token if more than a third of its life remains, else a refreshed one, else that of a new login.
-    /// - Throws: `declined` if the user does not allow it, `signInRequired` if nobody does in time.
+    /// - Throws: `declined` if the user does not allow it, `signInRequired` if the user does not answer in time.
     public func accessToken(for request: AccessTokenRequest) async throws(AccessTokenError) -> AccessToken {
         try await logins.accessToken(for: request) { [self] client, _, store in try await signIn(request, client, into: store) }
     }

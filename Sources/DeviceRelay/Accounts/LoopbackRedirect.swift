@@ -16,7 +16,7 @@ import Foundation
 /// issuer sends it back to `/signed-in`, with one response. Other requests get an error, and do not end the wait.
 ///
 /// Other users of this machine can connect, too. On Linux their requests are refused. They see the arguments of the program that opens the
-/// browser, so these contain only the address that works once: whoever comes second ends the sign-in.
+/// browser, so these contain only an address that works once. A second request for it ends the sign-in.
 final class LoopbackRedirect: Sendable {
     static let path = "/signed-in"
     /// The time limit of a request, in milliseconds. A browser sends it at once.

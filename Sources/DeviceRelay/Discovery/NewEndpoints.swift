@@ -4,7 +4,7 @@
 public import RelayProtocol
 
 extension ConnectedDevicesPlatform {
-    /// The endpoints of an account that nobody has approved yet, the earliest first: the current list, then a new list after each change.
+    /// The endpoints of an account that are not approved yet, the earliest first: the current list, then a new list after each change.
     /// For a screen on which a person approves or refuses them.
     ///
     /// There is no element before the relay has listed all endpoints. A new endpoint for which another device vouches appears for the
@@ -31,7 +31,7 @@ extension ConnectedDevicesPlatform {
         try await revoke(endpoint.id, for: ConnectedDevicesAccount(id: endpoint.accountID))
     }
 
-    /// The code that people compare on this device and on another one. If both show the same words, nobody is between the devices, and
+    /// The code that people compare on this device and on another one. If both show the same words, no third device is between them, and
     /// the endpoint may be confirmed (`confirm(_:for:)`).
     /// - Returns: `nil` if the account has no such endpoint, or this endpoint itself is not listed.
     public func verificationCode(with endpoint: EndpointID, for account: ConnectedDevicesAccount) -> VerificationCode? {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// What new endpoints, which nobody has approved, may do with an app.
+/// What new endpoints, which are not approved, may do with an app.
 public enum NewCallerAccess: String, Hashable, Sendable, CaseIterable {
     /// Nothing.
     case nothing

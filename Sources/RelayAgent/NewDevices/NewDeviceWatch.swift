@@ -36,7 +36,7 @@ struct NewDeviceWatch: Sendable {
                 queue.set(current.endpoints, at: now)
                 var notices: [NewDeviceQueue.Notice] = []
                 while let notice = queue.next(at: now) { notices.append(notice) }
-                // Stored first: after a crash nobody is notified twice.
+                // Stored first, so that a crash causes no second notice.
                 if queue.notified != before { home.store(notifiedEndpoints: queue.notified) }
                 for notice in notices { group.addTask { await give(notice) } }
                 if let timer, timer > now { continue }

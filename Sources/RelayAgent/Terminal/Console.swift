@@ -13,8 +13,8 @@ import Darwin
 
 /// The output of a command: results go to standard output, everything else to standard error.
 ///
-/// All text leaves the program here, and here alone it is cleaned: no character of it controls the terminal or the writing direction,
-/// whoever wrote the text.
+/// All text leaves the program here, and here alone it is cleaned: no character of it controls the terminal or the writing
+/// direction.
 package struct Console: Sendable {
     /// Whether each result is one JSON object on one line.
     package var isJSON: Bool

@@ -4,7 +4,7 @@
 import Crypto
 import RelayProtocol
 
-/// The secret in a cookie of a browser in which a user has signed in before. It signs nobody in. It gives the browser's attempts to sign in
+/// The secret in a cookie of a browser in which a user has signed in before. It does not sign the user in. It gives the browser's attempts to sign in
 /// as this user limits of their own, so that attackers elsewhere cannot use them up.
 struct KnownBrowser: Hashable, Sendable {
     private static let idBytes = 16

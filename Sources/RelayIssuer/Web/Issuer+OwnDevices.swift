@@ -53,7 +53,7 @@ extension Issuer {
             guard session.isFresh(at: visit.now) else { throw Issuer.signInAgain }
             guard let user = try await user(session.subject) else { return .local("/login") }
             if try await hasPassword(user) {
-                // A browser that somebody left open is not enough.
+                // A browser that the user left open is not enough.
                 let found = try await check(SignInAttempt(name: user.name, visit), password: Secret(form["password"] ?? ""))
                 guard found?.user.subject == session.subject else {
                     return try await removalPage(visit, session, note: "The password is wrong.", status: .unauthorized)
@@ -100,7 +100,7 @@ extension Issuer {
         let isFresh = session.isFresh(at: visit.now)
         return """
             <h2>Other ways to sign in</h2>
-            <p>A device of whoever signs in with one of them is let in.\(isFresh ? "" : " To remove one, sign out and in again.")</p>
+            <p>Each person who can sign in with one of them can add devices.\(isFresh ? "" : " To remove one, sign out and in again.")</p>
             <ul>\(links.map { item(visit, $0, isFresh: isFresh) })</ul>
             """
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// An endpoint that nobody has approved yet, with the facts by which a person decides.
+/// An endpoint that is not approved yet, with the facts by which a person decides.
 ///
 /// Only the fingerprint words prove something: they are those that the new device itself shows. The endpoint chose its name, kind and
 /// platform, and the relay states how it joined.

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 /// Five words for the keys of an endpoint and of its device, which people compare on two screens or read aloud. They are 80 bits of a hash,
-/// so nobody can make other keys with the same words. A person who approves an endpoint by these words approves exactly these keys.
+/// so an attacker cannot make other keys with the same words. A person who approves an endpoint by these words approves exactly these keys.
 ///
 /// Each word is a proquint: five letters for 16 bits, consonants and vowels in turn (D. S. Wilkerson, "A Proposal for Proquints",
 /// arXiv:0901.4016). So there is no list of words, and no language is needed.

@@ -14,7 +14,7 @@ package enum StoredCredential: Codable, Hashable, Sendable {
     case wnsPackage(sid: String, secret: Secret<String>)
     /// Microsoft, apps with the Windows App SDK: an app registration in a tenant.
     case wnsAppSDK(tenant: String, client: String, secret: Secret<String>)
-    /// Web Push: a P-256 key in PEM (VAPID), and whom a push service may ask, a `mailto:` or `https:` URL.
+    /// Web Push: a P-256 key in PEM (VAPID), and the contact for push services, a `mailto:` or `https:` URL.
     case webPush(key: Secret<String>, contact: String)
 
     /// The push type, as registrations name it.

@@ -126,7 +126,7 @@ extension AccountRelay {
             } catch {
                 return .rejected(.init(code: .limitExceeded, message: error.description, retry: false, limit: ExceededLimit(error)))
             }
-            // A device that links an identity lets in whoever signs in with it.
+            // A device that links an identity lets in each device that signs in with it.
             let linker = try store.account(account)?.identities.first { $0.identity == hello.identity }?.linker
             let joining = Joining(time: Milliseconds(clamping: time), invitedBy: hello.inviter ?? linker, address: hello.address)
             let row = EndpointRow(

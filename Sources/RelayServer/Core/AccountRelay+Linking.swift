@@ -88,7 +88,7 @@ extension AccountRelay {
         }
     }
 
-    /// Tells the account's other channels, and whoever keeps a record for the owner. Ends the channels of a removed identity.
+    /// Tells the account's other channels, and the observer that keeps a record for the owner. Ends the channels of a removed identity.
     mutating func changed(_ change: IdentityChange, except endpoint: EndpointID? = nil) {
         let open = channels.values.map(\.channel).sorted { $0.id < $1.id }
         if change.kind == .removed {
@@ -138,7 +138,7 @@ extension StoreTransaction {
         return IdentityChange(kind: .removed, identity: identity.identity, linker: identity.linker, others: others)
     }
 
-    /// Removes the identities that a revoked endpoint linked: whoever had the endpoint may be able to sign in with them.
+    /// Removes the identities that a revoked endpoint linked: the person who had the endpoint may be able to sign in with them.
     func unlinkIdentities(linkedBy endpoint: EndpointID, from account: AccountID) throws -> [IdentityChange] {
         let linked = try self.account(account)?.identities.filter { $0.linker == endpoint } ?? []
         return try linked.map { try unlink($0, from: account) }

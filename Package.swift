@@ -509,12 +509,17 @@ if ProcessInfo.processInfo.environment["DEVICE_RELAY_FUZZING"] != nil {
     /// What a target needs besides RelayProtocol.
     let more: [String: [Target.Dependency]] = [
         "FuzzDNS": ["RelayServer"],
+        "FuzzForms": ["RelayIssuer"],
+        "FuzzPasskeys": ["RelayIssuer"],
         "FuzzSettings": ["RelayAgent", "RelayServer", server("Configuration", "swift-configuration")],
         "FuzzTar": ["RelayServer"],
         "FuzzTokens": ["RelayServer"],
         "FuzzWebSocket": ["RelayServer"],
     ]
-    for name in ["CBOR", "Control", "DNS", "JSON", "Sealed", "Session", "Settings", "Tar", "Tokens", "WebSocket"].map({ "Fuzz\($0)" }) {
+    let names = [
+        "CBOR", "Control", "DNS", "Forms", "JSON", "Passkeys", "Sealed", "Session", "Settings", "Tar", "Tokens", "WebSocket",
+    ]
+    for name in names.map({ "Fuzz\($0)" }) {
         package.targets.append(
             .executableTarget(
                 name: name,

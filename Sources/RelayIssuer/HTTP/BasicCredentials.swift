@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import RelayProtocol
+package import RelayProtocol
 
 /// A name and a secret by HTTP Basic authentication, as OAuth encodes them (RFC 6749 §2.3.1).
-struct BasicCredentials: Sendable {
-    let name: String
-    let secret: Secret<String>
+package struct BasicCredentials: Sendable {
+    package let name: String
+    package let secret: Secret<String>
 
     /// - Parameter authorization: The values of the `Authorization` header.
     /// - Returns: `nil` if there is not exactly one, or it is not Basic.
-    init?(authorization: [String]) {
+    package init?(authorization: [String]) {
         let parts = (authorization.first ?? "").split(separator: " ", maxSplits: 1)
         guard authorization.count == 1, parts.count == 2, parts[0].lowercased() == "basic", let bytes = Base64.standard.decode(parts[1])
         else { return nil }

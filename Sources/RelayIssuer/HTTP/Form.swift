@@ -4,13 +4,13 @@
 import RelayProtocol
 
 /// The fields of a form (`application/x-www-form-urlencoded`).
-struct Form {
-    static let maximumBytes = 16 << 10
+package struct Form {
+    package static let maximumBytes = 16 << 10
     static let maximumFields = 32
 
     private var fields: [String: String] = [:]
 
-    init(parsing body: [UInt8]) throws(OAuthError) {
+    package init(parsing body: [UInt8]) throws(OAuthError) {
         guard body.count <= Form.maximumBytes else {
             throw OAuthError(.invalidRequest, "the form has more than \(Form.maximumBytes) bytes", status: 413)
         }
@@ -39,12 +39,12 @@ struct Form {
     }
 
     /// The fields as a query, in one order.
-    var encoded: String {
+    package var encoded: String {
         fields.sorted { $0.key < $1.key }.map { "\(FormCoding.encode($0.key))=\(FormCoding.encode($0.value))" }.joined(separator: "&")
     }
 
     /// An empty field counts as missing (RFC 6749 §3.2).
-    subscript(name: String) -> String? {
+    package subscript(name: String) -> String? {
         fields[name].flatMap { $0.isEmpty ? nil : $0 }
     }
 

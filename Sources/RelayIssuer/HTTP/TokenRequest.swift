@@ -4,7 +4,7 @@
 import RelayProtocol
 
 /// A request to the token endpoint.
-struct TokenRequest: Sendable {
+package struct TokenRequest: Sendable {
     static let preAuthorizedCode = "urn:ietf:params:oauth:grant-type:pre-authorized_code"
 
     static let deviceCode = "urn:ietf:params:oauth:grant-type:device_code"
@@ -21,7 +21,7 @@ struct TokenRequest: Sendable {
     /// The requested scopes; `nil` for all scopes of the grant.
     var scopes: Scopes?
 
-    init(_ form: Form) throws(OAuthError) {
+    package init(_ form: Form) throws(OAuthError) {
         switch try form.required("grant_type") {
         case TokenRequest.preAuthorizedCode:
             guard let code = InvitationCode(parsing: try form.required("pre-authorized_code")) else { throw TokenRequest.unknownCode }

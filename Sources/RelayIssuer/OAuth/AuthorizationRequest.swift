@@ -4,23 +4,23 @@
 import RelayProtocol
 
 /// What a client asks the user for (RFC 6749 §4.1.1, RFC 7636).
-struct AuthorizationRequest: Sendable {
+package struct AuthorizationRequest: Sendable {
     static let maximumStateBytes = 1_024
 
     let client: RegisteredClient
-    let redirect: RedirectURI
+    package let redirect: RedirectURI
     let state: String?
     let challenge: Digest256
     let scopes: Scopes
 
-    enum Outcome: Sendable {
+    package enum Outcome: Sendable {
         case request(AuthorizationRequest)
         /// An error that the client gets at its redirect URI (RFC 6749 §4.1.2.1).
         case refused(location: String)
     }
 
     /// - Parameter client: The client that the request names; `nil` if there is none.
-    static func read(_ query: Form, client: RegisteredClient?, issuer: String) throws(OAuthError) -> Outcome {
+    package static func read(_ query: Form, client: RegisteredClient?, issuer: String) throws(OAuthError) -> Outcome {
         guard let client else {
             throw OAuthError(.invalidClient, "The app that sent you here is not registered with this relay. Start again in the app.")
         }

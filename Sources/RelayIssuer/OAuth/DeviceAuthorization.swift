@@ -50,7 +50,7 @@ struct DeviceAuthorization: Hashable, Sendable {
 }
 
 /// The code that a user types: 8 letters without vowels, so that it is no word.
-struct UserCode: Hashable, Sendable {
+package struct UserCode: Hashable, Sendable {
     static let alphabet = Array("BCDFGHJKLMNPQRSTVWXZ".utf8)
     static let count = 8
 
@@ -66,7 +66,7 @@ struct UserCode: Hashable, Sendable {
     }
 
     /// Reads what a person typed: the case, spaces and hyphens do not matter.
-    init?(typed text: String) {
+    package init?(typed text: String) {
         guard text.utf8.count <= 32 else { return nil }
         let letters = text.utf8.filter { $0 != UInt8(ascii: "-") && $0 != UInt8(ascii: " ") }.map {
             (0x61...0x7A).contains($0) ? $0 - 0x20 : $0
@@ -75,7 +75,7 @@ struct UserCode: Hashable, Sendable {
         self.letters = letters
     }
 
-    var text: String {
+    package var text: String {
         String(decoding: letters.prefix(4), as: UTF8.self) + "-" + String(decoding: letters.suffix(4), as: UTF8.self)
     }
 

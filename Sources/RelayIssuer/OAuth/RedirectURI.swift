@@ -5,7 +5,7 @@ import RelayProtocol
 
 /// A redirect URI of a native app (RFC 8252 §7): HTTP at a loopback address, whose port is free, or a scheme of the app's own in
 /// reverse DNS form. No web addresses: anyone may register a client, and the issuer must not send browsers to any site.
-struct RedirectURI: Hashable, Sendable {
+package struct RedirectURI: Hashable, Sendable {
     static let maximumBytes = 512
 
     private enum Kind: Hashable, Sendable {
@@ -14,10 +14,10 @@ struct RedirectURI: Hashable, Sendable {
         case privateUse(scheme: String)
     }
 
-    let text: String
+    package let text: String
     private let kind: Kind
 
-    init?(_ text: String) {
+    package init?(_ text: String) {
         let bytes = Array(text.utf8)
         guard bytes.count <= RedirectURI.maximumBytes,
             bytes.allSatisfy({ (0x21...0x7E).contains($0) && !#"#"<>\^`{|}"#.utf8.contains($0) }),
@@ -46,7 +46,7 @@ struct RedirectURI: Hashable, Sendable {
     }
 
     /// Whether a request with this URI may use the registered one: they are the same text, but for the port of a loopback address.
-    func fits(_ registered: RedirectURI) -> Bool {
+    package func fits(_ registered: RedirectURI) -> Bool {
         switch (kind, registered.kind) {
         case (.loopback(let own, let rest), .loopback(let other, let otherRest)):
             own.host == other.host && rest.utf8.elementsEqual(otherRest.utf8)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import RelayProtocol
+package import RelayProtocol
 
 /// A native public client that registered itself (RFC 7591). Its name is not verified.
-struct RegisteredClient: Hashable, Sendable {
+package struct RegisteredClient: Hashable, Sendable {
     /// The first label of the ids that the issuer gives.
     static let prefix = "dynamic."
     static let maximumRedirects = 8
@@ -20,7 +20,7 @@ struct RegisteredClient: Hashable, Sendable {
 
     let id: String
     let name: String
-    let redirects: [RedirectURI]
+    package let redirects: [RedirectURI]
     let created: Milliseconds
 
     init(id: String, name: String, redirects: [RedirectURI], created: Milliseconds) {
@@ -31,7 +31,7 @@ struct RegisteredClient: Hashable, Sendable {
     }
 
     /// Reads a registration request, and gives the client an id.
-    init(registering json: JSONValue, now: Milliseconds) throws(OAuthError) {
+    package init(registering json: JSONValue, now: Milliseconds) throws(OAuthError) {
         func read<Value: JSONReadable>(_ key: String) throws(OAuthError) -> Value? {
             do throws(JSONError) { return try json.optional(key) } catch {
                 throw OAuthError(.invalidClientMetadata, "\(key) has the wrong type")

@@ -3,7 +3,7 @@
 
 import Crypto
 import CryptoExtras
-import RelayProtocol
+package import RelayProtocol
 
 /// A public key credential with which a user signs in (WebAuthn Level 3). Attestation is not asked for: what kind of authenticator
 /// holds the key does not matter.
@@ -24,20 +24,20 @@ struct Passkey: Hashable, Sendable {
 }
 
 /// The public key of a passkey.
-struct PasskeyKey: Hashable, Sendable {
+package struct PasskeyKey: Hashable, Sendable {
     /// COSE algorithm identifiers (RFC 9053, RFC 8812).
     enum Algorithm: Int, CaseIterable, Sendable {
         case es256 = -7
         case rs256 = -257
     }
 
-    static let maximumBytes = 1_024
+    package static let maximumBytes = 1_024
 
     let algorithm: Algorithm
     /// SubjectPublicKeyInfo in DER.
-    let spki: [UInt8]
+    package let spki: [UInt8]
 
-    init?(algorithm: Int, spki: [UInt8]) {
+    package init?(algorithm: Int, spki: [UInt8]) {
         guard let algorithm = Algorithm(rawValue: algorithm), spki.count <= PasskeyKey.maximumBytes else { return nil }
         switch algorithm {
         case .es256: guard (try? SigningPublicKey(spki: spki)) != nil else { return nil }
@@ -48,7 +48,7 @@ struct PasskeyKey: Hashable, Sendable {
         self.spki = spki
     }
 
-    func isValid(_ signature: [UInt8], for message: [UInt8]) -> Bool {
+    package func isValid(_ signature: [UInt8], for message: [UInt8]) -> Bool {
         switch algorithm {
         case .es256:
             guard let key = try? SigningPublicKey(spki: spki),
@@ -63,18 +63,18 @@ struct PasskeyKey: Hashable, Sendable {
 }
 
 /// What an authenticator signs (WebAuthn §6.1).
-struct AuthenticatorData: Sendable {
+package struct AuthenticatorData: Sendable {
     private static let userPresent: UInt8 = 0x01
     private static let userVerified: UInt8 = 0x04
     private static let hasCredential: UInt8 = 0x40
 
-    let relyingParty: Digest256
-    let flags: UInt8
-    let counter: UInt32
+    package let relyingParty: Digest256
+    package let flags: UInt8
+    package let counter: UInt32
     /// The id of a new credential.
-    let credential: [UInt8]?
+    package let credential: [UInt8]?
 
-    init?(parsing bytes: [UInt8]) {
+    package init?(parsing bytes: [UInt8]) {
         guard bytes.count >= 37, let relyingParty = Digest256(bytes: Array(bytes[..<32])) else { return nil }
         self.relyingParty = relyingParty
         flags = bytes[32]
@@ -91,17 +91,17 @@ struct AuthenticatorData: Sendable {
     }
 
     /// Whether the user was there, and the authenticator knows that it was the user.
-    var isVerified: Bool { flags & Self.userPresent != 0 && flags & Self.userVerified != 0 }
+    package var isVerified: Bool { flags & Self.userPresent != 0 && flags & Self.userVerified != 0 }
 }
 
 /// What a browser adds (WebAuthn §5.8.1).
-struct PasskeyClientData: JSONReadable, Sendable {
+package struct PasskeyClientData: JSONReadable, Sendable {
     let type: String
     let challenge: String
     let origin: String
     let isCrossOrigin: Bool
 
-    init(json: JSONValue) throws(JSONError) {
+    package init(json: JSONValue) throws(JSONError) {
         type = try json.member("type")
         challenge = try json.member("challenge")
         origin = try json.member("origin")

@@ -2,10 +2,10 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Crypto
-import RelayProtocol
+package import RelayProtocol
 
 /// A code on paper with which a person who has lost the password sets up a new one. It works once.
-struct RecoveryCode: Hashable, Sendable {
+package struct RecoveryCode: Hashable, Sendable {
     /// The codes of one user. New ones replace all old ones.
     static let count = 10
     static let letters = 16
@@ -18,7 +18,7 @@ struct RecoveryCode: Hashable, Sendable {
     }
 
     /// Reads what a person typed: the case, spaces and hyphens do not matter.
-    init?(typed text: String) {
+    package init?(typed text: String) {
         guard text.utf8.count <= 64 else { return nil }
         let letters = text.utf8.filter { $0 != UInt8(ascii: "-") && $0 != UInt8(ascii: " ") }.map {
             (0x61...0x7A).contains($0) ? $0 - 0x20 : $0
@@ -27,7 +27,7 @@ struct RecoveryCode: Hashable, Sendable {
         self.code = Secret(letters)
     }
 
-    var text: Secret<String> {
+    package var text: Secret<String> {
         let groups = stride(from: 0, to: RecoveryCode.letters, by: 4).map { String(decoding: code.exposed[$0..<($0 + 4)], as: UTF8.self) }
         return Secret(groups.joined(separator: "-"))
     }

@@ -37,10 +37,10 @@ extension Issuer {
     }
 
     /// A page of the issuer that is opened after signing in. Anything else is no place, so that no link leads elsewhere.
-    struct Place: Sendable {
-        let text: String
+    package struct Place: Sendable {
+        package let text: String
 
-        init(_ text: String?) {
+        package init(_ text: String?) {
             let bytes = Array((text ?? "").utf8)
             let isPlain = bytes.allSatisfy { (0x21...0x7E).contains($0) && $0 != UInt8(ascii: "\\") && $0 != UInt8(ascii: "#") }
             let path = bytes.prefix { $0 != UInt8(ascii: "?") }

@@ -7,6 +7,21 @@
 step() { printf '\n== %s\n' "$*"; }
 fail() { printf '%s: %s\n' "$0" "$*" >&2; exit 1; }
 
+# As root: installs the Debian package $1. Its services do not start, now or at the next boot (invoke-rc.d(8), policy-rc.d): tests start the
+# programs themselves, and some services, such as fail2ban, change the firewall.
+install_quietly='
+    policy=/usr/sbin/policy-rc.d
+    if [ ! -e "$policy" ]; then
+        trap "rm -f $policy" EXIT
+        printf "#!/bin/sh\nexit 101\n" >"$policy"
+        chmod 755 "$policy"
+    fi
+    apt-get update -qq
+    apt-get install -y -qq --no-install-recommends "$1" >/dev/null
+    ! command -v systemctl >/dev/null || for unit in $(dpkg -L "$1" | sed -n "s|^.*/lib/systemd/system/\([^/]*\.service\)$|\1|p"); do
+        systemctl --quiet disable "$unit" 2>/dev/null || true
+    done'
+
 # Installs a Debian package if its command is missing.
 need() {
     local command=$1 package=$2
@@ -18,8 +33,7 @@ need() {
         sudo=(sudo -n)
     fi
     step "installing $package"
-    "${sudo[@]}" apt-get update -qq
-    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$package" >/dev/null
+    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive sh -euc "$install_quietly" sh "$package"
 }
 
 # Installs a Debian package that only some tests need, if that needs no question: in CI, and for root. Elsewhere these tests are skipped.

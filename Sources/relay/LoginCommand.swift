@@ -25,13 +25,7 @@ struct LoginCommand: AsyncParsableCommand {
     var issuer: String?
     @Option(help: ArgumentHelp("The client id that this program has at the provider, if it needs one.", valueName: "id")) var clientID:
         String?
-    @Option(
-        help: ArgumentHelp(
-            "The port that the browser comes back to, for a provider where http://127.0.0.1:PORT/signed-in is registered.",
-            valueName: "port"
-        )
-    )
-    var redirectPort: UInt16?
+    @OptionGroup var redirect: RedirectOptions
     @Flag(help: "Print a code to enter in a browser on any device.") var device = false
     @Flag(help: "Open a browser on this machine.") var browser = false
     @Option(help: "The device's name on your other devices. Default: the host name.") var name: String?
@@ -47,8 +41,7 @@ struct LoginCommand: AsyncParsableCommand {
     var caFile: String?
 
     func validate() throws {
-        if device, browser { throw ValidationError("--device and --browser exclude each other.") }
-        if redirectPort != nil, clientID == nil { throw ValidationError("--redirect-port needs --client-id.") }
+        try redirect.validate(device: device, browser: browser, clientID: clientID)
     }
 
     func run() async throws {
@@ -57,8 +50,8 @@ struct LoginCommand: AsyncParsableCommand {
             relay: relay,
             issuer: issuer,
             clientID: clientID,
-            method: device ? .device : browser || redirectPort != nil ? .browser : nil,
-            redirectPort: redirectPort,
+            method: redirect.method(device: device, browser: browser),
+            redirectPort: redirect.redirectPort,
             name: name,
             allowsPlainHTTP: allowHttp,
             caFile: caFile

@@ -61,6 +61,18 @@ import Testing
         #expect(failure.message.contains(account.relay.origin) && failure.message.hasSuffix("run: relay doctor"), "\(failure.message)")
     }
 
+    @Test(arguments: ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", nil])
+    func doctorSaysThatNoProxyIsUsed(variable: String?) async throws {
+        let account = try await TestAccount()
+        let desk = try await account.device(named: "Desk")
+        _ = try await account.relay.stop()
+        if let variable { desk.variables[variable] = "http://proxy.example:3128" }
+        let output = try await desk.relay("doctor")
+        #expect(output.status == 5)
+        #expect(output.text.contains("uses no HTTP proxy") == (variable != nil), "\(output.text)")
+        if let variable { #expect(output.text.contains("-> \(variable) is set")) }
+    }
+
     #if os(Linux)
     /// The kernel has no route in a network without interfaces, so nothing is gained by waiting.
     @Test func commandEndsAtOnceWithoutARoute() async throws {
@@ -101,6 +113,9 @@ import Testing
             let renamed = try await desk.relay("rename", "Kitchen", "--json")
             #expect(renamed.status == 1)
             #expect(try failure(renamed).message.contains(cause), "\(renamed.text)")
+            // It stores what it learns of the others, so it works or names the cause.
+            let devices = try await desk.relay("devices", "--json")
+            if devices.status != 0 { #expect(try failure(devices).message.contains(cause), "\(devices.text)") }
         }
         try disk.setReadOnly(true)
         try await check("Read-only file system")

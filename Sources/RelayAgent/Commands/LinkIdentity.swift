@@ -14,15 +14,18 @@ package struct LinkIdentity: Sendable {
     var issuer: String
     var clientID: String?
     var method: UserSignIn.Method?
+    var redirectPort: UInt16?
 
     /// - Parameters:
     ///   - issuer: The issuer's URL, which the relay must trust.
     ///   - clientID: The client id at the issuer; `nil` for the one of this program, or one that it registers.
     ///   - method: How to sign in; `nil` for a browser if there is a display and a terminal, else a code.
-    package init(issuer: String, clientID: String? = nil, method: UserSignIn.Method? = nil) {
+    ///   - redirectPort: The port that a browser comes back to; `nil` for any that is free.
+    package init(issuer: String, clientID: String? = nil, method: UserSignIn.Method? = nil, redirectPort: UInt16? = nil) {
         self.issuer = issuer
         self.clientID = clientID
         self.method = method
+        self.redirectPort = redirectPort
     }
 
     package struct Result: AgentResult {
@@ -35,7 +38,7 @@ package struct LinkIdentity: Sendable {
 
     package func run(_ context: AgentContext) async throws -> Result {
         let url = try UserSignIn.url(issuer)
-        let user = UserSignIn(issuer: url, clientID: clientID, method: method)
+        let user = UserSignIn(issuer: url, clientID: clientID, method: method, redirectPort: redirectPort)
         let interruption = CancellationSignal()
         return try await context.withAccount { local in
             try await local.waitForDirectory()

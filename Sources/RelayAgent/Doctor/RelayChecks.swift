@@ -14,13 +14,15 @@ import Foundation
 struct RelayChecks: Sendable {
     let probe: RelayProbe
     let membership: Membership
+    var environment = ProcessInfo.processInfo.environment
 
     func run() async -> [Doctor.Check] {
         let answer: RelayProbe.Answer
         do throws(ConnectionError) {
             answer = try await probe.get("/readyz")
         } catch {
-            return [Doctor.Check(.relay, failed: error, advice: Self.advice(error, membership))]
+            let advice = [Self.proxyAdvice(error, membership, environment), Self.advice(error, membership)].compactMap { $0 }
+            return [Doctor.Check(.relay, failed: error, advice: advice.isEmpty ? nil : advice.joined(separator: ". Otherwise "))]
         }
         let own = Date.now
         guard answer.status == 200 else {
@@ -40,6 +42,13 @@ struct RelayChecks: Sendable {
         struct Problem: Decodable { var detail: String }
         guard let problem = try? JSONDecoder().decode(Problem.self, from: Data(body)), !problem.detail.isEmpty else { return nil }
         return DisplayText.sanitized(String(problem.detail.prefix(200)))
+    }
+
+    /// Other programs of this machine may reach the relay by a proxy that this one does not use.
+    private static func proxyAdvice(_ problem: ConnectionError, _ membership: Membership, _ environment: [String: String]) -> String? {
+        let names = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"]
+        guard problem.code == .relayUnreachable, let name = names.first(where: { !(environment[$0] ?? "").isEmpty }) else { return nil }
+        return "\(name) is set, but `relay` uses no HTTP proxy: the network has to let this machine connect to \(membership.relay) itself"
     }
 
     static func advice(_ problem: ConnectionError, _ membership: Membership) -> String? {

@@ -37,8 +37,8 @@ struct AccountCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Add an account and print its id.",
             discussion: """
-                Its owner's first device joins by a link of `relayd invite`. With --set-up, the command also prints a link to the page where the
-                owner sets a password or a passkey, as `relayd account set-up` does later. With --password, it reads the owner's password from
+                Its owner's first device joins by a link of `relayd invite`. With --set-up, the command also prints a link to the page where the \
+                owner sets a password or a passkey, as `relayd account set-up` does later. With --password, it reads the owner's password from \
                 standard input.
                 """
         )
@@ -124,13 +124,13 @@ struct AccountCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Remove an account with its devices, commands and logins.",
             discussion: """
-                It cannot be undone, so it asks first. The account's identities make no new account. `relayd account export` prints what is
+                It cannot be undone, so it asks first. The account's identities make no new account. `relayd account export` prints what is \
                 stored.
                 """
         )
 
-        @OptionGroup var options: AccountOptions
         @OptionGroup var confirmation: ConfirmationOptions
+        @OptionGroup var options: AccountOptions
 
         func run() async throws {
             let configuration = try options.settings.read()
@@ -149,9 +149,9 @@ struct AccountCommand: AsyncParsableCommand {
             discussion: "Check that the identity is the owner's: it has all of the account. An e-mail address proves nothing."
         )
 
-        @OptionGroup var options: AccountOptions
         @Option(help: "The issuer's URL, as --issuers-file has it.") var issuer: String
         @Option(help: "What identifies the owner at the issuer: the value of the account claim.") var subject: String
+        @OptionGroup var options: AccountOptions
 
         func run() async throws {
             try await options.change(.linkAccount(options.account, issuer: issuer, subject: subject))
@@ -162,14 +162,14 @@ struct AccountCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Remove an identity of another issuer from an account.",
             discussion: """
-                Its channels end at once. `relayd account list` shows the identities, and which endpoint linked them. An identity also goes when
+                Its channels end at once. `relayd account list` shows the identities, and which endpoint linked them. An identity also goes when \
                 the endpoint that linked it is revoked.
                 """
         )
 
-        @OptionGroup var options: AccountOptions
         @Option(help: "The issuer's URL.") var issuer: String
         @Option(help: "What identifies the person at the issuer.") var subject: String
+        @OptionGroup var options: AccountOptions
 
         func run() async throws {
             try await options.change(.unlinkAccount(options.account, issuer: issuer, subject: subject))

@@ -10,8 +10,8 @@ struct AppCommand: AsyncParsableCommand {
         commandName: "app",
         abstract: "Manage cross-device app identities and their push credentials.",
         discussion: """
-            An identity is a domain of the apps' publisher. It joins the publisher's apps on different platforms, and holds the credentials
-            with which the relay wakes their devices. The identity `default` serves all other apps, and needs no proof. The commands need no
+            An identity is a domain of the apps' publisher. It joins the publisher's apps on different platforms, and holds the credentials \
+            with which the relay wakes their devices. The identity `default` serves all other apps, and needs no proof. The commands need no \
             restart. They also work while no relay runs on the data directory.
             """,
         subcommands: [List.self, Add.self, Remove.self, Verify.self, AppCredentialCommand.self],
@@ -37,8 +37,8 @@ struct AppCommand: AsyncParsableCommand {
             discussion: "The domain then has to be proven for the added apps: the command prints what to publish."
         )
 
-        @OptionGroup var options: AppOptions
         @Option(name: .customLong("app"), help: .app) var apps: [String] = []
+        @OptionGroup var options: AppOptions
 
         func run() async throws {
             let app = try await options.change(.addApp(options.domain, apps: apps), .made)
@@ -49,8 +49,8 @@ struct AppCommand: AsyncParsableCommand {
     struct Remove: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Remove an identity with its credentials, or apps of it.")
 
-        @OptionGroup var options: AppOptions
         @Option(name: .customLong("app"), help: .app) var apps: [String] = []
+        @OptionGroup var options: AppOptions
 
         func run() async throws {
             try await options.change(.removeApp(options.domain, apps: apps))
@@ -61,7 +61,7 @@ struct AppCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Look for the proof of a domain. Its credentials are used once it is proven.",
             discussion: """
-                One of three is enough: https://DOMAIN/.well-known/device-relay.json or the original's
+                One of three is enough: https://DOMAIN/.well-known/device-relay.json or the original's \
                 https://DOMAIN/cross-platform-app-identifiers lists the apps, or a TXT record of the domain has the text of `relayd app list`.
                 """
         )

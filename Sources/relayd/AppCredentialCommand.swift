@@ -23,11 +23,11 @@ struct AppCredentialCommand: AsyncParsableCommand {
     struct APNs: AsyncParsableCommand {
         static let configuration = CommandConfiguration(commandName: "apns", abstract: "Add a signing key of Apple's push service.")
 
-        @OptionGroup var options: AppOptions
         @Option(help: "The key's file, as Apple gives it (.p8).") var signingKey: String
         @Option(help: "The key's id: 10 characters.") var keyID: String
         @Option(help: "The team's id: 10 characters.") var teamID: String
         @Option(help: "The app's bundle id.") var topic: String
+        @OptionGroup var options: AppOptions
 
         func run() async throws {
             let key = try readSecret(signingKey)
@@ -46,8 +46,8 @@ struct AppCredentialCommand: AsyncParsableCommand {
     struct FCM: AsyncParsableCommand {
         static let configuration = CommandConfiguration(commandName: "fcm", abstract: "Add a service account of Google's push service.")
 
-        @OptionGroup var options: AppOptions
         @Option(help: "The service account's JSON file, as Google gives it.") var serviceAccount: String
+        @OptionGroup var options: AppOptions
 
         private struct File: Decodable {
             var projectID: String
@@ -78,11 +78,11 @@ struct AppCredentialCommand: AsyncParsableCommand {
                 "A UWP app has a package SID. An app with the Windows App SDK has a tenant and a client id. The two are not interchangeable."
         )
 
-        @OptionGroup var options: AppOptions
         @Option(help: "The file of the client secret.") var secretFile: String
         @Option(help: "The package SID of a UWP app.") var packageSID: String?
         @Option(help: "The tenant of an app registration.") var tenant: String?
         @Option(help: "The client id of an app registration.") var clientID: String?
+        @OptionGroup var options: AppOptions
 
         func run() async throws {
             let secret = Secret(try readSecret(secretFile).trimmingWhitespace)
@@ -101,10 +101,10 @@ struct AppCredentialCommand: AsyncParsableCommand {
             discussion: "Without --signing-key, a key is made. Apps subscribe with its public part, which `relayd app list` prints."
         )
 
-        @OptionGroup var options: AppOptions
         @Option(help: "The contact for push services: a mailto: or https: URL at a public domain, such as mailto:me@example.org.")
         var contact: String
         @Option(help: "A P-256 key in PEM.") var signingKey: String?
+        @OptionGroup var options: AppOptions
 
         func run() async throws {
             guard PushContact.isPublic(contact) else {

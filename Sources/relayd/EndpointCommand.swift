@@ -39,7 +39,7 @@ struct EndpointCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Revoke an endpoint for ever, and end its logins.",
             discussion: """
-                Use it for a lost device that no other device of its owner can revoke. It cannot be undone, so it asks first. Endpoints that are established only
+                Use it for a lost device that no other device of its owner can revoke. It cannot be undone, so it asks first. Endpoints that are established only \
                 through the revoked one can no longer revoke or invite. Prints the revoked endpoint and the endpoints that it had let in.
                 """
         )

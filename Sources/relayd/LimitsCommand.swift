@@ -14,13 +14,12 @@ import Foundation
 struct LimitsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "limits",
-        abstract: "Print every limit with its value under these settings."
+        abstract: "Print every limit with its value under these settings.",
+        discussion: "`relayd serve --limit NAME=VALUE` sets one; so does the file of --config."
     )
 
-    @OptionGroup var settings: ConfigurationOptions
-
-    @Flag(help: "Print a JSON object from limit name to value.")
-    var json = false
+    @Flag(help: "Print a JSON object from limit name to value.") var json = false
+    @OptionGroup var settings: DataDirectoryOptions
 
     func run() async throws {
         let limits = try settings.read().limits

@@ -18,9 +18,9 @@ struct ServeCommand: AsyncParsableCommand {
         commandName: "serve",
         abstract: "Run the relay until SIGTERM or SIGINT.",
         discussion: """
-            Prints one line with the relay's id and URLs when it is ready. Settings come from flags, then the environment, then the file.
-            If there is no account yet, it makes one for the user that starts it, and prints two links: for the first device, and for the page
-            where its owner chooses a password or a passkey. Later links come from `relayd invite` and `relayd account set-up`, or from a device
+            Prints one line with the relay's id and URLs when it is ready. Settings come from flags, then the environment, then the file. \
+            If there is no account yet, it makes one for the user that starts it, and prints two links: for the first device, and for the page \
+            where its owner chooses a password or a passkey. Later links come from `relayd invite` and `relayd account set-up`, or from a device \
             of the account (`relay invite`). `relayd account add` makes accounts for other people.
             """
     )

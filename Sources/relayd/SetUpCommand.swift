@@ -11,7 +11,7 @@ extension AccountCommand {
             commandName: "set-up",
             abstract: "Print a link with which an account's owner sets a password or a passkey within a day.",
             discussion: """
-                The link works once, in a browser. A new link replaces the account's earlier one. Its use ends the account's recovery codes and
+                The link works once, in a browser. A new link replaces the account's earlier one. Its use ends the account's recovery codes and \
                 browsers, and the page asks whether passkeys, apps and devices end, too.
                 """
         )

@@ -16,7 +16,7 @@ struct TokenCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Revoke an access token that was lost or published, and close its channels.",
             discussion: """
-                Reads the token from standard input, so that it is in no shell history. If the relay's own issuer issued it, its login is
+                Reads the token from standard input, so that it is in no shell history. If the relay's own issuer issued it, its login is \
                 revoked too. Tokens of other issuers are refused by this relay only: revoke the login at its issuer.
                 """
         )

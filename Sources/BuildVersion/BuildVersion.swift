@@ -9,10 +9,12 @@ package enum BuildVersion {
     /// Nothing was released yet.
     package static let release = "0.0.0"
 
+    /// The commit; empty if it is not known.
+    package static var commit: String { String(cString: cversion_commit()) }
+
     /// Such as `0.0.0 (commit 8d9401d4a6f0, protocol 1)`. `scripts/install` and `scripts/demo` tell the build its commit; a plain
     /// `swift build` knows none.
     package static var text: String {
-        let commit = String(cString: cversion_commit())
-        return "\(release) (\(commit.isEmpty ? "commit unknown" : "commit \(commit)"), protocol \(ProtocolVersion.current))"
+        "\(release) (\(commit.isEmpty ? "commit unknown" : "commit \(commit)"), protocol \(ProtocolVersion.current))"
     }
 }

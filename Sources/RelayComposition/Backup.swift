@@ -4,7 +4,7 @@
 import Logging
 import RelayIssuer
 package import RelayProtocol
-import RelayServer
+package import RelayServer
 import RelayStorage
 
 #if canImport(FoundationEssentials)
@@ -25,8 +25,28 @@ package enum Backup {
     ) throws -> RelayID {
         // Fails early; the check is repeated at the end.
         guard replacing || !FileManager.default.fileExists(atPath: path) else { throw BackupError.exists(path) }
-        let key = try RelayKey.load(in: directory.path)
         let draft = try BackupDraft(beside: path)
+        let (relay, archive) = try archive(directory, in: draft, now: now)
+        guard try PrivateFile.publish(archive, as: path, replacing: replacing) else { throw BackupError.exists(path) }
+        return relay
+    }
+
+    /// Passes on the bytes of a backup. Meanwhile its files are in the data directory, which is as private.
+    /// - Returns: The relay's id.
+    package static func stream(
+        of directory: DataDirectory,
+        now: Milliseconds,
+        to write: ([UInt8]) throws -> Void
+    ) throws -> RelayID {
+        let draft = try BackupDraft(beside: directory.path + "/relay.tar")
+        let (relay, archive) = try archive(directory, in: draft, now: now)
+        try BackupArchive.read(archive, write)
+        return relay
+    }
+
+    /// - Returns: The relay's id, and the path of the archive in the draft.
+    private static func archive(_ directory: DataDirectory, in draft: BackupDraft, now: Milliseconds) throws -> (RelayID, String) {
+        let key = try RelayKey.load(in: directory.path)
         // The issuer's database is copied last, so it is never older than the relay's. Newer data of the issuer is harmless: a login
         // whose device the relay does not know yet, or the end of a login whose revocation is missing in the relay's copy. In the other
         // order, a device could be revoked at the relay while its login stays valid.
@@ -38,26 +58,21 @@ package enum Backup {
                 try BackupArchive.copy(source, to: copy)
             }
         }
-        try BackupArchive.write(
-            BackupArchive.Description(relay: "\(key.id)", made: now.count),
-            of: draft,
-            to: path,
-            replacing: replacing
-        )
-        return key.id
+        let description = BackupArchive.Description(relay: "\(key.id)", made: now.count)
+        return (key.id, try BackupArchive.write(description, of: draft))
     }
 
     /// Restores a backup into a directory. The backup is checked completely before the directory is changed.
     /// - Parameters:
     ///   - replacing: whether the directory may contain files; a relay's files are then moved to a subdirectory.
     ///   - now: the current time.
-    /// - Returns: the relay's id, the time of the backup, and the location of the old files.
+    /// - Returns: what was restored.
     package static func restore(
         _ path: String,
         to directory: DataDirectory,
         replacing: Bool,
         now: Milliseconds
-    ) async throws -> (relay: RelayID, made: Milliseconds, replaced: String?) {
+    ) async throws -> Restored {
         let directory = directory.path
         // Held until the end, so that no relay starts meanwhile.
         let lock = try StoreLock(directory: directory)
@@ -81,11 +96,23 @@ package enum Backup {
         }
         // `restoring` must be on disk before any file is moved away.
         try PrivateDirectory.flush(directory)
+        let losses = BackupLosses(of: "\(directory)/relay.sqlite", without: "\(ready)/relay.sqlite")
         let replaced = try setAside(in: directory, now: now)
         for name in BackupArchive.names { try PrivateFile.move("\(ready)/\(name)", to: "\(directory)/\(name)") }
         try PrivateDirectory.flush(directory)
         try files.removeItem(atPath: ready)
-        return (relay, made, replaced)
+        return Restored(relay: relay, made: made, replaced: replaced, losses: replaced == nil ? nil : losses)
+    }
+
+    /// What was restored.
+    package struct Restored: Sendable {
+        package var relay: RelayID
+        /// When the backup was made.
+        package var made: Milliseconds
+        /// Where the old files are.
+        package var replaced: String?
+        /// What the old database had and the backup lacks; `nil` if there was no readable one.
+        package var losses: BackupLosses?
     }
 
     /// Unpacks the files, and checks that they belong to one relay.

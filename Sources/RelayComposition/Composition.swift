@@ -70,7 +70,7 @@ package struct Composition: Sendable {
             embedded: file.isEmbeddedTrusted ? Self.trusted(issuer, at: key.id) : nil,
             others: file.issuers,
             now: now
-        ) { TokenVerifier(issuers: $0, now: now, logger: logger, tasks: tasks) }
+        ) { TokenVerifier(issuers: $0, now: now, logger: logger, tasks: tasks, metrics: IssuerMetrics(factory: metrics)) }
         let tokens = trusted.verifier
         for login in try await issuer.revokedLogins() { tokens.revoke(login) }
         for token in try await store.transact({ try $0.revokedTokens() }) {
@@ -106,6 +106,7 @@ package struct Composition: Sendable {
                     }
                 }
             },
+            nameAccount: { AccountName.choose(from: $0, taken: $1)?.text },
             tasks: tasks,
             tunnelMetrics: TunnelMetrics(factory: metrics)
         )

@@ -70,6 +70,7 @@ struct RelayAdministration: Sendable {
         case .removeResourceServer(let name):
             guard try await issuer.removeResourceServer(name) else { throw IssuerError.unknownResourceServer }
             return .done
+        case .madeBackup: return .done
         case .listApps, .addApp, .removeApp, .verifyApp, .addCredential, .removeCredential: return try await apps(request)
         }
     }

@@ -30,6 +30,15 @@ package struct AccountName: Hashable, Sendable {
         self.key = AccountName.folded(trimmed)
     }
 
+    /// The first of the wished names that an account can have. If others have it, it gets a number.
+    package static func choose(from wished: [String], taken: [String]) -> AccountName? {
+        guard let first = wished.lazy.compactMap({ AccountName($0) }).first else { return nil }
+        let keys = Set(taken.compactMap { AccountName($0)?.key })
+        guard keys.contains(first.key) else { return first }
+        let short = String(first.text.unicodeScalars.prefix(maximumCharacters - 6))
+        return (2...keys.count + 2).lazy.compactMap { AccountName("\(short) \($0)") }.first { !keys.contains($0.key) }
+    }
+
     /// The text without differences of case, width, composition and characters that no font shows. It resembles `toNFKC_Casefold` (Unicode
     /// §3.13), and folds more: a case folding by upper case also makes "ß" equal to "ss", and "ı" to "i".
     static func folded(_ text: String) -> String {

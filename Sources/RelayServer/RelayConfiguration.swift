@@ -67,6 +67,14 @@ package struct RelayConfiguration: Sendable {
         tunnelListen ?? listen.filter { $0.port < 65_535 }.map { ListenAddress(host: $0.host, port: $0.port == 0 ? 0 : $0.port + 1) }
     }
 
+    /// Devices and browsers elsewhere send passwords and tokens to these URLs.
+    package func checkURLs() throws(ConfigurationError) {
+        guard !allowsPlainHTTP, let url = urls.first(where: { !$0.isEncrypted && !$0.isLoopback }) else { return }
+        throw ConfigurationError(
+            "urls: \(url) is not encrypted: use https://\(url.authority), or set --allow-http if nothing but this relay's own network leads there"
+        )
+    }
+
     /// How an address is protected.
     package enum Security: Hashable, Sendable {
         case plain

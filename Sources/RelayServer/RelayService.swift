@@ -9,6 +9,12 @@ package import RelayLog
 package import RelayProtocol
 import ServiceLifecycle
 
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
 /// The relay as a service: its listening addresses, with the core and issuer behind them. Runs until it is stopped.
 package struct RelayService: Service {
     /// The length of the listen backlog. After a restart all endpoints connect at once, and a client that finds the backlog full retries
@@ -106,7 +112,12 @@ package struct RelayService: Service {
         let metrics = TransportMetrics(factory: parts.metrics)
         let unauthenticated = UnauthenticatedConnections(
             allowed: configuration.unauthenticatedPerAddress,
-            proxies: configuration.trustedProxies
+            proxies: configuration.trustedProxies,
+            foundProxy: {
+                logger.warning(
+                    "a proxy on this machine forwards requests, but is not trusted: all its clients count as one address; set --trusted-proxy"
+                )
+            }
         )
         self.unauthenticated = unauthenticated
         let connections = connections
@@ -214,6 +225,14 @@ package struct RelayService: Service {
         }
         self.contexts = contexts
         self.listeners = listeners
+        parts.metrics.add { [contexts, obstacle = parts.obstacle] in
+            let expiry = contexts.compactMap(\.expires).min()?.timeIntervalSince1970
+            return [
+                MetricSample("relay_connections", Double(connections.current)),
+                MetricSample("relay_connections_unauthenticated", Double(unauthenticated.total)),
+                MetricSample("relay_store_writable", await obstacle() == nil ? 1 : 0),
+            ] + (expiry.map { [MetricSample("relay_certificate_expiry_timestamp_seconds", $0)] } ?? [])
+        }
         warnOfCertificate()
     }
 

@@ -61,7 +61,7 @@ package final class RelaydProcess {
         let port = if let port { port } else { try await FreePort.take() }
         self.port = port
         let urls = networks.isEmpty ? [] : (["127.0.0.1"] + networks).flatMap { ["--url", "http://\($0):\(port)"] }
-        self.arguments = arguments + urls
+        self.arguments = arguments + urls + (networks.isEmpty ? [] : ["--allow-http"])
     }
 
     deinit {

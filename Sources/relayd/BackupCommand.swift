@@ -5,25 +5,51 @@ import ArgumentParser
 import RelayComposition
 import RelayProtocol
 import RelayServer
+import RelayStorage
 
 struct BackupCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "backup",
         abstract: "Save the relay's keys and databases in one file, whether it runs or not.",
         discussion: """
-            The file is a tar archive with mode 0600. Keep it as secret as the data directory: anyone who reads it can act as
-            the relay, sign tokens for every account, and read what the relay can read.
+            The file is a tar archive with mode 0600. Keep it as secret as the data directory: anyone who reads it can act as \
+            the relay, sign tokens for every account, and read what the relay can read. With -, the archive goes to standard output, for example \
+            to a program that encrypts it.
             """
     )
 
-    @Argument(help: "The file to write.") var file: String
+    @Argument(help: "The file to write, or - for standard output.") var file: String
     @Flag(help: "Replace the file if it exists.") var force = false
     @OptionGroup var settings: DataDirectoryOptions
 
+    private var isToStandardOutput: Bool { file == "-" }
+
+    func validate() throws {
+        guard isToStandardOutput else { return }
+        if force { throw ValidationError("--force is for a file") }
+        if StandardStream.output.isTerminal {
+            throw ValidationError(
+                "a backup contains keys, and is not shown on a terminal: name a file, or a program with `relayd backup - | …`"
+            )
+        }
+    }
+
     func run() async throws {
         let directory = try DataDirectory(settings.read().dataDirectory, .existing)
-        let relay = try Backup.make(of: directory, at: file, replacing: force, now: RelayClock.system.now().time)
-        print("wrote \(file), with the keys of relay \(relay): keep it secret")
+        let now = RelayClock.system.now().time
+        let relay: RelayID
+        if isToStandardOutput {
+            relay = try Backup.stream(of: directory, now: now) { bytes in
+                if let error = StandardStream.output.write(bytes) { throw StorageError(system: error, path: "standard output") }
+            }
+        } else {
+            relay = try Backup.make(of: directory, at: file, replacing: force, now: now)
+        }
+        // For its log. Without a running relay there is none.
+        _ = try? await AdminSocket.ask(.madeBackup, in: directory.path)
+        let place = isToStandardOutput ? "a backup to standard output" : file
+        let stream: StandardStream = isToStandardOutput ? .error : .output
+        stream.writeLine("wrote \(place), with the keys of relay \(relay): keep it secret")
     }
 }
 
@@ -32,8 +58,9 @@ struct RestoreCommand: AsyncParsableCommand {
         commandName: "restore",
         abstract: "Restore a file of `relayd backup` into the data directory.",
         discussion: """
-            The relay must not run. The whole file is checked before anything is changed. Changes since the backup are lost: devices that
-            joined later need a new link, and later revocations have to be repeated.
+            The relay must not run. The whole file is checked before anything is changed. Changes since the backup are lost: devices that \
+            joined later need a new link, and later revocations have to be repeated. The command prints them, if it replaces a database that has \
+            them.
             """
     )
 
@@ -45,9 +72,28 @@ struct RestoreCommand: AsyncParsableCommand {
     func run() async throws {
         let directory = try DataDirectory(settings.read().dataDirectory, .restored)
         let now = RelayClock.system.now().time
-        let (relay, made, replaced) = try await Backup.restore(file, to: directory, replacing: force, now: now)
-        print("restored relay \(relay) as it was \(Self.age(now.count - made.count)) ago")
-        if let replaced { print("the old files are in \(replaced)") }
+        let restored = try await Backup.restore(file, to: directory, replacing: force, now: now)
+        print("restored relay \(restored.relay) as it was \(Self.age(now.count - restored.made.count)) ago")
+        if let replaced = restored.replaced { print("the old files are in \(replaced)") }
+        for line in restored.losses.map(Self.lines) ?? Self.unknownLosses { print(line) }
+    }
+
+    private static let unknownLosses = [
+        "lost: what happened since. Devices that joined since need a new link (`relayd invite`)",
+        "revocations since are lost, too: repeat them with `relayd endpoint revoke` before others can reach the relay",
+    ]
+
+    private static func lines(_ losses: BackupLosses) -> [String] {
+        func line(_ endpoint: BackupLosses.Endpoint, _ text: String) -> String {
+            let names = [endpoint.account, endpoint.device].filter { !$0.isEmpty }.joined(separator: ", ")
+            return "lost: \(text) of \(endpoint.id)\(names.isEmpty ? "" : " (\(names))")"
+        }
+        var lines = losses.accounts.map { "lost: the account \($0), with its devices" }
+        lines += losses.joined.map { line($0, "the join") + "; it needs a new link" }
+        lines += losses.revoked.map { line($0, "the revocation") + "; repeat it: relayd endpoint revoke \($0.id)" }
+        if lines.isEmpty { lines.append("no account, device or revocation is lost") }
+        if !losses.revoked.isEmpty { lines.append("repeat revocations before others can reach the relay") }
+        return lines + ["commands since are sent again by their senders"]
     }
 
     private static func age(_ milliseconds: Int64) -> String {

@@ -211,7 +211,9 @@ struct ConfigurationOptions: ParsableArguments {
 
     /// Merges the settings of flags, environment and file.
     func read(environment: [String: String] = ProcessInfo.processInfo.environment) throws -> RelayConfiguration {
-        try directory.read(environment: environment, flags: try flags())
+        let configuration = try directory.read(environment: environment, flags: try flags())
+        try configuration.checkURLs()
+        return configuration
     }
 
     private func flags() throws -> [AbsoluteConfigKey: ConfigValue] {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import BuildVersion
 import Logging
 import RelayComposition
 import RelayIssuer
@@ -31,8 +32,10 @@ func runRelay(
     let key = try RelayKey.load(in: directory.path)
     let serving = Serving(relay: key.id, origins: try configuration.origins())
     let runFile = Mutex<FileLock?>(nil)
-    let store = try SQLiteStore(holding: lock)
-    let composition = try await Composition(configuration, store: store, key: key, metrics: PrometheusMetrics(), logger: logger)
+    let metrics = PrometheusMetrics(known: MetricDescription.all)
+    let store = try SQLiteStore(holding: lock, metrics: StoreMetrics(factory: metrics))
+    metrics.add { [process = ProcessMetrics()] in process.samples + store.samples + [BuildVersion.sample] }
+    let composition = try await Composition(configuration, store: store, key: key, metrics: metrics, logger: logger)
     let (ready, isReady) = AsyncStream.makeStream(of: [Origin].self, bufferingPolicy: .bufferingOldest(1))
     let service = try RelayService(configuration: configuration, key: key, parts: composition.parts, logger: logger) { urls in
         // Other `relayd` commands find the running relay by the run file.
@@ -47,6 +50,11 @@ func runRelay(
     defer { runFile.withLock { $0 = nil } }
     let greeter = Greeter(ready: ready) { [configuration] urls in
         let text = try await greeting(composition, configuration, key)
+        let version: Logger.MetadataValue = "\(BuildVersion.text)"
+        logger.notice(
+            "relay started",
+            metadata: ["relay": "\(key.id)", "urls": "\(urls.map(\.description).joined(separator: " "))", "version": version]
+        )
         // A parent process waits for this first line on standard output, and may then stop the relay or invite a device.
         StandardStream.output.writeLine("relayd \(key.id) ready at \(urls.map(\.description).joined(separator: " "))")
         if let text { StandardStream.output.writeLine(text) }
@@ -60,6 +68,14 @@ func runRelay(
         tasks.addTask { for await _ in signals.reloads { await reload.run() } }
         defer { tasks.cancelAll() }
         try await group.run()
+    }
+    logger.notice("relay stopped")
+}
+
+extension BuildVersion {
+    fileprivate static var sample: MetricSample {
+        let labels = [("version", release), ("commit", commit), ("protocol", "\(ProtocolVersion.current)")]
+        return MetricSample("relay_build_info", 1, labels: labels)
     }
 }
 

@@ -24,8 +24,10 @@ struct SettingsFile {
     /// - Parameter path: The file's path, for errors.
     init(_ data: Data, of path: String) throws {
         let members: [(key: String, value: Member)]
-        do throws(JSONError) {
-            members = try JSONValue(parsing: [UInt8](data)).object().map { (key: $0.key, value: Member($0.value)) }
+        do {
+            members = try JSONValue(file: [UInt8](data)).object().map { (key: $0.key, value: Member($0.value)) }
+        } catch let error as JSONFileError {
+            throw ConfigurationError("\(path): \(error)")
         } catch {
             throw ConfigurationError("\(path) is not a JSON object of settings")
         }

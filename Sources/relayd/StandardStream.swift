@@ -31,14 +31,26 @@ enum StandardStream: Int32 {
             let text = DisplayText.sanitizedLines(part.text)
             return part.code.map { "\u{1B}[\($0)m\(text)\u{1B}[0m" } ?? text
         }
-        var bytes = Array((line.joined() + "\n").utf8)[...]
+        _ = write(Array((line.joined() + "\n").utf8))
+    }
+
+    /// Writes bytes that are no text.
+    /// - Returns: The error's number; `nil` if all bytes were written.
+    func write(_ content: [UInt8]) -> CInt? {
+        var bytes = content[...]
         while !bytes.isEmpty {
-            let count = bytes.withUnsafeBytes { write(rawValue, $0.baseAddress, $0.count) }
-            guard count > 0 else { return }
+            let count = bytes.withUnsafeBytes { writeOnce(rawValue, $0.baseAddress, $0.count) }
+            guard count > 0 else { return errno }
             bytes = bytes.dropFirst(count)
         }
+        return nil
     }
+
+    /// Whether it is a terminal.
+    var isTerminal: Bool { isatty(rawValue) == 1 }
 }
+
+private func writeOnce(_ descriptor: CInt, _ bytes: UnsafeRawPointer?, _ count: Int) -> Int { write(descriptor, bytes, count) }
 
 /// In this program `print` is the cleaned output, so that no command can use the other one by mistake.
 func print(_ line: some CustomStringConvertible) { StandardStream.output.writeLine(line.description) }

@@ -70,6 +70,28 @@ import Testing
         #expect(configuration.unauthenticatedPerAddress == 1)
     }
 
+    @Test func fileThatIsNotJSONIsNamedWithThePlace() {
+        let error = #expect(throws: ConfigurationError.self) { try Self.read(file: "{\n  \"idleSeconds\": 5,\n  \"drainSeconds\" 5\n}") }
+        #expect(
+            error?.description.hasSuffix(
+                ".json: line 3, column 18: this is not JSON; a comma, a colon, a bracket, a quotation mark or a value is expected"
+            ) == true,
+            "\(String(describing: error))"
+        )
+    }
+
+    /// Passwords and tokens would be sent in the clear.
+    @Test func plainHTTPToOtherMachinesHasToBeAllowed() throws {
+        for url in ["http://relay.example", "http://192.0.2.1:8080"] {
+            let error = #expect(throws: ConfigurationError.self) { try Self.read(["--url", url]) }
+            #expect(error?.description.contains("--allow-http") == true && error?.description.contains("https://") == true)
+            #expect(try Self.read(["--url", url, "--allow-http"]).urls.count == 1)
+        }
+        for url in ["http://127.0.0.1:8080", "http://localhost", "http://[::1]:8080", "https://relay.example"] {
+            #expect(try Self.read(["--url", url]).urls.count == 1)
+        }
+    }
+
     @Test func environmentCanNameTheFile() throws {
         #expect(throws: ConfigurationError("/nowhere.json cannot be read")) {
             try Self.read(environment: ["RELAYD_CONFIG": "/nowhere.json"])

@@ -112,6 +112,12 @@ extension Issuer {
         addRecoveryPages(to: pages)
         addAuthorizationPages(to: pages)
         addDevicePages(to: pages)
+        // What people type: the relay's name alone.
+        for place in ["/", Issuer.path] {
+            router.get(RouterPath(place)) { _, _ in
+                Response(status: .seeOther, headers: [.location: Issuer.path + "/account", .cacheControl: "no-store"])
+            }
+        }
         router.get(RouterPath("\(Issuer.path)/style.css")) { _, _ in
             Response(
                 status: .ok,

@@ -150,11 +150,18 @@ extension JSONValue {
 }
 
 /// Why JSON does not have the expected form.
-package enum JSONError: Error, Hashable, Sendable {
+package enum JSONError: Error, Hashable, Sendable, CustomStringConvertible {
     /// A field is missing or wrong. The text names fields, never their values.
     case malformed(String)
     /// A field exceeds a limit.
     case tooLarge(LimitExceeded)
+
+    package var description: String {
+        switch self {
+        case .malformed(let text): text
+        case .tooLarge(let exceeded): exceeded.description
+        }
+    }
 
     static let notJSON = "not JSON, nested too deep, or of too many values"
 

@@ -43,6 +43,9 @@ package enum AdminRequest: Codable, Hashable, Sendable {
     case addCredential(Secret<StoredCredential>, app: String)
     case removeCredential(String, app: String)
 
+    /// A backup was made beside the relay: its log says so.
+    case madeBackup
+
     /// The command as the log names it, and the account that the operator named.
     package var logged: (command: String, account: String?) {
         switch self {
@@ -69,6 +72,7 @@ package enum AdminRequest: Codable, Hashable, Sendable {
         case .verifyApp: ("app verify", nil)
         case .addCredential: ("app credential add", nil)
         case .removeCredential: ("app credential remove", nil)
+        case .madeBackup: ("backup", nil)
         }
     }
 }

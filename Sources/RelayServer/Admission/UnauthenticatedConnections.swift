@@ -18,12 +18,16 @@ package final class UnauthenticatedConnections: Sendable {
     let policy = AdmissionPolicy.standard
     private let allowed: Int
     private let proxies: TrustedProxies
+    private let foundProxy: @Sendable () -> Void
+    private let hasFoundProxy = Atomic(false)
     private let counts = Mutex<[Owner: Int]>([:])
     private let all = Atomic(0)
 
-    package init(allowed: Int, proxies: TrustedProxies = TrustedProxies()) {
+    /// - Parameter foundProxy: Called once, if a proxy on this machine forwards requests, but no proxy is trusted.
+    package init(allowed: Int, proxies: TrustedProxies = TrustedProxies(), foundProxy: @escaping @Sendable () -> Void = {}) {
         self.allowed = allowed
         self.proxies = proxies
+        self.foundProxy = foundProxy
     }
 
     /// Admits a connection; `nil` if its address has reached its limit.
@@ -38,6 +42,15 @@ package final class UnauthenticatedConnections: Sendable {
     package var total: Int { all.load(ordering: .relaxed) }
     /// Whether each connection gets a smaller share.
     package var areMany: Bool { total > policy.manyUnauthenticated }
+
+    /// Without trusted proxies, all clients of a proxy count as one.
+    private func noticeProxy(at peer: SocketAddress?, forwardedFor: () -> [String]) {
+        guard proxies.networks.isEmpty, !hasFoundProxy.load(ordering: .relaxed), IPAddress(peer)?.isLoopback == true,
+            !forwardedFor().isEmpty,
+            !hasFoundProxy.exchange(true, ordering: .relaxed)
+        else { return }
+        foundProxy()
+    }
 
     private func add(_ owner: Owner, to counts: inout [Owner: Int]) -> Bool {
         let count = counts[owner, default: 0]
@@ -77,7 +90,10 @@ package final class UnauthenticatedConnections: Sendable {
         /// - Parameter forwardedFor: the fields of that name.
         /// - Returns: whether the client may have one more connection.
         package func requestBegins(forwardedFor: @autoclosure () -> [String]) -> Bool {
-            guard proxy != nil else { return true }
+            guard proxy != nil else {
+                counter.noticeProxy(at: peer, forwardedFor: forwardedFor)
+                return true
+            }
             let client = counter.proxies.client(of: peer, forwardedFor: forwardedFor())
             source.withLock { $0 = client }
             return move(to: .client(client?.network))

@@ -46,16 +46,9 @@ package enum BackupArchive {
 
     // MARK: Writing
 
-    /// Archives the files of a draft. The archive appears atomically and complete, and survives a loss of power.
-    /// - Parameters:
-    ///   - path: A file beside the draft.
-    ///   - replacing: Whether it may replace an existing file.
-    package static func write(
-        _ description: Description,
-        of directory: BackupDraft,
-        to path: String,
-        replacing: Bool
-    ) throws {
+    /// Archives the files of a draft, in the draft. The archive is on disk.
+    /// - Returns: Its path.
+    package static func write(_ description: Description, of directory: BackupDraft) throws -> String {
         let directory = directory.path
         var description = description
         for name in names { description.files[name] = try digest(of: directory + "/" + name) }
@@ -65,14 +58,24 @@ package enum BackupArchive {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .prettyPrinted]
         let text = try encoder.encode(description)
-        try file.append(header(descriptionName, Int64(text.count), for: path).encoded(time: time))
+        try file.append(header(descriptionName, Int64(text.count), for: draft).encoded(time: time))
         try file.append([UInt8](text))
         try file.append([UInt8](repeating: 0, count: TarHeader.padding(of: Int64(text.count))))
         for name in names { try add(directory + "/" + name, as: name, time: time, to: file) }
         // Two zero blocks end an archive.
         try file.append([UInt8](repeating: 0, count: 2 * TarHeader.blockBytes))
         try file.flush()
-        guard try PrivateFile.publish(draft, as: path, replacing: replacing) else { throw BackupError.exists(path) }
+        return draft
+    }
+
+    /// Passes on the bytes of an archive, in pieces.
+    package static func read(_ path: String, _ body: ([UInt8]) throws -> Void) throws {
+        let archive = try open(path)
+        while true {
+            let piece = try archive.next(Int(pieceBytes))
+            if piece.isEmpty { return }
+            try body(piece)
+        }
     }
 
     private static func header(_ name: String, _ size: Int64, for path: String) throws -> TarHeader {

@@ -33,6 +33,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     private var pongs = PongQueue()
     /// The endpoint whose hello is being checked.
     private var claimed: EndpointID?
+    private var greeted = ContinuousClock.now
     private var context: ChannelHandlerContext?
     private var requests: ChannelRequests?
     private var timer = DeadlineTimer()
@@ -220,13 +221,14 @@ extension ControlChannelHandler {
         case .ping: write(opcode: .ping, ByteBuffer())
         case .checkToken(let token, let endpointKey):
             claimed = EndpointID(endpointKey)
+            greeted = .now
             requests?.checkToken(token.exposed, endpointKey: endpointKey)
         case .connect(let hello): requests?.connect(hello)
         case .welcomed:
             reader.maximumMessageBytes = services.settings.limits[.controlFrameBytes]
             context?.channel.readsMessages()
             isCounted = true
-            services.metrics.welcomed()
+            services.metrics.welcomed(after: ContinuousClock.now - greeted)
             welcomed()
         case .forward(let message, let channel):
             isHeld = !services.core.receive(message, on: channel)

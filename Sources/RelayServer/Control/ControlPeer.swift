@@ -54,6 +54,8 @@ package struct ProvedHello: Hashable, Sendable {
     package var address: String?
     /// When the token was made; `nil` if its issuer ends the logins of revoked endpoints.
     package var tokenMade: Milliseconds?
+    /// What the issuer calls the user, the best name first.
+    package var names: [String]
 
     package init(
         identity: Identity,
@@ -66,7 +68,8 @@ package struct ProvedHello: Hashable, Sendable {
         login: Login? = nil,
         inviter: EndpointID? = nil,
         address: String? = nil,
-        tokenMade: Milliseconds? = nil
+        tokenMade: Milliseconds? = nil,
+        names: [String] = []
     ) {
         self.identity = identity
         self.mayMakeAccount = mayMakeAccount
@@ -79,5 +82,6 @@ package struct ProvedHello: Hashable, Sendable {
         self.inviter = inviter
         self.address = address
         self.tokenMade = tokenMade
+        self.names = names
     }
 }

@@ -39,7 +39,8 @@ extension RelayChannelStateMachine {
                 login: token.login,
                 inviter: token.inviter,
                 address: address,
-                tokenMade: token.made
+                tokenMade: token.made,
+                names: token.names
             )
             state = .connecting(proved, early: [])
             greetingEnds = now.uptime + helloTime

@@ -12,7 +12,7 @@ extension AccountRelay {
         case unverified
         /// The identity belongs to another account.
         case elsewhere(AccountID)
-        case rejected(RelayMessage.Rejected)
+        case rejected(RelayMessage.Rejected, events: [RelayEvent] = [])
         /// - Parameters:
         ///   - joining: set if the endpoint is new.
         ///   - introduction: set if the endpoint is new or has changed.
@@ -36,14 +36,16 @@ extension AccountRelay {
     ///   - isVerified: whether the record's signatures were checked. A record that equals the stored one byte for byte was verified before
     ///     it was stored, and is not verified again: after a restart of the relay all endpoints reconnect at once with unchanged records.
     mutating func connect(_ hello: ProvedHello, as id: ChannelID, isVerified: Bool) {
-        let (limits, account, time) = (rules.limits, self.id, now.count)
+        let (rules, account, time) = (rules, self.id, now.count)
         transact { store, _ in
-            try Self.admit(hello, isVerified: isVerified, to: account, store, limits: limits, time: time)
+            try Self.admit(hello, isVerified: isVerified, to: account, store, rules: rules, time: time)
         } then: { relay, result in
             switch result {
             case .success(.unverified): relay.perform(.verify(hello, id))
             case .success(.elsewhere(let account)): relay.perform(.redirect(hello, id, to: account))
-            case .success(.rejected(let rejected)): relay.perform(.reject(id, rejected))
+            case .success(.rejected(let rejected, let events)):
+                for event in events { relay.perform(.event(event)) }
+                relay.perform(.reject(id, rejected))
             case .success(.admitted) where relay.isStopping: relay.perform(.reject(id, .unavailable))
             case .success(.admitted(let row, let joining, let introduction, let registrations, let push, let accountName, let events)):
                 for event in events { relay.perform(.event(event)) }
@@ -59,22 +61,26 @@ extension AccountRelay {
         isVerified: Bool,
         to account: AccountID,
         _ store: any StoreTransaction,
-        limits: Limits,
+        rules: RelayRules,
         time: Int64
     ) throws -> Admission {
+        let limits = rules.limits
         let record = hello.record.payload
         let id = record.endpointID
         let home = try store.account(of: hello.identity)
         if let home, home != account { return .elsewhere(home) }
         let known = try store.endpoint(id, of: account)
         guard isVerified || known?.record == hello.record.encoded else { return .unverified }
-        var isNewAccount = false
+        var events: [RelayEvent] = []
         if home == nil {
             guard try hello.mayMakeAccount && !store.isRemoved(hello.identity) else {
                 return .rejected(.init(code: .accountUnknown, message: "there is no account for this identity here", retry: false))
             }
             try store.addAccount(account, identity: hello.identity, time: time)
-            isNewAccount = true
+            if !hello.names.isEmpty, let name = rules.nameAccount(hello.names, try store.accounts().compactMap(\.name)) {
+                try store.setName(name, of: account)
+            }
+            events.append(.accountAdded(account: try store.accountName(account), by: .issuer(hello.identity.issuer)))
         }
         if try store.isDisabled(account) {
             return .rejected(.init(code: .accountDisabled, message: "the relay's operator has disabled the account", retry: false))
@@ -97,7 +103,8 @@ extension AccountRelay {
                     retry: true,
                     account: account.rawValue,
                     accountName: accountName
-                )
+                ),
+                events: events
             )
         }
         guard var row = known else {
@@ -158,7 +165,7 @@ extension AccountRelay {
                 registrations: [],
                 push: nil,
                 accountName: accountName,
-                events: (isNewAccount ? [.accountAdded(account: name, by: .issuer(hello.identity.issuer))] : []) + [joined]
+                events: events + [joined]
             )
         }
         let isSame = row.record == hello.record.encoded

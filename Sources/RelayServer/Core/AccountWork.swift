@@ -3,6 +3,9 @@
 
 import RelayProtocol
 
+/// Takes the names that an issuer has for a user, the best one first, and the names that are taken.
+package typealias NameAccount = @Sendable (_ wished: [String], _ taken: [String]) -> String?
+
 /// Values that are the same for all accounts. They are constant from the start of the relay, except what the relay can wake.
 final class RelayRules: Sendable {
     let relay: RelayID
@@ -14,6 +17,8 @@ final class RelayRules: Sendable {
     let tunnelPorts: [Int]
     /// Whether an issuer has logins to end when an endpoint is revoked.
     let hasLogins: Bool
+    /// Chooses the name of a new account from what its issuer calls the user and the names that are taken; `nil` for none.
+    let nameAccount: NameAccount
     let wakeable: WakeableApps
     /// Grows with every change of `wakeable`.
     let version: Int
@@ -25,6 +30,7 @@ final class RelayRules: Sendable {
         startTime: Int64,
         tunnelPorts: [Int] = [],
         hasLogins: Bool = false,
+        nameAccount: @escaping NameAccount = { _, _ in nil },
         wakeable: WakeableApps = WakeableApps(),
         version: Int = 0
     ) {
@@ -34,6 +40,7 @@ final class RelayRules: Sendable {
         self.startTime = startTime
         self.tunnelPorts = tunnelPorts
         self.hasLogins = hasLogins
+        self.nameAccount = nameAccount
         self.wakeable = wakeable
         self.version = version
     }
@@ -46,6 +53,7 @@ final class RelayRules: Sendable {
             startTime: startTime,
             tunnelPorts: tunnelPorts,
             hasLogins: hasLogins,
+            nameAccount: nameAccount,
             wakeable: wakeable,
             version: version
         )

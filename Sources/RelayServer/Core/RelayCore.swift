@@ -46,6 +46,7 @@ package final class RelayCore: RelayCoreProtocol {
     let events: @Sendable (RelayEvent) -> Void
     /// Called after each change of an account's identities.
     let identityChanged: @Sendable (IdentityChange) -> Void
+    let nameAccount: NameAccount
     let tasks: BackgroundTasks
     let shards: AccountShards
     let node = Mutex(Node())
@@ -62,6 +63,7 @@ package final class RelayCore: RelayCoreProtocol {
         wakes: (any WakeSender)? = nil,
         events: @escaping @Sendable (RelayEvent) -> Void = { _ in },
         identityChanged: @escaping @Sendable (IdentityChange) -> Void = { _ in },
+        nameAccount: @escaping NameAccount = { _, _ in nil },
         tasks: BackgroundTasks = BackgroundTasks(),
         tunnelMetrics: TunnelMetrics = TunnelMetrics(factory: NOOPMetricsHandler.instance)
     ) {
@@ -74,6 +76,7 @@ package final class RelayCore: RelayCoreProtocol {
         self.wakes = wakes
         self.events = events
         self.identityChanged = identityChanged
+        self.nameAccount = nameAccount
         self.tasks = tasks
         self.shards = AccountShards()
         self.tunnels = TunnelRegistry(metrics: tunnelMetrics)
@@ -94,6 +97,7 @@ package final class RelayCore: RelayCoreProtocol {
             startTime: time,
             tunnelPorts: tunnelPorts,
             hasLogins: logins != nil,
+            nameAccount: nameAccount,
             wakeable: wakes?.wakeable ?? WakeableApps()
         )
         for shard in shards.all { shard.state.withLock { $0.rules = rules } }

@@ -39,9 +39,19 @@ package struct ListenError: Error, Hashable, Sendable, CustomStringConvertible {
         }
     }
 
+    /// The command that names the program at a port.
+    private static func search(_ port: Int) -> String {
+        #if os(Linux)
+        "ss -ltnp 'sport = :\(port)'"
+        #else
+        "lsof -nP -iTCP:\(port) -sTCP:LISTEN"
+        #endif
+    }
+
     package var description: String {
         switch errnoCode {
-        case EADDRINUSE: "\(address) is in use by another program; stop it, or choose another port with \(flag)"
+        case EADDRINUSE:
+            "\(address) is in use by another program, which `\(Self.search(address.port))` names; stop it, or choose another port with \(flag)"
         case EADDRNOTAVAIL: "\(address) is not an address of this machine; choose another with \(flag)"
         case EACCES, EPERM: "this user may not listen on \(address); choose a port from 1024 up with \(flag)"
         default: "\(address) cannot be listened on (error \(errnoCode)); choose another with \(flag)"

@@ -13,7 +13,7 @@ struct MetricsRoutes {
         router.add(middleware: ProblemMiddleware())
         // On loopback the `Host` field must match. On other addresses the operator has opened the metrics to all clients, under any name.
         if address.isLoopback { router.add(middleware: HostMiddleware(origins: OwnOrigins(urls: [], isTLS: false))) }
-        router.get("/metrics") { _, _ in RelayRoutes.text(metrics.text, type: "text/plain; version=0.0.4; charset=utf-8") }
+        router.get("/metrics") { _, _ in RelayRoutes.text(await metrics.current(), type: "text/plain; version=0.0.4; charset=utf-8") }
         return router
     }
 }

@@ -9,10 +9,10 @@ import NIOHTTPTypes
 import NIOHTTPTypesHTTP1
 import RelayProtocol
 
-/// An accepted connection: TLS if configured, HTTP, and the upgrade by its first request. It replaces Hummingbird's own channel, which
+/// An accepted connection: TLS if configured, HTTP, and the upgrade by one of its requests. It replaces Hummingbird's own channel, which
 /// has no WebSocket support.
 package struct RelayChannel: HTTPChannelHandler {
-    /// A connection that may become an HTTP connection after its first request.
+    /// A connection that may become an HTTP connection by its first request.
     package struct Value: ServerChildChannelValue {
         package let channel: any Channel
         /// `nil` for a connection that needs no HTTP server.
@@ -85,21 +85,19 @@ package struct RelayChannel: HTTPChannelHandler {
         let outcomes = UpgradeHandler.Outcomes(
             requestBegins: { ticket.requestBegins(forwardedFor: $0.headers[TrustedProxies.header]) },
             serveHTTP: { context in
-                let pipeline = context.pipeline.syncOperations
-                try pipeline.addHandler(RequestHandler(reads: reads, ticket: ticket))
-                try pipeline.addHandler(HTTP1ToHTTPServerCodec(secure: tls != nil))
-                try pipeline.addHandler(HTTPConnectionStateHandler(idleTimeout: idleTimeout, logger: logger))
-                decided.succeed(
-                    try NIOAsyncChannel(
-                        wrappingChannelSynchronously: context.channel,
-                        configuration: .init(isOutboundHalfClosureEnabled: true)
-                    )
-                )
+                try HTTPServerHandlers(
+                    [
+                        RequestHandler(reads: reads, ticket: ticket, metrics: metrics),
+                        HTTP1ToHTTPServerCodec(secure: tls != nil),
+                        HTTPConnectionStateHandler(idleTimeout: idleTimeout, logger: logger),
+                    ],
+                    to: context.channel
+                ) { decided.succeed($0) }
             },
             serveControlChannel: { context in
-                let pipeline = context.pipeline.syncOperations
-                if tls != nil { try pipeline.addHandler(WriteSplitter()) }
-                try pipeline.addHandler(makeControlChannel(context.channel, ticket.client, known))
+                let channel = makeControlChannel(context.channel, ticket.client, known)
+                let handlers: [any ChannelHandler] = tls == nil ? [channel] : [WriteSplitter(), channel]
+                try context.pipeline.syncOperations.addHandlers(handlers, position: .after(context.handler))
             },
             enterTunnel: { tunnel, token, channel, upgrade in
                 let handler = TunnelHandler(

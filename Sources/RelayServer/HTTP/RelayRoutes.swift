@@ -63,7 +63,7 @@ package struct RelayRoutes: Sendable {
             router.get(path) { _, _ -> Response in
                 throw ProblemDetails(
                     .upgradeRequired,
-                    "This is a WebSocket: the first request of a connection must ask for it.",
+                    "This is a WebSocket, for which the request must ask. A proxy has to pass on the fields Upgrade and Connection.",
                     headers: [.upgrade: "websocket", .connection: "upgrade"]
                 )
             }

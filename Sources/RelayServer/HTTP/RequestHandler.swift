@@ -10,7 +10,7 @@ import NIOHTTP1
 /// which the relay would check (RFC 9112 §3.2).
 ///
 /// An error is the last response of its connection: all bytes after such a request are ignored.
-final class RequestHandler: ChannelDuplexHandler {
+final class RequestHandler: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
     typealias OutboundIn = HTTPServerResponsePart
@@ -21,16 +21,27 @@ final class RequestHandler: ChannelDuplexHandler {
 
     private let reads: PreAuthReadThrottle
     private let ticket: UnauthenticatedConnections.Ticket
+    private let metrics: TransportMetrics
     private var isLast = false
+    /// When the request that is answered next began, or the response before it ended.
+    private var begun = ContinuousClock.now
+    /// How many responses are due.
+    private var owed = 0
+    private var status = 0
 
-    init(reads: PreAuthReadThrottle, ticket: UnauthenticatedConnections.Ticket) {
+    init(reads: PreAuthReadThrottle, ticket: UnauthenticatedConnections.Ticket, metrics: TransportMetrics) {
         self.reads = reads
         self.ticket = ticket
+        self.metrics = metrics
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard !isLast else { return }
         let part = Self.unwrapInboundIn(data)
+        if case .head = part {
+            if owed == 0 { begun = .now }
+            owed += 1
+        }
         if case .head(let head) = part, !ticket.requestBegins(forwardedFor: head.headers[TrustedProxies.header]) {
             return refuse(.tooManyConnections, context: context)
         }
@@ -51,7 +62,13 @@ final class RequestHandler: ChannelDuplexHandler {
     }
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
-        switch Self.unwrapOutboundIn(data) {
+        let part = Self.unwrapOutboundIn(data)
+        switch part {
+        case .head(let head): status = Int(head.status.code)
+        case .body: break
+        case .end: responseEnds()
+        }
+        switch part {
         case .head(var head) where head.status.code >= 400:
             isLast = true
             head.headers.replaceOrAdd(name: "connection", value: "close")
@@ -67,6 +84,12 @@ final class RequestHandler: ChannelDuplexHandler {
         default:
             context.write(data, promise: promise)
         }
+    }
+
+    private func responseEnds() {
+        metrics.answered(status: status, after: ContinuousClock.now - begun)
+        begun = .now
+        owed -= 1
     }
 
     private func close(context: ChannelHandlerContext) {

@@ -12,7 +12,7 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// The decision about a connection's first request.
+/// The decision about a request.
 package enum UpgradeDecision: Hashable, Sendable {
     /// Not a WebSocket request: the HTTP server handles it.
     case ordinary
@@ -32,7 +32,7 @@ package enum UpgradeDecision: Hashable, Sendable {
     ///   - isOwnHost: whether the `Host` is the relay's.
     ///   - isOwnOrigin: whether a page of this origin may connect.
     package init(head: HTTPRequestHead, isOwnHost: (String) -> Bool, isOwnOrigin: (String) -> Bool) {
-        guard head.headers[canonicalForm: "upgrade"].contains(where: { $0.lowercased() == "websocket" }) else {
+        guard Self.isWanted(by: head) else {
             self = .ordinary
             return
         }
@@ -52,6 +52,11 @@ package enum UpgradeDecision: Hashable, Sendable {
         } catch {
             self = .refused(error)
         }
+    }
+
+    /// Whether a request asks for a WebSocket.
+    static func isWanted(by head: HTTPRequestHead) -> Bool {
+        head.headers[canonicalForm: "upgrade"].contains { $0.lowercased() == "websocket" }
     }
 
     private static func checkHost(_ head: HTTPRequestHead, isOwnHost: (String) -> Bool) throws(ProblemDetails) {

@@ -13,15 +13,22 @@ struct TunnelUpgrade {
     var refuse: (ProblemDetails) -> Void
 }
 
-/// Handles a connection's first request, after the HTTP decoder, and then leaves the pipeline. NIO's own upgrade handlers lose a request
-/// that no upgrader accepts.
-final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
+/// Looks at each request of a connection, after the HTTP decoder: the HTTP server behind it gets ordinary ones, and a request for a
+/// WebSocket ends HTTP on the connection. NIO's own upgrade handlers lose a request that no upgrader accepts.
+final class UpgradeHandler: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
+    typealias OutboundIn = HTTPServerResponsePart
     typealias OutboundOut = HTTPServerResponsePart
 
     private enum State {
         case awaitingRequest
+        /// The HTTP server owes this number of responses.
+        case serving(owed: Int)
+        /// A request for a WebSocket waits for the responses before it, and then for the end of the HTTP server.
+        case leavingHTTP(HTTPRequestHead, isComplete: Bool, owed: Int)
+        /// A response of the HTTP server is the last of the connection.
+        case lastResponse
         /// The head of an upgrade request has arrived, its end has not.
         case awaitingEnd(Upgrade)
         /// Waits for the other side of a tunnel.
@@ -43,7 +50,7 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
         /// Whether the client of a request may have one more connection.
         var requestBegins: (HTTPRequestHead) -> Bool
         /// Adds the HTTP server's handlers behind this one.
-        var serveHTTP: (ChannelHandlerContext) throws -> Void
+        var serveHTTP: (ChannelHandlerContext) throws -> HTTPServerHandlers
         /// Adds the control channel's handlers behind this one.
         var serveControlChannel: (ChannelHandlerContext) throws -> Void
         /// Presents a token; returns whether the connection is admitted.
@@ -58,6 +65,8 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
     private let metrics: TransportMetrics
     private let outcomes: Outcomes
     private var state = State.awaitingRequest
+    /// In the pipeline from the first ordinary request on.
+    private var server: HTTPServerHandlers?
     private var timeout: Scheduled<Void>?
 
     /// - Parameters:
@@ -103,6 +112,15 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
         case .awaitingRequest:
             guard case .head(let head) = Self.unwrapInboundIn(data) else { return }
             decide(head, context: context)
+        case .serving(let owed):
+            serve(Self.unwrapInboundIn(data), owed: owed, context: context)
+        case .leavingHTTP(let head, _, let owed):
+            guard case .end = Self.unwrapInboundIn(data) else { return }
+            state = .leavingHTTP(head, isComplete: true, owed: owed)
+        case .lastResponse:
+            // The rest of the request that gets it.
+            if case .head = Self.unwrapInboundIn(data) { return }
+            context.fireChannelRead(data)
         case .awaitingEnd(.controlChannel(let accept)):
             guard case .end = Self.unwrapInboundIn(data) else { return }
             upgrade(accept: accept, to: UpgradeDecision.controlSubprotocol, context: context, serve: outcomes.serveControlChannel)
@@ -122,26 +140,39 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if case .awaitingRequest = state, context.channel.isActive, error is HTTPParserError {
-            refuse(ProblemDetails(.badRequest, "This is not an HTTP/1.1 request."), context: context)
-        } else {
-            context.close(promise: nil)
+            return refuse(ProblemDetails(.badRequest, "This is not an HTTP/1.1 request."), context: context)
+        }
+        switch state {
+        // The HTTP server answers.
+        case .serving, .lastResponse: context.fireErrorCaught(error)
+        default: context.close(promise: nil)
         }
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         switch event {
         case is ChannelShouldQuiesceEvent:
-            context.close(promise: nil)
+            switch state {
+            // After the responses that are due.
+            case .serving, .lastResponse: context.fireUserInboundEventTriggered(event)
+            default: context.close(promise: nil)
+            }
         case ChannelEvent.inputClosed:
             // The client sends no more requests, but a response may still be due.
             switch state {
-            case .awaitingRequest, .awaitingTunnel: context.close(promise: nil)
+            case .awaitingRequest, .awaitingTunnel, .leavingHTTP(_, _, owed: 0): context.close(promise: nil)
+            case .leavingHTTP:
+                state = .lastResponse
+                context.fireUserInboundEventTriggered(event)
+            case .serving, .lastResponse: context.fireUserInboundEventTriggered(event)
             case .awaitingEnd, .upgraded, .receivingLeftovers, .done: break
             }
         default:
             context.fireUserInboundEventTriggered(event)
         }
     }
+
+    // MARK: Requests
 
     private func decide(_ head: HTTPRequestHead, context: ChannelHandlerContext) {
         guard outcomes.requestBegins(head) else { return refuse(.tooManyConnections, context: context) }
@@ -152,36 +183,85 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
             isOwnOrigin: { origins.allows(origin: $0, on: address) }
         )
         switch decision {
-        case .ordinary: serveHTTP(head, context: context)
+        case .ordinary: beginHTTP(head, context: context)
         case .controlChannel(let accept): state = .awaitingEnd(.controlChannel(accept: accept))
         case .tunnel(let accept, let tunnel, let token): state = .awaitingEnd(.tunnel(accept: accept, tunnel, token: token))
         case .refused(let problem): refuse(problem, context: context)
         }
     }
 
-    private func serveHTTP(_ head: HTTPRequestHead, context: ChannelHandlerContext) {
-        var head = head
+    /// The first ordinary request brings the HTTP server.
+    private func beginHTTP(_ head: HTTPRequestHead, context: ChannelHandlerContext) {
+        timeout?.cancel()
+        do {
+            server = try outcomes.serveHTTP(context)
+            serve(.head(head), owed: 0, context: context)
+        } catch {
+            context.close(promise: nil)
+        }
+    }
+
+    private func serve(_ part: HTTPServerRequestPart, owed: Int, context: ChannelHandlerContext) {
+        guard case .head(var head) = part else { return context.fireChannelRead(Self.wrapInboundOut(part)) }
+        if UpgradeDecision.isWanted(by: head) {
+            state = .leavingHTTP(head, isComplete: false, owed: owed)
+            // The decoder would collect the bytes of the WebSocket.
+            try? context.channel.syncOptions?.setOption(.autoRead, value: false)
+            if owed == 0 { server?.end(context: context) }
+            return
+        }
+        state = .serving(owed: owed + 1)
         if head.headers.contains(name: "upgrade") {
             // After a request that asked for an upgrade, the decoder reads nothing more, so the connection must end.
             head.headers.remove(name: "upgrade")
             head.headers.replaceOrAdd(name: "connection", value: "close")
         }
-        state = .done
-        do {
-            try outcomes.serveHTTP(context)
-            context.fireChannelRead(Self.wrapInboundOut(.head(head)))
-            context.pipeline.syncOperations.removeHandler(self, promise: nil)
-        } catch {
-            context.close(promise: nil)
-        }
+        // Nothing counts after the last request of a connection (RFC 9112 §9.6).
+        if !head.isKeepAlive { state = .lastResponse }
+        context.fireChannelRead(Self.wrapInboundOut(.head(head)))
     }
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        let owed: Int
+        switch state {
+        case .serving(let count), .leavingHTTP(_, _, let count): owed = count
+        default: return context.write(data, promise: promise)
+        }
+        switch Self.unwrapOutboundIn(data) {
+        case .head(let head) where head.status.code >= 200 && !head.isKeepAlive: state = .lastResponse
+        case .end:
+            if case .leavingHTTP(let head, let isComplete, _) = state {
+                state = .leavingHTTP(head, isComplete: isComplete, owed: owed - 1)
+                context.write(data, promise: promise)
+                if owed == 1 { server?.end(context: context) }
+                return
+            }
+            state = .serving(owed: owed - 1)
+        default: break
+        }
+        context.write(data, promise: promise)
+    }
+
+    func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
+        // The HTTP server ends by closing its output, but the connection goes on.
+        guard case .leavingHTTP(let head, let isComplete, owed: 0) = state, mode == .output else {
+            return context.close(mode: mode, promise: promise)
+        }
+        promise?.succeed()
+        server?.remove(context: context)
+        state = .awaitingRequest
+        decide(head, context: context)
+        if isComplete { channelRead(context: context, data: Self.wrapInboundOut(.end(nil))) }
+    }
+
+    // MARK: WebSockets
 
     /// Delays the response until the tunnel is paired or has failed.
     private func enter(_ tunnel: TunnelID, _ token: Secret<[UInt8]>, accept: String, context: ChannelHandlerContext) {
         let upgrade = TunnelUpgrade(
             accept: { handlers in
                 self.upgrade(accept: accept, to: UpgradeDecision.tunnelSubprotocol, context: context) { context in
-                    try context.pipeline.syncOperations.addHandlers(handlers)
+                    try context.pipeline.syncOperations.addHandlers(handlers, position: .after(context.handler))
                 }
                 context.channel.readsTunnel()
                 try context.channel.syncOptions?.setOption(.autoRead, value: true)
@@ -213,6 +293,7 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
         context.write(Self.wrapOutboundOut(.end(nil)), promise: nil)
         do {
             let pipeline = context.pipeline.syncOperations
+            if server != nil { try context.channel.syncOptions?.setOption(.autoRead, value: true) }
             for handler in codec.prefix(1) { pipeline.removeHandler(handler, promise: nil) }
             try serve(context)
             // Together with the first messages of the channel.

@@ -31,6 +31,22 @@ struct IssuerHTTPClient: Sendable {
         case cancelled
     }
 
+    /// Why a request failed, for people. It contains nothing of the answer.
+    static func reason(_ error: any Error) -> String {
+        switch error {
+        case Failure.timedOut: "no answer within \(timeout.nanoseconds / 1_000_000_000) s"
+        case Failure.tooLong: "the answer has more than \(maximumBytes >> 10) KiB"
+        case Failure.closed: "the server closed the connection"
+        case let error as NIOConnectionError:
+            error.connectionErrors.isEmpty ? "the name \(error.host) has no address" : "no connection to \(error.host):\(error.port)"
+        case let error as NIOSSLError:
+            if case .handshakeFailed = error { "the certificate is not trusted, or TLS failed" } else { "TLS failed" }
+        case is NIOSSLExtraError: "the certificate is not for this name"
+        case is HTTPParserError: "the answer is not HTTP"
+        default: "the connection failed"
+        }
+    }
+
     /// The limit of an answer's body.
     static let maximumBytes = 256 << 10
     /// The limit of the whole request.

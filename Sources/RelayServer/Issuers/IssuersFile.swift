@@ -22,14 +22,19 @@ package struct IssuersFile: Sendable {
     /// - Parameter environment: Where `clientSecretVariable` is looked up.
     package init(path: String, environment: [String: String]) throws(ConfigurationError) {
         guard let data = FileManager.default.contents(atPath: path) else { throw ConfigurationError("issuersFile: \(path) cannot be read") }
+        var entry: Int?
         do {
-            let json = try JSONValue(parsing: [UInt8](data))
+            let json = try JSONValue(file: [UInt8](data))
             try json.check(members: ["embedded", "issuers"])
             isEmbeddedTrusted = try json.optional("embedded") ?? true
             let entries: [JSONValue] = try json.optional("issuers") ?? []
-            for entry in entries { issuers.append(try IssuerSettings(json: entry, environment: environment)) }
+            for (index, value) in entries.enumerated() {
+                entry = index
+                issuers.append(try IssuerSettings(json: value, environment: environment))
+            }
         } catch {
-            throw ConfigurationError("issuersFile: \(path): \(error)")
+            let place = entry.map { " entry \($0 + 1):" } ?? ""
+            throw ConfigurationError("issuersFile: \(path):\(place) \(error)")
         }
         guard isEmbeddedTrusted || !issuers.isEmpty else {
             throw ConfigurationError("issuersFile: \(path): without the embedded issuer, name at least one")
@@ -174,7 +179,8 @@ extension TrustedIssuer.TypeCheck: JSONReadable {}
 extension JSONValue {
     /// Rejects unknown members, because an ignored one would mislead the operator.
     fileprivate func check(members: Set<String>) throws {
-        guard let unknown = try object().map(\.key).first(where: { !members.contains($0) }) else { return }
+        guard let own = try? object() else { throw ConfigurationError("this is not a JSON object, {…}") }
+        guard let unknown = own.map(\.key).first(where: { !members.contains($0) }) else { return }
         throw ConfigurationError("\(unknown): there is no such member")
     }
 }

@@ -5,7 +5,7 @@ package import CoreMetrics
 import Synchronization
 
 /// Keeps metrics in memory and prints them as Prometheus text (exposition format 0.0.4). Labels and their values are constants of this
-/// process and never text of a peer, so their number is bounded.
+/// process or its settings and never text of a peer, so their number is bounded.
 package final class PrometheusMetrics: MetricsFactory {
     struct Key: Hashable, Comparable {
         var name: String
@@ -13,39 +13,60 @@ package final class PrometheusMetrics: MetricsFactory {
         static func < (left: Key, right: Key) -> Bool { (left.name, left.labels) < (right.name, right.labels) }
     }
 
-    private let cells = Mutex<[Key: Cell]>([:])
+    private let known: [String: MetricDescription]
+    private let cells = Mutex<[Key: any MetricCell]>([:])
+    private let sources = Mutex<[@Sendable () async -> [MetricSample]]>([])
 
-    package init() {}
+    /// - Parameter known: Their help texts are printed, also while they have no value.
+    package init(known: [MetricDescription] = []) {
+        self.known = Dictionary(known.map { ($0.name, $0) }) { first, _ in first }
+    }
 
-    /// All metrics, sorted by name.
-    package var text: String {
-        let cells = cells.withLock { $0 }
+    /// Adds values that are read for each print.
+    package func add(_ source: @escaping @Sendable () async -> [MetricSample]) { sources.withLock { $0.append(source) } }
+
+    /// All metrics that are kept here, sorted by name.
+    package var text: String { text(with: []) }
+
+    /// All metrics, also those that are read now.
+    package func current() async -> String {
+        var samples: [MetricSample] = []
+        for source in sources.withLock({ $0 }) { samples += await source() }
+        return text(with: samples)
+    }
+
+    private func text(with samples: [MetricSample]) -> String {
+        var families: [String: (kind: MetricDescription.Kind, lines: [String])] = known.mapValues { ($0.kind, []) }
+        for (key, cell) in cells.withLock({ $0 }).sorted(by: { $0.key < $1.key }) {
+            families[key.name, default: (cell.kind, [])].lines += cell.lines(name: key.name, labels: key.labels)
+        }
+        for sample in samples {
+            let line = MetricLine.text(sample.name, Self.labels(sample.labels), sample.value)
+            families[sample.name, default: (.gauge, [])].lines.append(line)
+        }
         var lines: [String] = []
-        var name = ""
-        for (key, cell) in cells.sorted(by: { $0.key < $1.key }) {
-            if key.name != name {
-                name = key.name
-                lines.append("# TYPE \(name) \(cell.kind.rawValue)")
-            }
-            lines.append(contentsOf: cell.samples(name: key.name, labels: key.labels))
+        for (name, family) in families.sorted(by: { $0.key < $1.key }) {
+            if let help = known[name]?.help { lines.append("# HELP \(name) \(help)") }
+            lines.append("# TYPE \(name) \(family.kind.rawValue)")
+            lines += family.lines
         }
         return lines.map { $0 + "\n" }.joined()
     }
 
     package func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
-        cell(.counter, label, dimensions)
+        cell(label, dimensions) { NumberCell(.counter) }
     }
     package func makeFloatingPointCounter(label: String, dimensions: [(String, String)]) -> any FloatingPointCounterHandler {
-        cell(.counter, label, dimensions)
+        cell(label, dimensions) { NumberCell(.counter) }
     }
     package func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler {
-        cell(.gauge, label, dimensions)
+        cell(label, dimensions) { NumberCell(.gauge) }
     }
     package func makeRecorder(label: String, dimensions: [(String, String)], aggregate: Bool) -> any RecorderHandler {
-        cell(aggregate ? .summary : .gauge, label, dimensions)
+        if aggregate { cell(label, dimensions) { HistogramCell() } } else { cell(label, dimensions) { NumberCell(.gauge) } }
     }
     package func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
-        cell(.summary, label, dimensions)
+        cell(label, dimensions) { HistogramCell() }
     }
     package func destroyCounter(_ handler: any CounterHandler) { forget(handler) }
     package func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) { forget(handler) }
@@ -53,13 +74,12 @@ package final class PrometheusMetrics: MetricsFactory {
     package func destroyRecorder(_ handler: any RecorderHandler) { forget(handler) }
     package func destroyTimer(_ handler: any TimerHandler) { forget(handler) }
 
-    /// The cell of a name and its labels. The first caller determines its kind.
-    private func cell(_ kind: Cell.Kind, _ label: String, _ dimensions: [(String, String)]) -> Cell {
-        let labels = dimensions.sorted { $0.0 < $1.0 }.map { "\(Self.name($0.0))=\"\(Self.escape($0.1))\"" }.joined(separator: ",")
-        let key = Key(name: Self.name(label), labels: labels)
+    /// The cell of a name and its labels. The first caller determines its kind; a cell of another kind is not kept.
+    private func cell<Made: MetricCell>(_ label: String, _ dimensions: [(String, String)], _ make: () -> Made) -> Made {
+        let key = Key(name: Self.name(label), labels: Self.labels(dimensions))
         return cells.withLock { cells in
-            if let cell = cells[key] { return cell }
-            let cell = Cell(kind: kind)
+            if let cell = cells[key] { return cell as? Made ?? make() }
+            let cell = make()
             cells[key] = cell
             return cell
         }
@@ -76,6 +96,10 @@ package final class PrometheusMetrics: MetricsFactory {
         return name.first?.isNumber ?? true ? "_" + name : name
     }
 
+    private static func labels(_ dimensions: [(String, String)]) -> String {
+        dimensions.sorted { $0.0 < $1.0 }.map { "\(name($0.0))=\"\(escape($0.1))\"" }.joined(separator: ",")
+    }
+
     private static func escape(_ value: String) -> String {
         value.reduce(into: "") { text, character in
             switch character {
@@ -88,37 +112,50 @@ package final class PrometheusMetrics: MetricsFactory {
     }
 }
 
-/// The value of a counter or gauge, or the sum and count of a timer or recorder.
-final class Cell: CounterHandler, FloatingPointCounterHandler, MeterHandler, RecorderHandler, TimerHandler {
-    enum Kind: String {
-        case counter, gauge, summary
+/// A value that is read when the metrics are printed.
+package struct MetricSample: Sendable {
+    package var name: String
+    package var value: Double
+    package var labels: [(String, String)]
+
+    package init(_ name: String, _ value: Double, labels: [(String, String)] = []) {
+        self.name = name
+        self.value = value
+        self.labels = labels
+    }
+}
+
+enum MetricLine {
+    static func text(_ name: String, _ labels: String, _ value: Double) -> String {
+        "\(name)\(labels.isEmpty ? "" : "{\(labels)}") \(number(value))"
     }
 
-    let kind: Kind
+    static func number(_ value: Double) -> String {
+        value == value.rounded() && abs(value) < 1e15 ? String(Int64(value)) : String(value)
+    }
+}
+
+protocol MetricCell: AnyObject, Sendable {
+    var kind: MetricDescription.Kind { get }
+    func lines(name: String, labels: String) -> [String]
+}
+
+/// The value of a counter or gauge.
+final class NumberCell: MetricCell, CounterHandler, FloatingPointCounterHandler, MeterHandler, RecorderHandler {
+    let kind: MetricDescription.Kind
     /// The bits of a `Double`. All accounts share the cell, so it has no lock.
     private let value = Atomic<UInt64>(0)
-    private let count = Atomic(0)
 
-    init(kind: Kind) { self.kind = kind }
+    init(_ kind: MetricDescription.Kind) { self.kind = kind }
 
     func increment(by amount: Int64) { add(Double(amount)) }
     func increment(by amount: Double) { add(amount) }
     func decrement(by amount: Double) { add(-amount) }
     func set(_ value: Int64) { set(Double(value)) }
     func set(_ value: Double) { self.value.store(value.bitPattern, ordering: .relaxed) }
-    func reset() {
-        set(0.0)
-        count.store(0, ordering: .relaxed)
-    }
-    func record(_ value: Int64) { record(Double(value)) }
-    func record(_ value: Double) {
-        switch kind {
-        case .summary:
-            add(value)
-            count.wrappingAdd(1, ordering: .relaxed)
-        case .counter, .gauge: set(value)
-        }
-    }
+    func record(_ value: Int64) { set(value) }
+    func record(_ value: Double) { set(value) }
+    func reset() { set(0.0) }
 
     private func add(_ amount: Double) {
         var old = value.load(ordering: .relaxed)
@@ -130,15 +167,44 @@ final class Cell: CounterHandler, FloatingPointCounterHandler, MeterHandler, Rec
         }
     }
 
-    func recordNanoseconds(_ duration: Int64) { record(Double(duration) / 1e9) }
+    func lines(name: String, labels: String) -> [String] {
+        [MetricLine.text(name, labels, Double(bitPattern: value.load(ordering: .relaxed)))]
+    }
+}
 
-    func samples(name: String, labels: String) -> [String] {
-        let (value, count) = (Double(bitPattern: value.load(ordering: .relaxed)), count.load(ordering: .relaxed))
-        let suffix = labels.isEmpty ? "" : "{\(labels)}"
-        let number = value == value.rounded() && abs(value) < 1e15 ? String(Int64(value)) : String(value)
-        return switch kind {
-        case .counter, .gauge: ["\(name)\(suffix) \(number)"]
-        case .summary: ["\(name)_sum\(suffix) \(number)", "\(name)_count\(suffix) \(count)"]
+/// How often values of each size occurred. Durations are in seconds.
+final class HistogramCell: MetricCell, RecorderHandler, TimerHandler {
+    private struct State {
+        var counts = Array(repeating: 0, count: HistogramCell.bounds.count + 1)
+        var sum = 0.0
+    }
+
+    /// The upper bounds of the buckets: from a commit to a fast disk to a request that has timed out.
+    static let bounds: [Double] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+
+    let kind = MetricDescription.Kind.histogram
+    private let state = Mutex(State())
+
+    func record(_ value: Int64) { record(Double(value)) }
+    func record(_ value: Double) {
+        let bucket = Self.bounds.firstIndex { value <= $0 } ?? Self.bounds.count
+        state.withLock { state in
+            state.counts[bucket] += 1
+            state.sum += value
         }
+    }
+    func recordNanoseconds(_ duration: Int64) { record(Double(duration) / 1e9) }
+    func reset() { state.withLock { $0 = State() } }
+
+    func lines(name: String, labels: String) -> [String] {
+        let state = state.withLock { $0 }
+        let others = labels.isEmpty ? "" : labels + ","
+        var total = 0
+        var lines: [String] = []
+        for (bound, count) in zip(Self.bounds.map(MetricLine.number) + ["+Inf"], state.counts) {
+            total += count
+            lines.append("\(name)_bucket{\(others)le=\"\(bound)\"} \(total)")
+        }
+        return lines + [MetricLine.text("\(name)_sum", labels, state.sum), MetricLine.text("\(name)_count", labels, Double(total))]
     }
 }

@@ -11,6 +11,8 @@ package struct TransportMetrics: Sendable {
     private let sent: Counter
     private let rejectedCount: Counter
     private let heldCount: Counter
+    private let helloTime: Timer
+    private let requestTime: Timer
 
     package init(factory: any MetricsFactory = MetricsSystem.factory) {
         self.factory = factory
@@ -19,11 +21,17 @@ package struct TransportMetrics: Sendable {
         self.sent = Counter(label: "relay_control_messages_sent_total", factory: factory)
         self.rejectedCount = Counter(label: "relay_connections_rejected_total", factory: factory)
         self.heldCount = Counter(label: "relay_control_read_pauses_total", factory: factory)
+        self.helloTime = Timer(label: "relay_hello_seconds", factory: factory)
+        self.requestTime = Timer(label: "relay_http_request_seconds", factory: factory)
         channels.set(0)
     }
 
     /// Counts a welcomed endpoint.
-    func welcomed() { channels.increment() }
+    /// - Parameter time: Since its hello.
+    func welcomed(after time: Duration) {
+        channels.increment()
+        helloTime.recordNanoseconds(time.nanoseconds)
+    }
     /// Counts the end of a welcomed endpoint's channel.
     func left() { channels.decrement() }
     func receivedMessage() { received.increment() }
@@ -39,6 +47,12 @@ package struct TransportMetrics: Sendable {
     }
     func rejectedUpgrade(status: Int) {
         Counter(label: "relay_upgrades_rejected_total", dimensions: [("status", String(status))], factory: factory).increment()
+    }
+    /// Counts a response of the HTTP server.
+    /// - Parameter time: Since the head of its request.
+    func answered(status: Int, after time: Duration) {
+        Counter(label: "relay_http_requests_total", dimensions: [("status", String(status))], factory: factory).increment()
+        requestTime.recordNanoseconds(time.nanoseconds)
     }
     /// - Parameter code: A close code that this side chose.
     func closed(code: UInt16) {

@@ -25,6 +25,7 @@ package final class SQLiteStore: RelayStore {
     /// Used only in `commit`, which runs on the thread. `nil` in tests that compare the store with and without a cache.
     private nonisolated(unsafe) let cache: StoreCache?
     private let thread = DispatchQueue(label: "relay.store")
+    private let metrics: StoreMetrics
 
     /// Opens the database in a directory, and creates both if they do not exist. Only one store can open a directory.
     package convenience init(directory: String) throws(StoreError) {
@@ -32,12 +33,12 @@ package final class SQLiteStore: RelayStore {
     }
 
     /// Opens the database in the directory of a lock. `close` releases the lock.
-    package convenience init(holding lock: StoreLock) throws(StoreError) {
+    package convenience init(holding lock: StoreLock, metrics: StoreMetrics = StoreMetrics()) throws(StoreError) {
         let path = lock.directory + "/relay.sqlite"
         do {
             let database = try DatabaseFile.open(path, migrator: SQLiteSchema.migrator)
             try Self.beginAgainIfReplaced(database, lock)
-            self.init(database: database, lock: lock)
+            self.init(database: database, lock: lock, metrics: metrics)
         } catch {
             throw Self.openingError(error, path: path)
         }
@@ -95,10 +96,11 @@ package final class SQLiteStore: RelayStore {
         self.init(database: database, lock: nil, isCaching: isCaching)
     }
 
-    private init(database: DatabaseQueue, lock: StoreLock?, isCaching: Bool = true) {
+    private init(database: DatabaseQueue, lock: StoreLock?, isCaching: Bool = true, metrics: StoreMetrics = StoreMetrics()) {
         cache = isCaching ? StoreCache() : nil
         self.database = database
         self.lock = lock
+        self.metrics = metrics
     }
 
     /// Waits for submitted work, then releases the directory. Later work fails. Repeated calls are allowed.
@@ -126,7 +128,9 @@ package final class SQLiteStore: RelayStore {
         while true {
             var group = queues.next(Self.largestGroup)
             if group.isEmpty { return }
+            let begun = ContinuousClock.now
             let failure = commit(&group)
+            metrics.committed(in: ContinuousClock.now - begun, isStored: failure == nil)
             for work in group { work.report(failure) }
             queues.done(group)
             if failure == nil { markIfDue() }

@@ -23,29 +23,40 @@ package final class TLSContext: Sendable {
         case ownKey(RelayKey)
     }
 
+    private struct Loaded {
+        var context: NIOSSLContext
+        var expires: Date?
+    }
+
     private let source: Source
-    private let context: Mutex<NIOSSLContext>
+    private let loaded: Mutex<Loaded>
 
     package init(_ source: Source) throws(TLSError) {
         self.source = source
-        self.context = Mutex(try Self.make(source))
+        self.loaded = Mutex(try Self.make(source))
     }
 
-    package var current: NIOSSLContext { context.withLock { $0 } }
+    package var current: NIOSSLContext { loaded.withLock(\.context) }
+
+    /// When the certificate of the files expires; `nil` for the relay's own one, whose dates do not matter.
+    var expires: Date? { loaded.withLock(\.expires) }
 
     /// Reloads the files. An error leaves the current certificate in place.
     package func reload() throws(TLSError) {
         let new = try Self.make(source)
-        context.withLock { $0 = new }
+        loaded.withLock { $0 = new }
     }
 
-    private static func make(_ source: Source) throws(TLSError) -> NIOSSLContext {
+    private static func make(_ source: Source) throws(TLSError) -> Loaded {
         do {
             var settings: TLSConfiguration
+            var expires: Date?
             switch source {
             case .files(let certificate, let key):
+                let chain = try NIOSSLCertificate.fromPEMFile(certificate)
+                expires = try chain.first.map { try Certificate(derEncoded: $0.toDERBytes()).notValidAfter }
                 settings = .makeServerConfiguration(
-                    certificateChain: try NIOSSLCertificate.fromPEMFile(certificate).map { .certificate($0) },
+                    certificateChain: chain.map { .certificate($0) },
                     privateKey: .privateKey(try NIOSSLPrivateKey(file: key, format: .pem))
                 )
             case .ownKey(let key):
@@ -57,7 +68,7 @@ package final class TLSContext: Sendable {
             }
             settings.minimumTLSVersion = .tlsv12
             settings.applicationProtocols = ["http/1.1"]
-            return try NIOSSLContext(configuration: settings)
+            return Loaded(context: try NIOSSLContext(configuration: settings), expires: expires)
         } catch {
             switch source {
             case .files(let certificate, let key): throw TLSError(.found(in: certificate, key))

@@ -26,6 +26,8 @@ package struct VerifiedToken: Hashable, Sendable {
     package var isBound: Bool
     /// When the token was made; `nil` if its age does not matter, because its issuer ends the logins of revoked endpoints.
     package var made: Milliseconds?
+    /// What the issuer calls the user, the best name first.
+    package var names: [String] = []
 
     package init(
         identity: Identity,
@@ -124,7 +126,7 @@ package struct TokenRules {
             }
         case .other: throw fault(.unknownBinding, "cnf", expected: "a jkt")
         }
-        return VerifiedToken(
+        var verified = VerifiedToken(
             identity: Identity(issuer: issuer.key, subject: subject),
             mayMakeAccount: issuer.autoProvision,
             expires: expires,
@@ -138,7 +140,12 @@ package struct TokenRules {
             isBound: binding != .nothing,
             made: issuer.endsLogins ? nil : issued ?? Milliseconds(clamping: expires.count - Self.assumedLife)
         )
+        verified.names = Self.nameClaims.compactMap { claims.text($0) }
+        return verified
     }
+
+    /// The claims that name a user (OpenID Connect Core §5.1, RFC 7662 §2.2). Users choose them, so they only name an account.
+    private static let nameClaims = ["preferred_username", "username", "name", "email"]
 
     /// Whether a text can identify an account's owner.
     package static func isSubject(_ text: String) -> Bool {

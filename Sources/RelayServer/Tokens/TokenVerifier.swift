@@ -24,6 +24,7 @@ package actor TokenVerifier {
     private let now: @Sendable () -> Milliseconds
     private let logger: Logger
     private let tasks: BackgroundTasks
+    private let metrics: IssuerMetrics
     private let pace = Mutex(LogPace<LogKind>())
     private var caches: [String: KeyCache] = [:]
     private let logins: LoginRegistry
@@ -42,14 +43,15 @@ package actor TokenVerifier {
         issuers: [TrustedIssuer],
         now: @escaping @Sendable () -> Milliseconds,
         logger: Logger,
-        tasks: BackgroundTasks = BackgroundTasks()
+        tasks: BackgroundTasks = BackgroundTasks(),
+        metrics: IssuerMetrics = IssuerMetrics()
     ) {
-        self.init(issuers: issuers, now: now, logger: logger, tasks: tasks, bounds: .init())
+        self.init(issuers: issuers, now: now, logger: logger, tasks: tasks, metrics: metrics, bounds: .init())
     }
 
     /// A verifier for other issuers, with the same revoked logins.
     package nonisolated func trusting(_ issuers: [TrustedIssuer]) -> TokenVerifier {
-        TokenVerifier(issuers: issuers, now: now, logger: logger, tasks: tasks, bounds: .init(), logins: logins)
+        TokenVerifier(issuers: issuers, now: now, logger: logger, tasks: tasks, metrics: metrics, bounds: .init(), logins: logins)
     }
 
     init(
@@ -57,6 +59,7 @@ package actor TokenVerifier {
         now: @escaping @Sendable () -> Milliseconds,
         logger: Logger,
         tasks: BackgroundTasks = BackgroundTasks(),
+        metrics: IssuerMetrics = IssuerMetrics(),
         bounds: QuestionQueue.Bounds,
         logins: LoginRegistry = LoginRegistry()
     ) {
@@ -70,6 +73,7 @@ package actor TokenVerifier {
         self.now = now
         self.logger = logger
         self.tasks = tasks
+        self.metrics = metrics
         self.queue = QuestionQueue(bounds: bounds)
     }
 
@@ -192,8 +196,7 @@ package actor TokenVerifier {
             }
             let task = tasks.start { [self] in
                 let time = now()
-                let result: Result<IntrospectionAnswer, any Error>
-                do { result = .success(try await question.ask(question.token)) } catch { result = .failure(error) }
+                let result = await measured(question.issuer) { try await question.ask(question.token) }
                 await answered(digest, question.issuer, result, askedAt: time)
             }
             if task == nil {
@@ -248,9 +251,7 @@ package actor TokenVerifier {
         for (url, rules) in rules.sorted(by: { $0.key < $1.key }) where url == rules.issuer.key {
             guard case .introspection(let ask) = rules.issuer.check else { continue }
             let invented = Base64.url.encode((0..<16).map { _ in UInt8.random(in: .min ... .max) })
-            do {
-                _ = try await ask(Secret("invented-\(invented)"))
-            } catch {
+            if case .failure(let error) = await measured(rules.issuer, { try await ask(Secret("invented-\(invented)")) }) {
                 log(error, ofQuestionTo: rules.issuer)
             }
         }
@@ -259,6 +260,25 @@ package actor TokenVerifier {
     /// What is logged of an error: another error's text may quote the response.
     private static func kind(_ error: any Error) -> String {
         (error as? IssuerHTTPClient.Failure).map { "\($0)" } ?? "\(type(of: error))"
+    }
+
+    /// A request to an issuer, with its time and result in the metrics.
+    private nonisolated func measured<Answer>(
+        _ issuer: TrustedIssuer,
+        _ request: () async throws -> Answer
+    ) async -> Result<Answer, any Error> {
+        let begun = ContinuousClock.now
+        let result: Result<Answer, any Error>
+        var failure: String?
+        do {
+            result = .success(try await request())
+        } catch {
+            // Without the status: labels are few.
+            failure = if case .status = error as? IssuerHTTPClient.Failure { "status" } else { Self.kind(error) }
+            result = .failure(error)
+        }
+        metrics.asked(issuer.key, took: ContinuousClock.now - begun, failure: failure)
+        return result
     }
 
     // MARK: Revocations
@@ -325,12 +345,9 @@ package actor TokenVerifier {
         if let request = requests[issuer.key] { return request }
         caches[issuer.key, default: KeyCache()].began(at: now())
         let request = tasks.start { [self] in
-            let result: Result<FetchedKeys, any Error>
-            do {
+            let result = await measured(issuer) {
                 guard case .keys(let source) = issuer.check else { throw TokenError.unknownKey }
-                result = .success(try await source())
-            } catch {
-                result = .failure(error)
+                return try await source()
             }
             await finish(issuer, result)
         }
@@ -373,10 +390,12 @@ extension TokenVerifier: TokenVerifying {
                     single: single,
                     authenticated: token.authenticated,
                     isBound: token.isBound,
-                    made: token.made
+                    made: token.made,
+                    names: token.names
                 )
                 completion(.success(accepted))
             } catch {
+                metrics.refusedToken(error.error)
                 log(error, from: address)
                 completion(.failure(error.rejection))
             }

@@ -42,6 +42,8 @@ package struct AcceptedToken: Hashable, Sendable {
     package var isBound: Bool
     /// When the token was made; `nil` if its issuer ends the logins of revoked endpoints.
     package var made: Milliseconds?
+    /// What the issuer calls the user, the best name first.
+    package var names: [String]
 
     package init(
         identity: Identity,
@@ -54,7 +56,8 @@ package struct AcceptedToken: Hashable, Sendable {
         single: Login? = nil,
         authenticated: Milliseconds? = nil,
         isBound: Bool = false,
-        made: Milliseconds? = nil
+        made: Milliseconds? = nil,
+        names: [String] = []
     ) {
         self.identity = identity
         self.mayMakeAccount = mayMakeAccount
@@ -67,6 +70,7 @@ package struct AcceptedToken: Hashable, Sendable {
         self.authenticated = authenticated
         self.isBound = isBound
         self.made = made
+        self.names = names
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Logging
 import RelayServer
 import Testing
 
@@ -67,6 +68,29 @@ import Testing
             #expect(await pooled.textUntilClosed().hasPrefix("HTTP/1.1 429"))
             for socket in [first, second] { await socket.close() }
         }
+    }
+
+    /// The operator is told once that a proxy is not trusted.
+    @Test(arguments: [(true, false), (false, false), (true, true)])
+    func aProxyThatIsNotTrustedIsNamedOnce(isForwarding: Bool, isTrusted: Bool) async throws {
+        let log = CapturedLog()
+        try await TestRelay.with(
+            logger: Logger(label: "test") { _ in log },
+            configure: {
+                if isTrusted { $0.trustedProxies = TrustedProxies([IPNetwork(parsing: "127.0.0.1")].compactMap { $0 }) }
+            }
+        ) { relay in
+            for _ in 0..<3 {
+                let socket = try await relay.connect()
+                try await socket.send(
+                    TestWebSocket.request(host: relay.host, fields: isForwarding ? ["X-Forwarded-For": "192.0.2.1"] : [:])
+                )
+                #expect(await socket.answer().hasPrefix("HTTP/1.1 101"))
+                await socket.close()
+            }
+        }
+        let lines = log.lines.filter { $0.contains("--trusted-proxy") }
+        #expect(lines.count == (isForwarding && !isTrusted ? 1 : 0), "\(lines)")
     }
 
     @Test func forwardedForOfAnUntrustedClientIsIgnored() async throws {

@@ -117,16 +117,6 @@ import Testing
         }
     }
 
-    @Test func onlyTheFirstRequestCanUpgrade() async throws {
-        try await TestRelay.with { relay in
-            let socket = try await relay.connect()
-            try await socket.send("GET /healthz HTTP/1.1\r\nHost: \(relay.host)\r\n\r\n")
-            #expect(await socket.answer().hasPrefix("HTTP/1.1 200"))
-            try await socket.send(TestWebSocket.request(host: relay.host))
-            #expect(await socket.answer().hasPrefix("HTTP/1.1 426"))
-        }
-    }
-
     @Test func requestThatOffersHTTP2IsAnsweredWithHTTP1() async throws {
         try await TestRelay.with { relay in
             let socket = try await relay.connect()

@@ -43,7 +43,8 @@ import Testing
     }
 
     /// - Parameter members: Of the issuer's object, beside its name and audience.
-    private func relayd(_ members: String) async throws -> RelaydProcess {
+    /// - Parameter log: Where its log goes.
+    private func relayd(_ members: String, log: URL? = nil) async throws -> RelaydProcess {
         let file = directory.appending(path: "issuers.json")
         // It writes the scopes into `aud`, and names a client that acts for itself by `client_id` only.
         let issuer =
@@ -51,6 +52,10 @@ import Testing
             + #""autoProvision":true\#(members)}"#
         try Data(#"{"embedded":false,"issuers":[\#(issuer)]}"#.utf8).write(to: file)
         let relayd = try await RelaydProcess(arguments: ["--issuers-file", file.path])
+        if let log {
+            #expect(FileManager.default.createFile(atPath: log.path, contents: nil))
+            relayd.standardError = try FileHandle(forWritingTo: log)
+        }
         _ = try await relayd.start()
         return relayd
     }
@@ -64,6 +69,33 @@ import Testing
         phone.token = String(start.token.dropLast(8)) + "AAAAAAAA"
         guard case .rejected(let rejected) = try await phone.greet(role: .host).1 else { throw WireEndpoint.Unexpected(message: "let in") }
         #expect(rejected.code == .tokenInvalid)
+        #expect(try await relayd.stop() == 0)
+    }
+
+    /// It is named at the start, and then once a minute however many tokens come.
+    @Test func wrongSecretOfTheRelayIsNamed() async throws {
+        let (secret, log) = (directory.appending(path: "secret").path, directory.appending(path: "log"))
+        #expect(
+            FileManager.default.createFile(atPath: secret, contents: Data("b7d1e6-canary".utf8), attributes: [.posixPermissions: 0o600])
+        )
+        let members = #","mode":"introspection","clientID":"\#(start.client)","clientSecretFile":"\#(secret)""#
+        let relayd = try await relayd(members, log: log)
+        func lines() throws -> [String] {
+            try String(contentsOf: log, encoding: .utf8).split(separator: "\n").map(String.init)
+                .filter { $0.contains(" error an issuer refuses this relay's clientID or secret; correct its entry in the issuers file ") }
+        }
+        while try lines().isEmpty { try await Task.sleep(for: .milliseconds(10)) }
+        #expect(try lines().first?.contains(start.issuer) == true)
+        let phone = WireEndpoint("Phone", at: relayd)
+        for number in 0..<3 {
+            phone.token = number == 0 ? start.token : start.token + "\(number)"
+            guard case .rejected(let rejected) = try await phone.greet(role: .host).1 else {
+                throw WireEndpoint.Unexpected(message: "let in")
+            }
+            #expect(rejected.code == .issuerUnavailable)
+        }
+        #expect(try lines().count == 1)
+        #expect(try !String(contentsOf: log, encoding: .utf8).contains("b7d1e6-canary"))
         #expect(try await relayd.stop() == 0)
     }
 

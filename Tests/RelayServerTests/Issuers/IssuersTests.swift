@@ -117,6 +117,30 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
+    /// The provider's name for the person, as far as an account can have it.
+    @Test func newAccountGetsItsProvidersName() async throws {
+        let issuer = try await IssuerServer(signers: [.es256("a")])
+        let relayd = try await relayd(trusting: [(issuer, #""autoProvision":true"#)])
+        let people: [(subject: String, claims: [String: String], name: String)] = [
+            ("s1", ["preferred_username": #""anna""#, "name": #""Anna Example""#], "anna"),
+            ("s2", ["preferred_username": #""ANNA""#], "ANNA 2"),
+            ("s3", ["preferred_username": #""a\u202Eb""#, "name": #""Bert Example""#], "Bert Example"),
+            ("s4", ["email": #""carl@example.org""#], "carl@example.org"),
+            ("s5", ["preferred_username": "7", "name": #""""#], "-"),
+        ]
+        for person in people {
+            let phone = WireEndpoint("Phone", at: relayd)
+            phone.token = try issuer.token(person.claims.merging(["sub": "\"\(person.subject)\""]) { $1 })
+            try await phone.connect()
+        }
+        let lines = try await relayd.run("account", "list").split(separator: "\n").map(String.init)
+        for person in people {
+            let place = try #require(lines.firstIndex { $0.hasSuffix(" as \(person.subject)") })
+            #expect(lines[place - 1].contains("  \(person.name)  1 endpoint"), "\(lines)")
+        }
+        #expect(try await relayd.stop() == 0)
+    }
+
     @Test func outageOfAnIssuerKeepsKnownKeysValid() async throws {
         let signer = IssuerServer.Signer.es256("old")
         let issuer = try await IssuerServer(signers: [signer])

@@ -96,6 +96,60 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
+    /// A program that encrypts reads it.
+    @Test func backupGoesToStandardOutput() async throws {
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let (phone, pc) = try await pair()
+        #expect(FileManager.default.createFile(atPath: file.path, contents: nil, attributes: [.posixPermissions: 0o600]))
+        let process = RelaydProcess.process(["backup", "-", "--data-directory", relayd.directory.path])
+        let errors = ProcessStart.alone { Pipe() }
+        process.standardOutput = try FileHandle(forWritingTo: file)
+        process.standardError = errors
+        try ProcessStart.alone { try process.run() }
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 0)
+        let said = String(decoding: try errors.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
+        #expect(said.hasPrefix("wrote a backup to standard output"), "\(said)")
+        // Nothing of it is left.
+        #expect(try FileManager.default.contentsOfDirectory(atPath: relayd.directory.path).allSatisfy { !$0.contains("backup") })
+        #expect(try await relayd.stop() == 0)
+        try FileManager.default.removeItem(at: relayd.directory)
+        let restored = try await run("restore", file.path)
+        #expect(restored.status == 0, "\(restored.error)")
+        #expect(restored.output.contains("\nlost: what happened since"), "\(restored.output)")
+        _ = try await relayd.start()
+        for endpoint in [phone, pc] { try await endpoint.connect() }
+        try await launch(1, from: phone, to: pc)
+        #expect(try await run("backup", "-", "--force").status == 2)
+        #expect(try await relayd.stop() == 0)
+    }
+
+    @Test func restoreSaysWhatIsLost() async throws {
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let (_, pc) = try await pair()
+        #expect(try await run("backup", file.path).status == 0)
+        let late = WireEndpoint("Late", at: relayd)
+        try await late.join(try await relayd.run("invite", "Anna"))
+        try await late.connect()
+        _ = try await relayd.run("account", "add", "Bert")
+        _ = try await relayd.run("endpoint", "revoke", "--yes", "\(pc.id)")
+        #expect(try await relayd.stop() == 0)
+        let restored = try await run("restore", file.path, "--force")
+        #expect(restored.status == 0, "\(restored.error)")
+        let lines = restored.output.split(separator: "\n").map(String.init)
+        #expect(
+            lines.filter { $0.hasPrefix("lost: ") } == [
+                "lost: the account Bert, with its devices",
+                "lost: the join of \(late.id) (Anna, Late); it needs a new link",
+                "lost: the revocation of \(pc.id) (Anna, PC); repeat it: relayd endpoint revoke \(pc.id)",
+            ]
+        )
+        #expect(lines.contains("repeat revocations before others can reach the relay"))
+        // The same backup once more loses nothing.
+        let again = try await run("restore", file.path, "--force")
+        #expect(again.output.contains("no account, device or revocation is lost"), "\(again.output)")
+    }
+
     @Test func backupReplacesAFileOnlyWithForce() async throws {
         defer { try? FileManager.default.removeItem(at: folder) }
         _ = try await relayd.start()

@@ -49,6 +49,36 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
+    @Test(arguments: ["--listen", "--tunnel-listen", "--metrics-listen"])
+    func portInUseIsNamedAndUsesUpNoLink(option: String) async throws {
+        let other = try await RelaydProcess()
+        _ = try await other.start()
+        let directory = FileManager.default.temporaryDirectory.appending(path: "port-\(UUID().uuidString)").path
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        var ports = ["--listen": "127.0.0.1:0", "--tunnel-listen": "127.0.0.1:0"]
+        ports[option] = other.host
+        let arguments = ["serve", "--data-directory", directory] + ports.flatMap { [$0.key, $0.value] }
+        let ended = try await RelaydProcess.run(arguments)
+        #expect(ended.status == 1)
+        #expect(ended.error.contains("\(other.host) is in use by another program"), "\(ended.error)")
+        #expect(ended.error.contains(":\(other.port)'` names") && ended.error.contains("another port with \(option)"), "\(ended.error)")
+        #expect(ended.output.isEmpty)
+        // The first start is still to come.
+        #expect(try await RelaydProcess.run(["account", "list", "--data-directory", directory]).output.isEmpty)
+        #expect(try await other.stop() == 0)
+    }
+
+    /// What people type: the relay's name alone.
+    @Test func theRelaysAddressLeadsABrowserToTheAccountPage() async throws {
+        let relayd = try await RelaydProcess()
+        _ = try await relayd.start()
+        for path in ["/", "/auth", "/auth/"] {
+            let answer = try await get(path, port: relayd.port).lowercased()
+            #expect(answer.hasPrefix("http/1.1 303") && answer.contains("\r\nlocation: /auth/account\r\n"), "\(answer)")
+        }
+        #expect(try await relayd.stop() == 0)
+    }
+
     @Test func metricsAreOffWithoutAnAddress() async throws {
         let relayd = try await RelaydProcess()
         _ = try await relayd.start()

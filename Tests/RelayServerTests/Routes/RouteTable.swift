@@ -52,6 +52,8 @@ enum RouteTable {
         ("GET /auth/.well-known/oauth-authorization-server", .nothing(status: 200, because: metadata)),
         ("GET /.well-known/oauth-authorization-server/auth", .nothing(status: 200, because: metadata)),
         ("GET /auth/jwks", .nothing(status: 200, because: "the keys are public")),
+        ("GET /", .nothing(status: 303, because: "leads to the account page, which asks for a sign-in")),
+        ("GET /auth", .nothing(status: 303, because: "leads to the account page, which asks for a sign-in")),
         ("GET /auth/style.css", .nothing(status: 200, because: "the same for all")),
         ("GET /auth/passkey.js", .nothing(status: 200, because: "the same for all")),
         ("GET /auth/login", .nothing(status: 200, because: pages)),

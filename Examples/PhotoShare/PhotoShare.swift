@@ -65,10 +65,9 @@ func isName(_ name: String) -> Bool {
 @main
 enum Program {
     static func main() async {
-        await run(usage: "PhotoShare DIRECTORY (join LINK NAME | host FOLDER | fetch DEVICE ALBUM TARGET)") { arguments in
+        await run(usage: "PhotoShare DIRECTORY (join NAME | host FOLDER | fetch DEVICE ALBUM TARGET)") { arguments in
             switch arguments.count {
-            case 4 where arguments[1] == "join":
-                try await ExampleDevice.join(arguments[2], as: arguments[3], in: arguments[0], app: service.appID)
+            case 3 where arguments[1] == "join": try await ExampleDevice.join(as: arguments[2], in: arguments[0], app: service.appID)
             case 3 where arguments[1] == "host":
                 try await ExampleDevice.host(app(sharing: Library(folder: URL(filePath: arguments[2]))), in: arguments[0])
             case 5 where arguments[1] == "fetch":

@@ -72,10 +72,9 @@ func ping(_ name: String, in directory: String) async throws {
 @main
 enum Program {
     static func main() async {
-        await run(usage: "PingPong DIRECTORY (join LINK NAME | host | ping DEVICE)") { arguments in
+        await run(usage: "PingPong DIRECTORY (join NAME | host | ping DEVICE)") { arguments in
             switch arguments.count {
-            case 4 where arguments[1] == "join":
-                try await ExampleDevice.join(arguments[2], as: arguments[3], in: arguments[0], app: appID)
+            case 3 where arguments[1] == "join": try await ExampleDevice.join(as: arguments[2], in: arguments[0], app: appID)
             case 2 where arguments[1] == "host": try await ExampleDevice.host(app, in: arguments[0])
             case 3 where arguments[1] == "ping": try await ping(arguments[2], in: arguments[0])
             default: return false

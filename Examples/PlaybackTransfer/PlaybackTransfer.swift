@@ -73,10 +73,9 @@ func send(_ position: Position, to name: String, in directory: String) async thr
 @main
 enum Program {
     static func main() async {
-        await run(usage: "PlaybackTransfer DIRECTORY (join LINK NAME | host player|browser | send DEVICE FILM SECONDS)") { arguments in
+        await run(usage: "PlaybackTransfer DIRECTORY (join NAME | host player|browser | send DEVICE FILM SECONDS)") { arguments in
             switch arguments.count {
-            case 4 where arguments[1] == "join":
-                try await ExampleDevice.join(arguments[2], as: arguments[3], in: arguments[0], app: player)
+            case 3 where arguments[1] == "join": try await ExampleDevice.join(as: arguments[2], in: arguments[0], app: player)
             case 3 where arguments[1] == "host" && arguments[2] == "player": try await ExampleDevice.host(playerApp, in: arguments[0])
             case 3 where arguments[1] == "host" && arguments[2] == "browser": try await ExampleDevice.host(browserApp, in: arguments[0])
             case 5 where arguments[1] == "send":

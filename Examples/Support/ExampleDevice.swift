@@ -20,9 +20,11 @@ public struct ExampleDevice: Sendable {
 
     private static let account = ConnectedDevicesAccount(id: "me")
 
-    /// Makes a directory a device of the link's account. The link works once.
+    /// Makes a directory a device of the account of a link, which is read from standard input: other users of a machine see arguments. The
+    /// link works once.
     /// - Parameter app: The app's id.
-    public static func join(_ text: String, as name: String, in directory: String, app: String) async throws {
+    public static func join(as name: String, in directory: String, app: String) async throws {
+        guard let text = readLine() else { throw Problem("standard input has no link") }
         let link = try JoinLink(parsing: text, plainHTTP: .allowed)
         guard let relay = URL(string: link.origin) else { throw Problem("the link's address is none") }
         let membership = Membership(relay: relay, relayID: "\(link.relay)", name: name)

@@ -21,7 +21,7 @@ package struct AgentContext: Sendable {
 
     private static let joiningUnfinished = AgentError(
         "notSignedIn",
-        "joining was not finished: run `relay login`, or `relay join LINK` with a new link",
+        "joining was not finished: run `relay login`, or `relay join` with a new link",
         .notSignedIn
     )
 

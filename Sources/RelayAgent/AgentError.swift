@@ -70,7 +70,7 @@ extension AgentError {
             switch problem.code {
             case .endpointRevoked: "this device was revoked; run `relay leave`, then log in or join again"
             case .authenticationError where problem.tokenError?.code == .signInRequired:
-                "the login has ended: run `relay login`, or `relay join LINK` with a new link"
+                "the login has ended: run `relay login`, or `relay join` with a new link"
             default: problem.message
             }
         self.init("\(problem.code)", message, .of(problem.code, in: ExitStatus.connections))

@@ -33,8 +33,13 @@ package final class SignInBrowser: Sendable {
     private let cookies = Mutex<[String: String]>([:])
     private let formCode = Mutex("")
 
-    /// - Parameter origin: The relay's, such as `http://127.0.0.1:8080`.
-    package init(origin: String) { self.origin = origin }
+    /// - Parameters:
+    ///   - origin: The relay's, such as `http://127.0.0.1:8080`.
+    ///   - secrets: The values of its cookies, by name.
+    package init(origin: String, secrets: [String: String] = [:]) {
+        self.origin = origin
+        cookies.withLock { $0 = secrets }
+    }
 
     // MARK: What a user does
 
@@ -44,6 +49,13 @@ package final class SignInBrowser: Sendable {
         _ = try await get("/auth/setup")
         let page = try await post("/auth/setup", ["password": password, "repeated": password])
         guard page.location == "/auth/account" else { throw Failed(message: "the password is not set: \(page.status)") }
+    }
+
+    /// Signs in with a password.
+    /// - Returns: The answer: a redirect if the password is right.
+    nonisolated(nonsending) package func signIn(_ name: String, password: String = password) async throws -> Page {
+        _ = try await get("/auth/login")
+        return try await post("/auth/login", ["name": name, "password": password])
     }
 
     /// Opens the page for a device's code, and decides.

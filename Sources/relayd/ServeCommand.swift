@@ -46,7 +46,7 @@ struct ServeCommand: AsyncParsableCommand {
         let link = try JoinLink(origin: origin, relay: key.id, invite: invite, plainHTTP: .allowed)
         let setUp = try await issuer.setUpLink(subject: subject, origin: origin)
         return """
-            made the account \(DisplayText.sanitized(name)); its first device joins within ten minutes by: relay join '\(link.text)'
+            made the account \(DisplayText.sanitized(name)); its first device joins within ten minutes: run `relay join` there, and paste \(link.text)
             its owner chooses a password or a passkey within a day at: \(setUp.exposed)
             later links: `relayd invite` for the next device, `relayd account set-up` for the page
             """

@@ -34,5 +34,22 @@ import Testing
         }
         _ = host
     }
+
+    /// What programs and documents tell a person to type.
+    @Test func noTextAdvisesALinkAsArgument() throws {
+        let folders = ["Sources", "docs", "Examples"].flatMap { folder in
+            (FileManager.default.enumerator(atPath: Project.root.appending(path: folder).path)?.compactMap { $0 as? String } ?? [])
+                .map { "\(folder)/\($0)" }
+        }
+        let paths = (folders + ["README.md"]).filter { $0.hasSuffix(".swift") || $0.hasSuffix(".md") }
+        #expect(paths.count > 500)
+        // A command, or a usage, and then a link: its placeholder, its address, or a variable with it.
+        let advice = /\bjoin ['"]?(LINK|https?:|\$|\\\()/
+        for path in paths {
+            for line in try Project.text(path).split(separator: "\n") where line.contains(advice) {
+                Issue.record("\(path): \(line)")
+            }
+        }
+    }
 }
 #endif

@@ -61,7 +61,7 @@ package struct Join: Sendable {
         if let known, known.relayID != link.relay {
             throw AgentError(
                 "alreadyJoined",
-                "this profile is an account at \(known.relay). To join another relay, run: relay join 'LINK' --profile NAME",
+                "this profile is an account at \(known.relay). To join another relay, run: relay join --profile NAME",
                 .failed
             )
         }

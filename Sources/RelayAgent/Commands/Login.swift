@@ -144,7 +144,7 @@ package struct Login: Sendable {
             return known
         }
         guard let relay else {
-            throw AgentError("relayMissing", "which relay? Run `relay login URL`, or `relay join LINK` with a join link", .usage)
+            throw AgentError("relayMissing", "which relay? Run `relay login URL`, or `relay join` with a join link", .usage)
         }
         let pinned = try PinnedRelay(parsing: relay, allowsPlainHTTP: allowsPlainHTTP)
         let address = pinned.address

@@ -52,7 +52,7 @@ package struct Profiles: Sendable {
     package func run(_ context: AgentContext) async throws -> Result {
         let (names, current) = (try context.accounts.names(), context.account)
         if names.isEmpty, !context.console.isJSON {
-            context.console.note("there is no profile: run relay login URL, or relay join 'LINK'")
+            context.console.note("there is no profile: run relay login URL, or relay join")
         }
         let accounts = await withTaskGroup(of: Profile.self) { group in
             for name in names {

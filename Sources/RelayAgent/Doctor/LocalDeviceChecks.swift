@@ -32,7 +32,7 @@ struct LocalDeviceChecks: Sendable {
     /// The messages of the other problems say what to do.
     private static func advice(_ failure: AgentError) -> String? {
         failure.code == "notSignedIn"
-            ? "join again with a new link, from `relay invite` on another device or `relayd invite`: relay join 'LINK'" : nil
+            ? "join again with a new link, from `relay invite` on another device or `relayd invite`: relay join" : nil
     }
 
     // MARK: This device

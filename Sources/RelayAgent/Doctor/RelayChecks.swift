@@ -55,7 +55,7 @@ struct RelayChecks: Sendable {
         switch problem.code {
         case .relayUnreachable: "check that relayd runs, that this machine has a network, and that no firewall blocks \(membership.relay)"
         case .relayNotTrusted:
-            "if the relay has a new certificate of an authority that this machine does not know, run: relay join 'LINK' --ca-file FILE (keys and approvals stay). If the relay was set up again, run `relay leave` and join again. If neither, another server answers in its place: do not use this network"
+            "if the relay has a new certificate of an authority that this machine does not know, run: relay join --ca-file FILE (keys and approvals stay). If the relay was set up again, run `relay leave` and join again. If neither, another server answers in its place: do not use this network"
         case .limitExceeded: "wait a minute; if it lasts, ask the operator which limit of the relay or its proxy it is"
         case .notARelay: "check what listens at \(membership.relay), and that a proxy in front of the relay forwards all requests to it"
         default: nil

@@ -60,7 +60,7 @@ package struct Home: Sendable {
             if let account { throw HomeAccounts.unknown(account) }
             throw AgentError(
                 "notSignedIn",
-                "this device has not joined an account yet: run `relay login URL`, or `relay join LINK` with a join link",
+                "this device has not joined an account yet: run `relay login URL`, or `relay join` with a join link",
                 .notSignedIn
             )
         }

@@ -25,7 +25,7 @@ extension Issuer {
         guard hasRoom else {
             throw OAuthError(.temporarilyUnavailable, "too many clients are registered; try again later", status: 503, retryAfter: 600_000)
         }
-        logger.info("registered a client")
+        logger.debug("registered a client")
         return RegistrationResponse(client)
     }
 }

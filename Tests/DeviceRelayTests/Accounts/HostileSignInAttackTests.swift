@@ -26,7 +26,7 @@ import Testing
 
         let relay: TestRelayServer
         let issuer: TestRelayServer
-        let heads = Shared<[String]>([])
+        let requests = Shared<[String]>([])
         let endpoint: EndpointCredentials
         let prompts = Shared<[DeviceGrantPrompt]>([])
         /// The waits between requests, in seconds.
@@ -35,16 +35,16 @@ import Testing
 
         init(_ answers: Answers) async throws {
             directory = try TemporaryDirectory()
-            let (heads, polls) = (heads, Shared(0))
+            let (requests, polls) = (requests, Shared(0))
             let server = try await TestRelayServer(
                 .plain,
-                .answers { head in
-                    heads.withLock { $0.append(head) }
-                    let host = head.split(separator: "\r\n").first { $0.hasPrefix("Host: ") }?.dropFirst(6) ?? ""
+                .answers { request in
+                    requests.withLock { $0.append(request) }
+                    let host = request.split(separator: "\r\n").first { $0.hasPrefix("Host: ") }?.dropFirst(6) ?? ""
                     let answer: (Int, String)?
-                    if head.hasPrefix("GET /.well-known/") {
+                    if request.hasPrefix("GET /.well-known/") {
                         answer = (200, answers.metadata)
-                    } else if head.hasPrefix("POST /device ") {
+                    } else if request.hasPrefix("POST /device ") {
                         answer = (200, answers.device)
                     } else {
                         let poll = polls.withLock { polls in
@@ -117,7 +117,7 @@ import Testing
         #expect(stored.isOtherIssuer == true && stored.clientID == "the client")
         #expect(stored.issuer == "http://127.0.0.1:\(bench.issuer.port)")
         #expect(bench.prompts.value.map(\.userCode) == ["BCDF-GHJK"])
-        #expect(bench.heads.value.filter { $0.hasPrefix("POST") }.allSatisfy { $0.contains("DPoP: ") })
+        #expect(bench.requests.value.filter { $0.hasPrefix("POST") }.allSatisfy { $0.contains("DPoP: ") })
     }
 
     /// A person cannot mend a provider by an update of the relay.
@@ -167,12 +167,27 @@ import Testing
         await bench.stop()
     }
 
+    /// Otherwise the operator of another relay with the same provider could use the tokens here.
+    @Test func everyRequestForTokensNamesTheRelay() async throws {
+        let bench = try await Bench(Answers(tokens: [(200, HostileIssuerTests.Answers.good), (200, HostileIssuerTests.Answers.good)]))
+        #expect(try await bench.signIn() == nil)
+        var expired = try bench.endpoint.stored()
+        expired.accessTokenExpires = 0
+        try await bench.endpoint.tokens.withExclusiveAccess { [expired] in $0 = expired }
+        #expect(try await bench.signIn() == nil)
+        await bench.stop()
+        let posts = bench.requests.value.filter { $0.hasPrefix("POST") }
+        // For the device's code, the token and its refresh.
+        #expect(posts.count == 3)
+        for post in posts { #expect(post.contains("resource=http%3A%2F%2F127.0.0.1%3A\(bench.relay.port)"), "\(post)") }
+    }
+
     @Test func issuerWithoutProofsGetsNone() async throws {
         var answers = Answers()
         answers.metadata = answers.metadata.replacing("[\"ES256\"]", with: "[\"RS256\"]")
         let (code, bench) = try await Self.signIn(answers)
         #expect(code == nil)
-        #expect(!bench.heads.value.contains { $0.contains("DPoP: ") })
+        #expect(!bench.requests.value.contains { $0.contains("DPoP: ") })
     }
 
     @Test(arguments: [
@@ -195,7 +210,7 @@ import Testing
         let (ended, bench) = try await Self.signIn(answers)
         #expect(ended == code)
         #expect(bench.prompts.value.isEmpty)
-        #expect(!bench.heads.value.contains { $0.hasPrefix("POST") })
+        #expect(!bench.requests.value.contains { $0.hasPrefix("POST") })
     }
 
     @Test(arguments: [

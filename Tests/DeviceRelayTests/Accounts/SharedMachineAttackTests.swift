@@ -61,7 +61,14 @@ import Testing
                 try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).connect(host: "127.0.0.1", port: port).get()
             )
         }
-        async let page = SignInBrowser.request("GET", redirect.uri + "?code=c&state=s")
+        async let page = {
+            do {
+                return try await SignInBrowser.request("GET", redirect.uri + "?code=c&state=s")
+            } catch {
+                redirect.stop()
+                throw error
+            }
+        }()
         #expect(try await redirect.response() == .code(Secret("c")))
         await redirect.tell(.signedIn)
         #expect(try await page.text.contains("signed in"))

@@ -31,7 +31,7 @@ final class TestRelayServer: Sendable {
         )
         /// Sends these bytes as the answer to anything.
         case raw(String)
-        /// Sends the closure's answer to the request's head, and closes. With `nil` it sends nothing and stays open. Requests for a control
+        /// Sends the closure's answer to the request, and closes. With `nil` it sends nothing and stays open. Requests for a control
         /// channel are told to the closure too, but if there is a relay, its challenge is sent to them.
         case answers(relay: RelayID? = nil, @Sendable (String) -> String?)
         /// Accepts connections, and sends nothing.
@@ -105,7 +105,7 @@ final class TestRelayServer: Sendable {
         case .silent: break
         case .hangsUp(let hangUp): try channel.pipeline.syncOperations.addHandler(HangUpHandler(hangUp: hangUp))
         case .answers(let relay, let answer):
-            let handler = AnswerToHead(answer: answer) { channel in
+            let handler = AnswerToRequest(answer: answer) { channel in
                 guard let relay else { return false }
                 try Self.add(.sending(.challenge(of: relay)), to: channel)
                 return true
@@ -209,14 +209,15 @@ private final class HangUpHandler: ChannelInboundHandler {
     }
 }
 
-private final class AnswerToHead: ChannelInboundHandler {
+private final class AnswerToRequest: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
     typealias OutboundOut = ByteBuffer
     private let answer: @Sendable (String) -> String?
     /// Adds the handlers of a control channel after this one, if there are to be any.
     private let addControlChannel: (any Channel) throws -> Bool
-    private var head = ""
+    private var request = ""
+    private var wasAnswered = false
     private var isControlChannel = false
 
     init(answer: @escaping @Sendable (String) -> String?, addControlChannel: @escaping (any Channel) throws -> Bool) {
@@ -226,19 +227,25 @@ private final class AnswerToHead: ChannelInboundHandler {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         if isControlChannel { return context.fireChannelRead(data) }
-        let wasWhole = head.contains("\r\n\r\n")
-        head += String(buffer: unwrapInboundIn(data))
-        guard !wasWhole, head.contains("\r\n\r\n") else { return }
-        let text = answer(head)
+        request += String(buffer: unwrapInboundIn(data))
+        guard !wasAnswered, isWhole else { return }
+        wasAnswered = true
+        let text = answer(request)
         do {
-            isControlChannel = try head.hasPrefix("GET /v1/connect ") && addControlChannel(context.channel)
+            isControlChannel = try request.hasPrefix("GET /v1/connect ") && addControlChannel(context.channel)
         } catch {
             return context.close(promise: nil)
         }
-        if isControlChannel { return context.fireChannelRead(Self.wrapInboundOut(ByteBuffer(string: head))) }
+        if isControlChannel { return context.fireChannelRead(Self.wrapInboundOut(ByteBuffer(string: request))) }
         guard let text else { return }
         context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: text)), promise: nil)
         context.close(promise: nil)
+    }
+
+    private var isWhole: Bool {
+        guard let end = request.firstRange(of: "\r\n\r\n") else { return false }
+        let length = request[..<end.lowerBound].firstMatch(of: /\r\n[Cc]ontent-[Ll]ength: *([0-9]+)/).flatMap { Int($0.1) } ?? 0
+        return request[end.upperBound...].utf8.count >= length
     }
 }
 

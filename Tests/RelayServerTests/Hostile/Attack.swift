@@ -9,8 +9,10 @@ import RelayProtocol
 /// What a hostile client does for as long as it is let.
 struct Attack: Sendable {
     let name: String
-    /// An account asks for work that the relay owes it, as much as it can. What others wait for then is judged by its time, not beside calm.
+    /// It asks for work that the relay owes, as much as it can. What others wait for then is judged by its time, not beside calm.
     var asksForWork = false
+    /// It uses up what those need who come to the relay meanwhile, and not only its time.
+    var hindersArrivals = false
     /// Does it until the other closure says that it is enough.
     /// - Returns: how many times.
     let run: @Sendable (Field, () -> Bool) throws -> Int
@@ -24,11 +26,16 @@ struct Attack: Sendable {
         let eve: WireEndpoint
         let otherEve: WireEndpoint
         let mallory: WireEndpoint
+        /// The code of the form that signs in, and the cookie that it fits.
+        let form: (code: String, cookie: String)
         /// How many connections to hold at once.
         let crowd: Int
 
         /// One of the attacker's addresses.
         static func address(_ number: Int) -> String { "127.0.0.\(66 + number / 200)" }
+
+        /// One of many.
+        static func manyAddresses(_ number: Int) -> String { "127.0.\(1 + number % 200).66" }
 
         func welcomed(_ role: EndpointMessage.Hello.Role = .client) throws -> RawWebSocket {
             let socket = try RawWebSocket(port: port, from: Self.address(0), isSmall: true)
@@ -178,7 +185,76 @@ struct Attack: Sendable {
             }
             return count
         },
+        Attack(name: "wrong passwords, from 200 addresses", asksForWork: true, hindersArrivals: true) { field, isEnough in
+            crowded(field, isEnough) { number in
+                post(
+                    "/auth/login",
+                    "name=\(number)&password=a+wrong+password&form_code=\(FormCoding.encode(field.form.code))",
+                    to: field,
+                    fields: "Cookie: relay-browser=\(field.form.cookie)\r\nOrigin: http://127.0.0.1:\(field.port)\r\n"
+                )
+            }
+        },
+        Attack(name: "registrations of clients, from 200 addresses", hindersArrivals: true) { field, isEnough in
+            crowded(field, isEnough) { number in
+                let client =
+                    #"{"client_name":"\#(number)","redirect_uris":["http://127.0.0.1/signed-in"],"token_endpoint_auth_method":"none"}"#
+                return post("/auth/register", client, type: "application/json", to: field)
+            }
+        },
+        Attack(name: "devices that wait for a sign-in, from 200 addresses", hindersArrivals: true) { field, isEnough in
+            crowded(field, isEnough) { number in
+                post("/auth/device_authorization", "client_id=org.example.app\(number)&device_name=TV", to: field)
+            }
+        },
+        Attack(name: "hellos with invented tokens about which an issuer is asked, from 200 addresses", hindersArrivals: true) {
+            field,
+            isEnough in
+            var (count, waiting) = (0, [RawSocket]())
+            while !isEnough() {
+                count += 1
+                guard let socket = try? RawWebSocket(port: field.port, from: Field.manyAddresses(count)) else { continue }
+                field.mallory.token = "invented-\(count)-\(UInt64.random(in: 0 ... .max))"
+                guard case .challenge(let challenge)? = try? socket.message() else { continue }
+                try socket.send(try field.mallory.hello(to: challenge, role: .client))
+                keep(socket.socket, in: &waiting)
+            }
+            for socket in waiting { socket.reset() }
+            return count
+        },
     ]
+
+    /// Whose answers are waited for, at most.
+    private static let mostWaiting = 200
+
+    private static func keep(_ socket: RawSocket, in waiting: inout [RawSocket]) {
+        waiting.append(socket)
+        if waiting.count > mostWaiting { waiting.removeFirst().reset() }
+    }
+
+    /// Requests from many addresses, many at a time.
+    private static func crowded(_ field: Field, _ isEnough: () -> Bool, request: (Int) -> String) -> Int {
+        var (count, waiting) = (0, [RawSocket]())
+        while !isEnough() {
+            count += 1
+            guard let socket = RawSocket(port: field.port, from: Field.manyAddresses(count), patience: 1) else { continue }
+            socket.send(request(count))
+            keep(socket, in: &waiting)
+        }
+        for socket in waiting { socket.reset() }
+        return count
+    }
+
+    private static func post(
+        _ path: String,
+        _ body: String,
+        type: String = "application/x-www-form-urlencoded",
+        to field: Field,
+        fields: String = ""
+    ) -> String {
+        "POST \(path) HTTP/1.1\r\nHost: 127.0.0.1:\(field.port)\r\n\(fields)Content-Type: \(type)\r\nContent-Length: \(body.utf8.count)\r\n\r\n"
+            + body
+    }
 
     private static let bombs = JSONBombs.all((32 << 10) - 100).map { TestWebSocket.frame(opcode: 1, $0.bytes) }
     private static let largeBombs = JSONBombs.all(500 << 10, beginning: #""type":"noise","#).map {

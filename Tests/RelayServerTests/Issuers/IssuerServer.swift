@@ -33,6 +33,8 @@ final class IssuerServer: Sendable {
         /// The name in the metadata; its own, if `nil`.
         var otherName: String?
         var requests: [Request] = []
+        /// How long an answer about a token takes.
+        var delay = TimeAmount.zero
         var listener: (any Channel)?
     }
 
@@ -56,7 +58,12 @@ final class IssuerServer: Sendable {
             .childChannelInitializer { [weak self] channel in
                 channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.configureHTTPServerPipeline()
-                    try channel.pipeline.syncOperations.addHandler(RequestHandler { self?.answer($0) ?? (503, "{}") })
+                    try channel.pipeline.syncOperations.addHandler(
+                        RequestHandler { [weak self] request in
+                            let delay = request.path.hasSuffix("/introspect") ? self?.state.withLock(\.delay) : nil
+                            return (self?.answer(request) ?? (503, "{}"), delay ?? .zero)
+                        }
+                    )
                 }
             }
             .bind(host: "127.0.0.1", port: port).get()
@@ -75,6 +82,7 @@ final class IssuerServer: Sendable {
     func setSigners(_ signers: [Signer]) { state.withLock { $0.signers = signers } }
     func setName(_ name: String) { state.withLock { $0.otherName = name } }
     func setClaims(_ claims: String?, of token: String) { state.withLock { $0.active[token] = claims } }
+    func setDelay(_ delay: TimeAmount) { state.withLock { $0.delay = delay } }
     func count(_ path: String) -> Int { requests.count { $0.path == path } }
 
     private func answer(_ request: Request) -> (Int, String) {
@@ -169,22 +177,25 @@ private final class RequestHandler: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart
 
-    private let answer: (IssuerServer.Request) -> (Int, String)
+    private let answer: (IssuerServer.Request) -> (answer: (Int, String), delay: TimeAmount)
     private var request = IssuerServer.Request(path: "", authorization: nil, form: "")
 
-    init(_ answer: @escaping (IssuerServer.Request) -> (Int, String)) { self.answer = answer }
+    init(_ answer: @escaping (IssuerServer.Request) -> (answer: (Int, String), delay: TimeAmount)) { self.answer = answer }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         switch unwrapInboundIn(data) {
         case .head(let head): request = .init(path: head.uri, authorization: head.headers.first(name: "authorization"), form: "")
         case .body(let part): request.form += String(buffer: part)
         case .end:
-            let (status, body) = answer(request)
+            let ((status, body), delay) = answer(request)
             let headers: HTTPHeaders = ["content-type": "application/json", "content-length": "\(body.utf8.count)", "connection": "close"]
             let head = HTTPResponseHead(version: .http1_1, status: .init(statusCode: status), headers: headers)
-            context.write(wrapOutboundOut(.head(head)), promise: nil)
-            context.write(wrapOutboundOut(.body(.byteBuffer(ByteBuffer(string: body)))), promise: nil)
-            context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+            let channel = context.channel
+            context.eventLoop.scheduleTask(in: delay) {
+                channel.write(HTTPServerResponsePart.head(head), promise: nil)
+                channel.write(HTTPServerResponsePart.body(.byteBuffer(ByteBuffer(string: body))), promise: nil)
+                channel.writeAndFlush(HTTPServerResponsePart.end(nil), promise: nil)
+            }
         }
     }
 }

@@ -231,23 +231,6 @@ import Testing
         #expect(error.description.contains(word), "\(error)")
     }
 
-    @Test(arguments: [
-        (#""audience":"https://relay.example""#, nil), (#""audience":"https://relay.example/""#, nil),
-        (#""audience":["https://relay.example","https://other.example"]"#, "https://other.example"),
-        (#""audience":"device-relay""#, "device-relay"), (#""audience":{"scope":"relay.command"}"#, "relay.command"),
-        (#""audience":"https://relay.example","accountClaim":"oid""#, nil),
-        (#""audience":"https://relay.example","accountClaim":"email""#, "email"),
-        (#""audience":"https://relay.example","accountClaim":"preferred_username""#, "preferred_username"),
-    ])
-    func entriesThatLetOthersInAreWarnedOf(members: String, word: String?) throws {
-        let path = directory.appending(path: "issuers.json").path
-        try Data(#"{"issuers":[{"issuer":"https://issuer.example",\#(members)}]}"#.utf8).write(to: URL(filePath: path))
-        let settings = try #require(try IssuersFile(path: path, environment: [:]).issuers.first)
-        let warnings = settings.warnings(origins: [try #require(Origin(scheme: "https", authority: "relay.example"))])
-        #expect(warnings.count == (word == nil ? 0 : 1))
-        #expect(warnings.allSatisfy { $0.contains(word ?? "") && $0.contains("https://issuer.example") }, "\(warnings)")
-    }
-
     @Test func wrongSecretOfTheRelayIsReportedAtItsStart() async throws {
         let issuer = try await IssuerServer()
         let path = directory.appending(path: "secret").path

@@ -124,8 +124,8 @@ import Testing
         let first = RelaydProcess.process(arguments)
         let output = try ProcessStart.reading(first)
         let lines = try await RelaydProcess.lines(of: output, 3)
-        let invitation = try #require(lines[1].firstRange(of: "relay join '"))
-        let origin = try JoinLink(parsing: String(lines[1][invitation.upperBound...].dropLast()), plainHTTP: .allowed).origin
+        let link = try #require(lines[1].split(separator: " ").last)
+        let origin = try JoinLink(parsing: String(link), plainHTTP: .allowed).origin
         let browser = SignInBrowser(origin: origin)
         try await browser.setUp(try #require(lines[2].split(separator: " ").last.map(String.init)))
         #expect(try await browser.get("/auth/account").status == 200)

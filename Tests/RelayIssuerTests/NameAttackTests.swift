@@ -55,7 +55,8 @@ import Testing
         try await test.browse { client in
             var random = SeededGenerator(seed: seed)
             // A browser for each guess: only the limits of account and address join them.
-            let names = ["\(name)\0", "\(name)\0x", "\0\(name)", " \(name) ", name.uppercased()]
+            let cut = (0..<(2 * BackOff.free)).map { "\(name)\0\($0)" }
+            let names = cut + ["\(name)\0", "\(name)\0x", "\0\(name)", " \(name) ", name.uppercased()]
             let generated = (0..<(60 * Self.sweep)).map { _ in Self.variant(of: name, using: &random) }
             for (number, typed) in (names + generated).enumerated() {
                 let page = try await TestBrowser(client).signIn(name: typed, password: "guess number \(number)")

@@ -105,8 +105,14 @@ import Testing
         for target in [begin.absoluteString, redirect.uri + "?code=c&state=s"] {
             let other = Process()
             other.executableURL = URL(filePath: "/usr/bin/setpriv")
-            let script =
-                "import sys, urllib.request as r, urllib.error as e\ntry: r.urlopen(sys.argv[1])\nexcept e.HTTPError as x: print(x.code)"
+            let script = """
+                import sys, urllib.request as r, urllib.error as e
+                try:
+                    r.urlopen(sys.argv[1], timeout=10)
+                    print("answered")
+                except e.HTTPError as x: print(x.code)
+                except OSError: print("redirected, or kept")
+                """
             other.arguments = ["--reuid=65534", "--clear-groups", "/usr/bin/python3", "-c", script, target]
             let output = try ProcessStart.reading(other)
             let answer = try await RelaydProcess.lines(of: output, 1)

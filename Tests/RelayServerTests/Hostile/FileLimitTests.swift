@@ -18,8 +18,8 @@ import Testing
         relayd.standardError = try FileHandle(forWritingTo: log)
         _ = try await relayd.start()
         for name in ["Anna", "Bert"] { _ = try await relayd.run("account", "add", name) }
-        let victim = try await Victim.join(relayd)
         let late = try await Victim.endpoint("Late", of: "Bert", at: relayd)
+        let victim = try await Victim.join(relayd)
         let vitals = Vitals(relayd, log: log)
         let port = relayd.port
         let (before, lines) = (vitals.openFiles, vitals.lines)
@@ -28,7 +28,7 @@ import Testing
             IdleSockets(
                 try (0..<300).compactMap { number in
                     // On a busy machine this takes minutes, and the relay closes the channel of a silent endpoint.
-                    if number.isMultiple(of: 20) { _ = try victim.ask(1, pause: .zero) }
+                    if number.isMultiple(of: 5) { _ = try victim.ask(1, pause: .zero) }
                     let socket = RawSocket(port: port, from: Attack.Field.address(number), patience: 1)
                     if number.isMultiple(of: 2) { socket?.send(TestWebSocket.request(host: "127.0.0.1:\(port)")) }
                     return socket

@@ -15,7 +15,7 @@ import Testing
     /// The number of failures after which an address waits.
     static let free = 20
 
-    @Test func knownBrowsersHavePlacesOfTheirOwnAndAreFirst() {
+    @Test func knownBrowsersHavePlacesOfTheirOwnAndTakeTurns() {
         var queue = PasswordHasher.Queue<String>(running: 2, places: 8, placesPerClient: 2)
         let attackers = (0..<4).map { PasswordHasher.Client(name: "\($0)") }
         for attacker in attackers + attackers where queue.enter(attacker) == .wait { queue.wait(attacker.name, of: attacker) }
@@ -24,10 +24,12 @@ import Testing
         #expect(queue.enter(owner) == .wait)
         queue.wait("owner", of: owner)
         #expect(queue.leave(attackers[0]) == "owner")
-        // A known client has no more than its own places.
+        // A known client has no more than its own places, and does not keep new ones waiting.
         #expect(queue.enter(owner) == .wait)
         queue.wait("owner", of: owner)
         #expect(queue.enter(owner) == .refuse(.busy))
+        #expect(queue.leave(owner) == attackers[2].name)
+        #expect(queue.leave(attackers[2]) == "owner")
     }
 
     @Test func addressesThatGuessDoNotStopTheOwner() async throws {

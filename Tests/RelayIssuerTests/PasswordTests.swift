@@ -56,6 +56,17 @@ import Testing
         }
     }
 
+    /// Decomposed, the syllables have three times as many bytes as stored.
+    @Test func passwordCountsAsItIsStored() {
+        let syllables = (0..<10).compactMap { Unicode.Scalar(0xAC01 + $0) }.map { String($0).decomposedStringWithCanonicalMapping }.joined()
+        let long = Secret(String(repeating: syllables, count: 3))
+        #expect(long.exposed.utf8.count > PasswordRule.maximumBytes)
+        #expect(PasswordRule.objection(to: long, name: "Ada") == nil)
+        #expect(PasswordRule.hasAllowedLength(long))
+        #expect(!PasswordRule.hasAllowedLength(Secret(String(repeating: "a", count: PasswordRule.maximumBytes + 1))))
+        #expect(!PasswordRule.hasAllowedLength(Secret("")))
+    }
+
     @Test func runningAndWaitingHashesAreBounded() {
         var queue = PasswordHasher.Queue<Int>(running: 2, places: 4, placesPerClient: 3)
         #expect(queue.enter(.init(name: "a")) == .start)
@@ -178,6 +189,19 @@ import Testing
         #expect(backOff.attempt("a", now: Milliseconds(clamping: now.count + BackOff.memory)) == nil)
         backOff.succeed("a")
         #expect(backOff.count == 1)
+    }
+
+    /// A client sends the head of a request early and its form late, or the clock is set back.
+    @Test(arguments: [1, 60_000, BackOff.memory - 1]) func anEarlierTimeForgetsNoFailure(by step: Int64) {
+        let (now, earlier): (Milliseconds, Milliseconds) = (10_000_000, Milliseconds(clamping: 10_000_000 - step))
+        var backOff = BackOff()
+        for number in 0..<BackOff.free { #expect(backOff.attempt("a", now: number.isMultiple(of: 2) ? now : earlier) == nil) }
+        let wait = backOff.attempt("a", now: earlier)?.count ?? 0
+        #expect((1...BackOff.longest).contains(wait))
+        var limiter = RateLimiter(perWindow: 2, capacity: 10, window: BackOff.memory)
+        #expect(limiter.add("a", now: now) == nil && limiter.add("a", now: earlier) == nil)
+        #expect((1...BackOff.memory).contains(limiter.add("a", now: earlier)?.count ?? 0))
+        #expect(limiter.add("a", now: now) != nil)
     }
 
     @Test func namesInMemoryAreBounded() {

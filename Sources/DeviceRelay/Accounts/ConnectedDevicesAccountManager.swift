@@ -116,6 +116,8 @@ extension ConnectedDevicesPlatform {
     ) async throws(AccountError) -> ConnectedDevicesAccount {
         let scope = AccountScope(relay: relay, accountID: account.id)
         do {
+            // The keys of an earlier attempt may have used the link. Only they can use it again.
+            let isNew = try !storage.scopes().contains(scope)
             let stored = try storage.open(scope, now: settings.clock.wall())
             do {
                 // After a crash in between, the endpoint must not trust all endpoints that the relay lists.
@@ -130,10 +132,10 @@ extension ConnectedDevicesPlatform {
                 }
                 state.withLock { $0.endpoints[account.id] = endpoint }
             } catch let error as AccountError where error.mayHaveUsedLink {
-                // The keys are kept, because only they can use the link again.
+                // The same holds for these keys.
                 throw error
             } catch {
-                try? storage.remove(scope)
+                if isNew { try? storage.remove(scope) }
                 throw error
             }
             return account

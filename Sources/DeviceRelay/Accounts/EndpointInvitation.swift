@@ -64,6 +64,11 @@ package func makeInvitation(
             )
         case .refused(.insufficientScope):
             throw AccountError(.accessTokenRequestFailed, message: "this login may not add devices; make the link on another device")
+        case .refused(.accessDenied):
+            throw AccountError(
+                .accessTokenRequestFailed,
+                message: "this device may not invite others before another device has approved it: approve it there first (relay approve)"
+            )
         default: throw AccountError(error)
         }
     }

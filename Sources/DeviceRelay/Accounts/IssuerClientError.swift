@@ -103,8 +103,6 @@ extension IssuerClientError {
         case .issuerUnreachable: "the server at the issuer's address is not an issuer; check the address with the relay's operator"
         case .refused(.invalidDPoPProof):
             "the issuer does not take this device's proof of its key; check that a proxy leaves the relay's host name as it is"
-        case .refused(.accessDenied):
-            "this device may not invite others before another device has approved it: approve it there first (relay approve)"
         case .refused(let code): "the issuer refused the request (\(code.rawValue)); begin again"
         case .clientRefused(let issuer, let code):
             "\(issuer) does not accept this app (\(code.rawValue)): register it there as a public client, which has no secret, with this way of signing in and the redirect URI http://127.0.0.1/signed-in"

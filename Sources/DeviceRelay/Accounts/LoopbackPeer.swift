@@ -19,30 +19,40 @@ enum LoopbackPeer {
     static func isOfThisUser(_ channel: any Channel) -> Bool {
         #if os(Linux)
         guard let peer = channel.remoteAddress?.port, let own = channel.localAddress?.port else { return false }
+        var isReadable = false
         // A browser may use an IPv6 socket for an IPv4 address.
-        let tables = ["/proc/net/tcp", "/proc/net/tcp6"].compactMap(contents)
-        guard !tables.isEmpty else { return true }
-        return tables.contains { user(of: peer, connectedTo: own, in: $0) == getuid() }
+        for path in ["/proc/net/tcp", "/proc/net/tcp6"] {
+            guard let table = try? StorageFile(reading: path) else { continue }
+            isReadable = true
+            if let user = user(of: peer, connectedTo: own, next: { try? table.next(64 << 10) }) { return user == getuid() }
+        }
+        return !isReadable
         #else
         return true
         #endif
     }
 
-    /// A file of the kernel; `nil` if it cannot be read, or is larger than a machine's connections make it.
-    private static func contents(_ path: String) -> [UInt8]? {
-        guard let file = try? StorageFile(reading: path) else { return nil }
-        var bytes: [UInt8] = []
-        while bytes.count <= 16 << 20 {
-            guard let piece = try? file.next(64 << 10) else { return nil }
-            if piece.isEmpty { return bytes }
-            bytes += piece
+    /// Searches a table in pieces, because others on this machine decide how long it is.
+    /// - Parameter next: The next bytes of the table; `nil` or none at its end.
+    static func user(of port: Int, connectedTo other: Int, next: () -> [UInt8]?) -> UInt32? {
+        var rest: [UInt8] = []
+        while let piece = next(), !piece.isEmpty {
+            rest += piece
+            guard let end = rest.lastIndex(of: UInt8(ascii: "\n")) else {
+                if rest.count > longestLine { return nil }
+                continue
+            }
+            if let user = user(of: port, connectedTo: other, in: Array(rest[...end])) { return user }
+            rest.removeSubrange(...end)
         }
-        return nil
+        return user(of: port, connectedTo: other, in: rest)
     }
+
+    private static let longestLine = 64 << 10
 
     /// The user id of the socket with one port that is connected to another, of a table in the form of `/proc/net/tcp`; `nil` if there is none.
     static func user(of port: Int, connectedTo other: Int, in table: [UInt8]) -> UInt32? {
-        for line in table.split(separator: UInt8(ascii: "\n")).dropFirst() {
+        for line in table.split(separator: UInt8(ascii: "\n")) {
             let fields = line.split(separator: UInt8(ascii: " "))
             guard fields.count > 7, Self.port(fields[1]) == port, Self.port(fields[2]) == other, isLoopback(fields[2]) else { continue }
             // Connections that no process owns any more have the user 0.

@@ -65,10 +65,20 @@ final class InboxContents {
     func signed(_ write: InboxMachine.Write) throws -> Result {
         if let result = results[write.key] { return result }
         guard case .answered(let outcome) = write.row.state else { throw CommandFailure.shutDown }
-        let receipt = CommandReceipt(for: write.row.command, outcome: outcome, reply: write.reply, time: clock.time)
-        let result = Result(receipt: try Signed(receipt, key: endpoint.identityKey).encoded, reply: write.reply)
+        var result: Result
+        do {
+            result = try sign(outcome, reply: write.reply, for: write)
+        } catch is RecordError {
+            // Not an error of the storage: the command ends, and the endpoint goes on.
+            result = try sign(.failed(reason: "the answer of the app is not valid"), reply: nil, for: write)
+        }
         results[write.key] = result
         return result
+    }
+
+    private func sign(_ outcome: CommandOutcome, reply: [UInt8]?, for write: InboxMachine.Write) throws -> Result {
+        let receipt = CommandReceipt(for: write.row.command, outcome: outcome, reply: reply, time: clock.time)
+        return Result(receipt: try Signed(receipt, key: endpoint.identityKey).encoded, reply: reply)
     }
 
     nonisolated(nonsending) func storedResult(_ key: CommandKey) async throws -> Result? {

@@ -217,25 +217,31 @@ final class Peers {
 
     /// Revokes an endpoint of the account, which may be this endpoint. Another endpoint is rejected here from now on, even if the relay
     /// does not accept the revocation. If the relay does not answer, the revocation is sent again on the next connection.
+    /// - Throws: An error if the relay has not accepted the revocation and it is not stored here. It is then lost with the process.
     nonisolated(nonsending) func revoke(_ peer: EndpointID, account: String) async throws -> ControlAnswer {
         let revocation = try Signed(Revocation(of: peer, by: endpoint.id, account: account, time: clock.time), key: endpoint.identityKey)
         // The actions before the storage run first, so that sessions are closed even if the disk is full.
         let actions = book.revoke(revocation)
         publish()
+        var unstored: (any Error)?
         for action in actions {
             guard case .storeRevocation(_, let isUnsent) = action else {
                 perform(action)
                 continue
             }
             do {
-                try await journal.write { try $0.storeRevocation(of: peer, revocation.encoded, isUnsent: isUnsent) }
+                let isStored = try await journal.write { try $0.storeRevocation(of: peer, revocation.encoded, isUnsent: isUnsent) }
+                if !isStored { throw AccountError(.storageFailed, message: "this device keeps no further revocation") }
             } catch {
+                unstored = error
                 endpoint.logger.error("a revocation cannot be stored", metadata: ["peer": "\(peer.label)"])
             }
         }
-        return await withCheckedContinuation { continuation in
+        let answer = await withCheckedContinuation { continuation in
             statements.revoke(peer, with: revocation.encoded) { continuation.resume(returning: $0) }
         }
+        if case .connectionLost = answer, let unstored { throw unstored }
+        return answer
     }
 
     // MARK: Invitations

@@ -64,9 +64,9 @@ extension CommandOutcome {
 }
 
 extension CommandReceipt {
-    /// A reason, cut to the limit of a receipt.
+    /// A reason as a receipt takes it: cut to its limit, and without U+0000. An app may repeat texts of its callers.
     fileprivate static func reason(_ text: String) -> String {
-        var reason = text
+        var reason = text.utf8.contains(0) ? String(decoding: text.utf8.filter { $0 != 0 }, as: UTF8.self) : text
         if reason.utf8.count > 4 * maximumReasonBytes { reason = String(reason.prefix(maximumReasonBytes)) }
         while reason.utf8.count > maximumReasonBytes { reason.removeLast() }
         return reason

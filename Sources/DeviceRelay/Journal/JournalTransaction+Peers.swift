@@ -75,17 +75,20 @@ extension JournalTransaction {
     package static let maximumRevocations = PeerBook.maximumRevocations
 
     /// Stores the signed revocation of an endpoint, and deletes its pin. A second revocation has no effect.
-    package func storeRevocation(of endpoint: EndpointID, _ revocation: [UInt8], isUnsent: Bool) throws {
+    /// - Returns: Whether it is stored. There is a maximum number.
+    @discardableResult
+    package func storeRevocation(of endpoint: EndpointID, _ revocation: [UInt8], isUnsent: Bool) throws -> Bool {
         let count = try Int.fetchOne(statement("SELECT count(*) FROM revocations")) ?? 0
         try run("DELETE FROM pins WHERE endpoint = ?", [endpoint.column])
         try run("DELETE FROM vouchers WHERE endpoint = ?", [endpoint.column])
         try run("DELETE FROM shut_out WHERE endpoint = ?", [endpoint.column])
         // Revocations that are made here have twice the limit, so that those of other endpoints cannot fill it.
-        guard count < (isUnsent ? 2 : 1) * Self.maximumRevocations else { return }
+        guard count < (isUnsent ? 2 : 1) * Self.maximumRevocations else { return try isRevoked(endpoint) }
         try run(
             "INSERT OR IGNORE INTO revocations (endpoint, revocation, unsent) VALUES (?, ?, ?)",
             [endpoint.column, Data(revocation), isUnsent]
         )
+        return true
     }
 
     private func isRevoked(_ endpoint: EndpointID) throws -> Bool {

@@ -30,8 +30,9 @@ struct BackOff {
     var count: Int { recent.count + older.count }
 
     private func failures(_ name: String, now: Milliseconds) -> Failures {
-        guard let failures = recent[name] ?? older[name], now >= failures.last, now.count - failures.last.count < Self.memory else {
-            return Failures(count: 0, last: now, blockedUntil: now)
+        // A time before the last failure forgets nothing: requests overtake each other.
+        guard let failures = recent[name] ?? older[name], abs(now.count - failures.last.count) < Self.memory else {
+            return Failures(count: 0, last: now, blockedUntil: 0)
         }
         return failures
     }
@@ -39,7 +40,8 @@ struct BackOff {
     /// - Returns: `nil` if an attempt may be tried; otherwise the time to wait.
     func wait(_ name: String, now: Milliseconds) -> Milliseconds? {
         let failures = failures(name, now: now)
-        return now < failures.blockedUntil ? Milliseconds(clamping: failures.blockedUntil.count - now.count) : nil
+        // A clock that was set back does not make the wait longer.
+        return now < failures.blockedUntil ? Milliseconds(clamping: min(failures.blockedUntil.count - now.count, Self.longest)) : nil
     }
 
     /// Counts an attempt as failed before it is tried, so that attempts at the same time do not escape the limit.
@@ -49,7 +51,7 @@ struct BackOff {
         if let wait = wait(name, now: now) { return wait }
         var failures = failures(name, now: now)
         failures.count += 1
-        failures.last = now
+        failures.last = max(failures.last, now)
         if failures.count >= free * times {
             let wait = min(Self.longest, 1_000 << Int64(min(failures.count - free * times, 20)))
             failures.blockedUntil = Milliseconds(clamping: now.count + wait)
@@ -67,7 +69,7 @@ struct BackOff {
     mutating func takeBack(_ name: String, now: Milliseconds) {
         guard var failures = recent[name] ?? older[name] else { return }
         failures.count = max(0, failures.count - 1)
-        failures.blockedUntil = now
+        failures.blockedUntil = 0
         if recent[name] != nil { recent[name] = failures } else { older[name] = failures }
     }
 

@@ -113,6 +113,11 @@ enum PasswordRule {
     static let minimumCharacters = 10
     static let maximumBytes = 256
 
+    /// Whether a typed text has the length of a password. It counts as stored: other forms of the same characters may be longer.
+    static func hasAllowedLength(_ typed: Secret<String>) -> Bool {
+        (1...maximumBytes).contains(OpaqueString.prepare(typed).exposed.utf8.count)
+    }
+
     /// Why the text may not become the password of this user; `nil` if it may.
     static func objection(to password: Secret<String>, name: String) -> String? {
         if !OpaqueString.isAllowed(password) { return "The password may not contain control characters." }

@@ -7,7 +7,7 @@ import Synchronization
 
 /// Hashes passwords on threads of its own: neither the event loops nor the threads of Swift's tasks wait for a hash. At most two hashes run
 /// at a time, few wait, and one client has few places among them, so that logins can neither fill the memory nor starve the rest of the
-/// process. New clients and known ones have places of their own, and the known ones are first.
+/// process. New clients and known ones have places of their own, and take turns.
 final class PasswordHasher: Sendable {
     /// Who wants a hash.
     struct Client: Hashable, Sendable {
@@ -27,6 +27,7 @@ final class PasswordHasher: Sendable {
         private var clients: [Client: Int] = [:]
         private var new = Lane()
         private var known = Lane()
+        private var lastWasKnown = false
 
         private struct Lane {
             var taken = 0
@@ -66,7 +67,9 @@ final class PasswordHasher: Sendable {
         mutating func leave(_ client: Client) -> Waiter? {
             clients[client] = clients[client].flatMap { $0 > 1 ? $0 - 1 : nil }
             if client.isKnown { known.taken -= 1 } else { new.taken -= 1 }
-            guard known.waiting.isEmpty else { return known.waiting.removeFirst() }
+            // Neither kind of client can keep the other one from its turn.
+            lastWasKnown = !known.waiting.isEmpty && (new.waiting.isEmpty || !lastWasKnown)
+            if lastWasKnown { return known.waiting.removeFirst() }
             guard new.waiting.isEmpty else { return new.waiting.removeFirst() }
             active -= 1
             return nil

@@ -36,13 +36,15 @@ struct CheckedPassword: Sendable {
 }
 
 /// Checks of the secrets with which people sign in by name. Every page and endpoint that takes a password or a recovery code calls them.
+///
+/// The limits count by the time of the check. A client decides how late its form follows the head of its request.
 extension Issuer {
     /// Checks a name and its password.
     /// - Returns: `nil` if the name or the password is wrong.
     /// - Throws: 429 if there were too many attempts, 503 if too many passwords are hashed at this moment.
     func check(_ attempt: SignInAttempt, password: Secret<String>) async throws(OAuthError) -> CheckedPassword? {
         // Neither can be right, so nothing is hashed, and no limit is needed.
-        guard let name = attempt.name, (1...PasswordRule.maximumBytes).contains(password.exposed.utf8.count) else { return nil }
+        guard let name = attempt.name, PasswordRule.hasAllowedLength(password) else { return nil }
         let found = try await answering { () async throws(IssuerError) in
             try await store.read { records -> (user: IssuerUser, password: PasswordHash?)? in
                 try records.user(named: name).map { ($0, try records.password(of: $0.subject)) }
@@ -52,14 +54,14 @@ extension Issuer {
         let client = client(of: attempt, found?.user)
         let isCorrect = try await hashing { () async throws(PasswordHasher.Rejection) in
             try await hasher.matches(password, found?.password, for: client.ofHasher) {
-                bounds.withLock { $0.passwords.attempt(account, by: client, now: attempt.now) }
+                bounds.withLock { $0.passwords.attempt(account, by: client, now: now()) }
             }
         }
         guard isCorrect, let found, let stored = found.password else {
             if let user = found?.user { try await noteFailure(of: user, attempt) }
             return nil
         }
-        bounds.withLock { $0.passwords.succeed(account, by: client, now: attempt.now) }
+        bounds.withLock { $0.passwords.succeed(account, by: client, now: now()) }
         return CheckedPassword(user: found.user, stored: stored)
     }
 
@@ -70,7 +72,7 @@ extension Issuer {
         guard let name = attempt.name else { return nil }
         let user = try await answering { () async throws(IssuerError) in try await store.read { try $0.user(named: name) } }
         let (account, client) = (account(of: name, user), client(of: attempt, user))
-        if let wait = bounds.withLock({ $0.recoveries.attempt(account, by: client, now: attempt.now) }) {
+        if let wait = bounds.withLock({ $0.recoveries.attempt(account, by: client, now: now()) }) {
             throw Issuer.tooManyAttempts(wait)
         }
         guard let user, let code = RecoveryCode(typed: recoveryCode) else { return nil }
@@ -85,7 +87,7 @@ extension Issuer {
             }
         }
         guard isCorrect else { return nil }
-        bounds.withLock { $0.recoveries.succeed(account, by: client, now: attempt.now) }
+        bounds.withLock { $0.recoveries.succeed(account, by: client, now: now()) }
         return token
     }
 
@@ -94,7 +96,9 @@ extension Issuer {
     }
 
     private func client(of attempt: SignInAttempt, _ user: IssuerUser?) -> SignInLimits.Client {
-        if let known = attempt.known, let user, known.isOf(user.subject, by: master.knownBrowserKey) { return .known(known) }
+        if let known = attempt.known, let user, known.isOf(user.subject, by: master.knownBrowserKey) {
+            return .known(known, of: user.subject)
+        }
         return .new(attempt.networks)
     }
 

@@ -24,20 +24,20 @@ struct SignInLimits {
     enum Client: Hashable, Sendable {
         case new(ClientNetworks)
         /// A browser in which the same user has signed in before.
-        case known(KnownBrowser)
+        case known(KnownBrowser, of: String)
 
         fileprivate var name: String {
             switch self {
             case .new(let networks): networks.smallest
-            case .known(let browser): browser.name
+            case .known(let browser, _): browser.name
             }
         }
 
-        /// What its places for hashes are counted under.
+        /// What its places for hashes are counted under: all known browsers of a user are one.
         var ofHasher: PasswordHasher.Client {
             switch self {
             case .new: .init(name: name)
-            case .known: .init(name: name, isKnown: true)
+            case .known(_, let subject): .init(name: subject, isKnown: true)
             }
         }
     }

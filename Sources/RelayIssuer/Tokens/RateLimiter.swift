@@ -29,7 +29,8 @@ struct RateLimiter {
     var count: Int { recent.count + older.count }
 
     private func current(_ name: String, now: Milliseconds) -> Count {
-        guard let count = recent[name] ?? older[name], now >= count.began, now.count - count.began.count < window else {
+        // A time before the window's first event is in the window: requests overtake each other.
+        guard let count = recent[name] ?? older[name], abs(now.count - count.began.count) < window else {
             return Count(began: now, events: 0)
         }
         return count
@@ -39,7 +40,8 @@ struct RateLimiter {
     /// - Parameter times: How many times the limit holds for this name.
     func wait(_ name: String, times: Int = 1, now: Milliseconds) -> Milliseconds? {
         let count = current(name, now: now)
-        return count.events < perWindow * times ? nil : Milliseconds(clamping: count.began.count + window - now.count)
+        guard count.events >= perWindow * times else { return nil }
+        return Milliseconds(clamping: min(window, count.began.count + window - now.count))
     }
 
     /// Counts an event.

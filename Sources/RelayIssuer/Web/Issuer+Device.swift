@@ -17,7 +17,7 @@ extension Issuer {
         }
         pages.post(signedIn: "/device") { [self] visit, session, form throws(OAuthError) in
             // Valid codes count too: an attacker could enter codes of own devices between guesses.
-            if let wait = bounds.withLock({ $0.userCodes.attempt(session.subject, now: visit.now) }) { throw Issuer.tooManyAttempts(wait) }
+            if let wait = bounds.withLock({ $0.userCodes.attempt(session.subject, now: now()) }) { throw Issuer.tooManyAttempts(wait) }
             let typed = form["user_code"] ?? ""
             let digest = UserCode(typed: typed)?.digest(by: master.userCodeKey)
             let found = try await answering { () async throws(IssuerError) in

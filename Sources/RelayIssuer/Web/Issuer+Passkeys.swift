@@ -146,7 +146,7 @@ extension Issuer {
         else { return nil }
         let found = try await answering { () async throws(IssuerError) in try await store.read { try $0.passkey(id) } }
         guard let found, found.key.isValid(signature, for: checked.signed) else { return nil }
-        if let wait = bounds.withLock({ $0.passkeys.add(found.subject, now: visit.now) }) { throw Issuer.tooManySignIns(wait) }
+        if let wait = bounds.withLock({ $0.passkeys.add(found.subject, now: now()) }) { throw Issuer.tooManySignIns(wait) }
         let challenge = checked.challenge
         switch bounds.withLock({
             $0.challenges.use(challenge.id, made: challenge.time, until: challenge.ends, now: visit.now)

@@ -229,7 +229,9 @@ extension AccountRelay {
             for older in others { close(older, saying: .replaced(.init()), code: 1000, reason: "replaced by a newer channel") }
             presences.losses[channel.endpoint] = nil
             var takeovers = takeovers[channel.endpoint] ?? HostTakeovers()
-            takeovers.opened(channel.instance, insteadOf: others.map(\.instance), at: now)
+            // A process that has said that it leaves is not pushed out.
+            let active = others.filter { channels[$0.id]?.hasLeft == false }
+            takeovers.opened(channel.instance, insteadOf: active.map(\.instance), at: now)
             self.takeovers[channel.endpoint] = takeovers.isEmpty ? nil : takeovers
             if let push {
                 if push.channel.kind != .polling { perform(.endWakes(channel.endpoint)) }

@@ -119,7 +119,8 @@ extension AccountRelay {
             if try store.add(row, urgency: urgency, blob: command.encoded, account: account) {
                 actions.removeAll { if case .persist = $0 { true } else { false } }
                 var change = try store.perform(actions, of: row, account: account)
-                if isReplaced { change.effects.insert(.answered, at: 0) }
+                // An offer of the new bytes takes the place of the earlier one.
+                if isReplaced, !offersIt { change.effects.insert(.answered, at: 0) }
                 change.newUrgency = urgency
                 return change
             }

@@ -103,10 +103,10 @@ extension AccountRelay {
             var commands: [CommandDescriptor] = []
             switch outcome {
             case .accepted:
-                // The endpoint may have connected meanwhile.
-                guard push.schedule.last != nil else { return nil }
-                push.accepted = now
                 push.isRefused = false
+                // The endpoint may have connected meanwhile.
+                guard push.schedule.last != nil else { break }
+                push.accepted = now
                 commands = try store.mailbox(of: endpoint, account: account).filter { $0.expires > now }
             case .gone(let since):
                 guard since.map({ $0.count > push.registered }) ?? true else { return nil }

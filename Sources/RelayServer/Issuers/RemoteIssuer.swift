@@ -69,13 +69,16 @@ package actor RemoteIssuer {
     private func currentMetadata() async throws -> IssuerMetadata {
         let time = now().count
         if let metadata, (0..<Self.metadataLife).contains(time - metadata.readAt) { return metadata.value }
+        // Others use the old metadata while they are read again, and for a minute if that fails.
+        let old = metadata?.value
+        if let old { metadata = (old, time - Self.metadataLife + 60_000) }
         do {
             let value = try await readMetadata()
             metadata = (value, time)
             return value
         } catch {
-            guard let metadata else { throw error }
-            return metadata.value
+            guard let old else { throw error }
+            return old
         }
     }
 

@@ -50,7 +50,9 @@ package enum DatabaseFile {
             _ = try PrivateFile.write([], to: draft, of: path)
             let database = try connect(draft, Configuration())
             try migrator.migrate(database)
-            // This moves the content from the WAL to the file, and deletes the WAL.
+            // On a full disk, closing alone would ignore that the content is still in the WAL.
+            let isBusy = try database.writeWithoutTransaction { try Int.fetchOne($0, sql: "PRAGMA wal_checkpoint(TRUNCATE)") }
+            guard isBusy == 0 else { throw DatabaseError(resultCode: .SQLITE_BUSY) }
             try database.close()
             try PrivateFile.flush(draft)
             _ = try PrivateFile.publish(draft, as: path, replacing: false)

@@ -91,6 +91,15 @@ import Testing
         let users = (0xC001...0xC006).map { LoopbackPeer.user(of: $0, connectedTo: 0x1F90, in: Array(table.utf8)) }
         #expect(users == [1001, nil, 1003, 1004, nil, nil])
         #expect(LoopbackPeer.user(of: 0xC001, connectedTo: 0x1F91, in: Array(table.utf8)) == nil)
+        // In pieces of any size.
+        for size in [1, 7, 64, 4_096] {
+            var rest = Array(table.utf8)[...]
+            let user = LoopbackPeer.user(of: 0xC004, connectedTo: 0x1F90) {
+                defer { rest = rest.dropFirst(size) }
+                return Array(rest.prefix(size))
+            }
+            #expect(user == 1004)
+        }
     }
 
     @Test(

@@ -18,7 +18,8 @@ import Testing
             appID: "player",
             launchHandler: LaunchHandler(schemes: ["https", "http"]) { [launched] request in
                 launched.update { $0.append(request.uri.text) }
-                return .launched
+                // As an app that repeats a text of its caller.
+                return request.uri.text.hasSuffix("/missing") ? .failed(reason: "no item\0\u{1}x") : .launched
             }
         )
         let world = try EndpointWorld(directory, app: app)
@@ -70,6 +71,15 @@ import Testing
         let reason = "too many launches: 6 launches a minute are accepted from new devices"
         #expect(outcomes.suffix(3).allSatisfy { $0 == .declined(reason: reason) }, "\(outcomes)")
         #expect(launched.value.count == 6)
+        await world.end()
+    }
+
+    /// A receipt takes no U+0000. The endpoint goes on.
+    @Test func reasonOfAnAppDoesNotStopTheEndpoint() async throws {
+        let world = try await world()
+        let sender = try Member("One")
+        #expect(try await launch("https://films.example/missing", 1, by: sender, at: world) == .failed(reason: "no item\u{1}x"))
+        #expect(try await launch("https://films.example/1", 2, by: sender, at: world) == .succeeded)
         await world.end()
     }
 

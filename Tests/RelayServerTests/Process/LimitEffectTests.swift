@@ -172,7 +172,7 @@ import Testing
             .appRegistrationBytes: 600,
             .appRegistrationsBytes: 900, .schemesPerApp: 1, .servicesPerApp: 1, .attributesPerApp: 1, .serviceNameBytes: 4,
             .displayNameCharacters: 8, .commandsPerSecond: 2, .publishesPerSecond: 2, .watchesPerSecond: 2, .tunnelOpensPerSecond: 2,
-            .helloSeconds: 3,
+            .helloSeconds: 10,
         ]
         let relayd = try await RelaydProcess(arguments: small.flatMap { ["--limit", "\($0.rawValue)=\($1)"] })
         _ = try await relayd.start()

@@ -150,7 +150,7 @@ import Testing
 
     @Test(arguments: ["GET / HTTP/1.1\r\n\r\n", "D", "DRT2", "DRT", "\u{16}\u{3}\u{1}", String(repeating: "DRT0", count: 50_000)])
     func invalidPrefaceGetsNoAnswer(text: String) async throws {
-        try await TunnelWorld.with(configure: { $0.limits[.helloSeconds] = 1 }) { world in
+        try await TunnelWorld.with(configure: { $0.limits[.helloSeconds] = 5 }) { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())
             let port = try await world.entrances(phone, pc).opener.tcpPort
             let socket = try await TestSocket(port: port)

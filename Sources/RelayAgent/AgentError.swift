@@ -69,6 +69,8 @@ extension AgentError {
         let message =
             switch problem.code {
             case .endpointRevoked: "this device was revoked; run `relay leave`, then log in or join again"
+            case .authenticationError where problem.tokenError?.code == .linkReused:
+                "\(problem.message): run `relay join` with a new link, or `relay login`"
             case .authenticationError where problem.tokenError?.code == .signInRequired:
                 "the login has ended: run `relay login`, or `relay join` with a new link"
             default: problem.message

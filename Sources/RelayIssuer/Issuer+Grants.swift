@@ -159,8 +159,11 @@ extension Issuer {
         case .accept: break
         case .expired: return .refused(TokenRequest.unknownCode)
         case .repeated(let id):
-            guard let family = try records.family(id), family.revoked == nil, family.client == request.client, family.key == key else {
+            guard let family = try records.family(id), family.client == request.client, family.key == key else {
                 return .refused(TokenRequest.unknownCode)
+            }
+            guard family.revoked == nil else {
+                return .refused(family.isOfReusedLink ? TokenRequest.reusedLink : TokenRequest.unknownCode)
             }
             if let rejection = rejection(of: proof, .tokens, subject: family.subject, login: family.id.session, now: now) {
                 return .refused(rejection)
@@ -172,10 +175,12 @@ extension Issuer {
             return .granted(granted)
         case .usedAgain: return .usedAgain(subject: invitation.subject)
         case .revoke(let id):
-            guard let family = try records.family(id), family.revoked == nil else { return .usedAgain(subject: invitation.subject) }
+            guard var family = try records.family(id), family.revoked == nil else { return .usedAgain(subject: invitation.subject) }
             try records.note(.linkReused, of: family.subject, family.client, now: now)
+            // Both devices are told: the second one now, the first one when it uses its refresh token.
+            family.isOfReusedLink = true
             let login = try revoke(family, now: now, in: records)
-            return .revoked(TokenRequest.unknownCode, login, because: "two devices with keys of their own used its invitation")
+            return .revoked(TokenRequest.reusedLink, login, because: "two devices with keys of their own used its invitation")
         }
         let outcome = try begin(
             subject: invitation.subject,
@@ -242,6 +247,7 @@ extension Issuer {
         let decision = family.decision(token.number, client: request.client, key: key, now: now)
         switch decision {
         case .refuse(.revoked) where family.isOfRevokedEndpoint: return .refused(TokenRequest.revokedEndpoint)
+        case .refuse(.revoked) where family.isOfReusedLink: return .refused(TokenRequest.reusedLink)
         case .refuse: return .refused(TokenRequest.unknownToken)
         case .revoke:
             try records.note(.tokenReused, of: family.subject, family.client, now: now)

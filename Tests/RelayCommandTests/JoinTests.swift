@@ -239,4 +239,21 @@ import Testing
         #expect(refused.status == 2)
         #expect(refused.errorText.contains("--allow-http"))
     }
+
+    @Test func bothDevicesOfOneLinkAreToldWhyItEnded() async throws {
+        let account = try await TestAccount()
+        let link = try await account.link()
+        let (desk, tv) = (try TestDevice(), try TestDevice())
+        #expect(try await desk.relay("join", link, "--name", "Desk").status == 0)
+        let second = try await tv.relay("join", link, "--name", "TV", "--json")
+        #expect(second.status == 3 && second.text.contains("two devices used one join link"), "\(second.text)")
+        let first = try await desk.relay("devices")
+        #expect(first.status == 3 && first.errorText.contains("two devices used one join link"), "\(first.errorText)")
+        #expect(first.errorText.contains("relay join"))
+        #expect(try await desk.relay("doctor").text.contains("two devices used one join link"))
+        // A link of its own brings it back, with its keys.
+        let endpoint = try await desk.relay("whoami", "--json").json["endpoint"] as? String
+        #expect(try await desk.relay("join", try await account.link()).status == 0)
+        #expect(try await desk.relay("whoami", "--json").json["endpoint"] as? String == endpoint)
+    }
 }

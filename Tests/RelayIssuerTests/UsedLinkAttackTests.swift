@@ -70,6 +70,25 @@ import Testing
         try await present(code, by: device)
     }
 
+    /// A person who pasted one link on two devices learns it on both.
+    @Test func bothDevicesOfOneLinkAreTold() async throws {
+        let code = try await invite()
+        let joined = try await device.join(test, code: code)
+        let second = try await #require(throws: OAuthError.self) { try await finder.join(test, code: code) }
+        #expect(second.reason == .linkReused)
+        try test.reopen()
+        let first = try await #require(throws: OAuthError.self) { try await device.refresh(test, joined.refreshToken) }
+        #expect(first.reason == .linkReused)
+        let again = try await #require(throws: OAuthError.self) { try await device.join(test, code: code) }
+        #expect(again.reason == .linkReused)
+        // A login that ended otherwise has no such reason.
+        let other = try await test.invite()
+        let tablet = try await device.join(test, code: other)
+        try await test.issuer.revoke(try #require(tablet.refreshToken).exposed, client: device.client)
+        let ended = try await #require(throws: OAuthError.self) { try await device.refresh(test, tablet.refreshToken) }
+        #expect(ended.reason == nil)
+    }
+
     /// Even without a refresh token, the relay would accept the access token for a quarter of an hour.
     @Test func thiefWithoutARefreshTokenIsRevokedToo() async throws {
         let code = try await invite()

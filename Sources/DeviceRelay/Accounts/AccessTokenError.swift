@@ -6,7 +6,7 @@ public struct AccessTokenError: DeviceRelayError {
     /// The kind of failure.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Name: String {
-            case signInRequired, endpointRevoked, declined, networkNotAvailable, serviceFailed, noProvider, cancelled, unknown
+            case signInRequired, endpointRevoked, linkReused, declined, networkNotAvailable, serviceFailed, noProvider, cancelled, unknown
         }
 
         private let name: Name
@@ -15,6 +15,8 @@ public struct AccessTokenError: DeviceRelayError {
         public static let signInRequired = Self(name: .signInRequired)
         /// This endpoint was revoked, and its login with it. Remove the account and join again.
         public static let endpointRevoked = Self(name: .endpointRevoked)
+        /// Two devices used one join link, so the login of the first one has ended. Join again with a link of its own, or sign in.
+        public static let linkReused = Self(name: .linkReused)
         /// The user or the issuer declined.
         public static let declined = Self(name: .declined)
         /// The issuer is not reachable. The platform retries.

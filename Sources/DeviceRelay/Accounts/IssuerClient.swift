@@ -282,6 +282,7 @@ struct IssuerClient: Sendable {
         else { return .unavailable(status: answer.status, issuer: issuer) }
         let code = IssuerClientError.Code(rawValue: problem.error) ?? .other
         if code == .invalidGrant, problem.reason.flatMap(ControlErrorCode.init(rawValue:)) == .endpointRevoked { return .endpointRevoked }
+        if code == .invalidGrant, problem.reason?.utf8.elementsEqual("linkReused".utf8) ?? false { return .linkReused }
         if let issuer, [.invalidClient, .unauthorizedClient, .unsupportedGrantType].contains(code) {
             return .clientRefused(issuer: issuer, code)
         }

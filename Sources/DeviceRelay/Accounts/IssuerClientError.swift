@@ -13,6 +13,8 @@ enum IssuerClientError: Error, Hashable {
     case refused(Code)
     /// The login ended because this endpoint was revoked.
     case endpointRevoked
+    /// Two devices used one join link, so the login of the first one has ended.
+    case linkReused
     /// The issuer failed or is temporarily unavailable.
     /// - Parameter issuer: The URL of a provider; `nil` for the relay's own issuer.
     case unavailable(status: Int, issuer: String? = nil)
@@ -65,10 +67,13 @@ extension IssuerClientError {
     /// Whether the issuer has decided against the request.
     var isRefusal: Bool {
         switch self {
-        case .refused, .clientRefused, .endpointRevoked: true
+        case .refused, .clientRefused, .endpointRevoked, .linkReused: true
         default: false
         }
     }
+
+    /// Whether the login is over, so that the user has to sign in again.
+    var isEndOfLogin: Bool { self == .refused(.invalidGrant) || self == .linkReused }
 }
 
 extension DialFailure {
@@ -107,6 +112,8 @@ extension IssuerClientError {
         case .clientRefused(let issuer, let code):
             "\(issuer) does not accept this app (\(code.rawValue)): register it there as a public client, which has no secret, with this way of signing in and the redirect URI http://127.0.0.1/signed-in"
         case .endpointRevoked: "this device was revoked; remove the account and join again"
+        case .linkReused:
+            "two devices used one join link, so the login of the first one has ended; each device needs a link of its own"
         case .unavailable(let status, nil): "the relay's issuer cannot answer: \(StatusCause.message(status))"
         case .unavailable(let status, let issuer?): "\(issuer) cannot answer: \(StatusCause.message(status))"
         case .malformed(let what, nil): "the relay's issuer sent an invalid answer (\(what)); update the relay"
@@ -136,6 +143,7 @@ extension AccessTokenError {
             self.init(.signInRequired, message: "the login has ended or was revoked; sign in again, or join again with a new link")
         case .expired: self.init(.signInRequired, message: failure.advice)
         case .endpointRevoked: self.init(.endpointRevoked, message: failure.advice)
+        case .linkReused: self.init(.linkReused, message: failure.advice)
         case .refused(.invalidDPoPProof), .unreachable, .issuerUnreachable, .unavailable, .malformed:
             self.init(.serviceFailed, message: failure.advice)
         case .refused, .clientRefused, .noIssuer, .issuerNotTrusted, .notOffered, .denied, .openedTwice:
@@ -152,6 +160,7 @@ extension AccountError {
         case .unreachable(.unreachable), .unreachable(.timedOut), .issuerUnreachable(.unreachable), .issuerUnreachable(.timedOut):
             self.init(.networkNotAvailable, message: failure.advice)
         case .unreachable(.untrusted): self.init(.otherRelay, message: failure.advice)
+        case .linkReused: self.init(.linkInvalid, message: failure.advice)
         case .unreachable, .issuerUnreachable, .unavailable, .malformed: self.init(.serviceFailed, message: failure.advice)
         case .refused, .clientRefused, .endpointRevoked, .noIssuer, .issuerNotTrusted, .notOffered, .denied, .expired, .pageNotOpened,
             .openedTwice:

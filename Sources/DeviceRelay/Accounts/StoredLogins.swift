@@ -89,8 +89,13 @@ final class StoredLogins: Sendable {
         guard let tokens, let refreshToken = tokens.refreshToken else { return try await signIn(issuer, tokens, store) }
         do {
             return try await issuer.refresh(tokens, refreshToken, into: store)
-        } catch IssuerClientError.refused(.invalidGrant) {
-            return try await signIn(issuer, tokens, store)
+        } catch let ended as IssuerClientError where ended.isEndOfLogin {
+            do {
+                return try await signIn(issuer, tokens, store)
+            } catch IssuerClientError.refused(.invalidGrant) {
+                // The cause that the issuer gave for the end of the login.
+                throw ended
+            }
         }
     }
 

@@ -39,6 +39,8 @@ package struct OAuthError: Error, Hashable, Sendable {
     package enum Reason: String, Sendable {
         /// The login is over since its endpoint was revoked.
         case endpointRevoked
+        /// The login is over since two devices used its join link.
+        case linkReused
     }
 
     package var code: Code

@@ -88,6 +88,12 @@ package struct TokenRequest: Sendable {
         "this device was revoked; remove the account and join again",
         reason: .endpointRevoked
     )
+    /// The text for both devices that had one link.
+    static let reusedLink = OAuthError(
+        .invalidGrant,
+        "two devices used one join link, so the login of the first one has ended; each device needs a link of its own",
+        reason: .linkReused
+    )
     static let forgottenLogin = OAuthError(
         .invalidGrant,
         "this login is not known here any more: it expired long ago, or began after the backup that the relay was restored from; join again"

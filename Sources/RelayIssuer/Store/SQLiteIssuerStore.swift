@@ -218,6 +218,9 @@ extension SQLiteIssuerStore {
                 sql: "ALTER TABLE set_up ADD COLUMN kind TEXT NOT NULL DEFAULT 'link' CHECK (kind IN ('link', 'reset', 'recovery'))"
             )
         }
+        migrator.registerMigration("4 why a login ended") { db in
+            try db.execute(sql: "ALTER TABLE login ADD COLUMN link_reused INTEGER NOT NULL DEFAULT 0 CHECK (link_reused IN (0, 1))")
+        }
         return migrator
     }
 }

@@ -171,7 +171,8 @@ struct SQLiteIssuerTransaction: IssuerTransaction {
                 rotated: Milliseconds(clamping: row["rotated"] as Int64),
                 current: row["current"],
                 revoked: (row["revoked"] as Int64?).map { Milliseconds(clamping: $0) },
-                isOfRevokedEndpoint: row["endpoint_revoked"]
+                isOfRevokedEndpoint: row["endpoint_revoked"],
+                isOfReusedLink: row["link_reused"]
             )
         }
     }
@@ -180,8 +181,14 @@ struct SQLiteIssuerTransaction: IssuerTransaction {
 
     func update(_ family: RefreshFamily) throws {
         try db.execute(
-            sql: "UPDATE login SET rotated = ?, current = ?, revoked = ? WHERE id = ?",
-            arguments: .bound(family.rotated.count, family.current, family.revoked?.count, Data(family.id.bytes))
+            sql: "UPDATE login SET rotated = ?, current = ?, revoked = ?, link_reused = ? WHERE id = ?",
+            arguments: .bound(
+                family.rotated.count,
+                family.current,
+                family.revoked?.count,
+                family.isOfReusedLink,
+                Data(family.id.bytes)
+            )
         )
     }
 

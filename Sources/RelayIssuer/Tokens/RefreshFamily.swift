@@ -36,6 +36,8 @@ struct RefreshFamily: Hashable, Sendable {
     var revoked: Milliseconds?
     /// Whether its endpoint was revoked.
     var isOfRevokedEndpoint = false
+    /// Whether it was revoked because a second device used its join link.
+    var isOfReusedLink = false
 
     /// What to do with a presented token. A repeated request gets the same successor.
     enum Decision: Hashable {

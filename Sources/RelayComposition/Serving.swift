@@ -19,10 +19,13 @@ package struct Serving: Codable, Hashable, Sendable {
     package var relay: String
     /// In order of preference.
     package var origins: [String]
+    /// Whether clients see the certificate of the relay's own key there. `nil` in the file of an older version.
+    package var showsOwnKey: Bool?
 
-    package init(relay: RelayID, origins: [Origin]) {
+    package init(relay: RelayID, _ configuration: RelayConfiguration) throws {
         self.relay = "\(relay)"
-        self.origins = origins.map(\.description)
+        self.origins = try configuration.origins().map(\.description)
+        self.showsOwnKey = try configuration.showsOwnKey()
     }
 
     /// The addresses of a directory's relay from its current or last run, and whether it runs. `nil` if no relay has run.
@@ -47,7 +50,7 @@ package struct Serving: Codable, Hashable, Sendable {
 extension RelayConfiguration {
     /// The origin for the links of `relayd invite`, with a note if needed: from the settings, otherwise from the running relay, otherwise
     /// from its last run.
-    package func linkOrigin() throws -> (origin: String, note: String?) {
+    package func linkOrigin() throws -> (place: LinkPlace, note: String?) {
         let found = Serving.read(in: dataDirectory)
         if let found, found.isRunning, let first = found.serving.origins.first {
             let url = urls.first?.description ?? first
@@ -56,14 +59,47 @@ extension RelayConfiguration {
                     "urls: the relay that runs is not known as \(url), but as \(found.serving.origins.joined(separator: ", "))"
                 )
             }
-            return (url, nil)
+            return (LinkPlace(origin: url, showsOwnKey: found.serving.showsOwnKey ?? false), nil)
         }
         let isConfigured = !urls.isEmpty || listen != RelayConfiguration(dataDirectory: dataDirectory).listen
-        guard let origin = isConfigured ? try origins().first?.description : found?.serving.origins.first else {
+        let configured = isConfigured ? try origins().first.map { LinkPlace(origin: "\($0)", showsOwnKey: try showsOwnKey()) } : nil
+        let last = found?.serving
+        guard let place = configured ?? last?.origins.first.map({ LinkPlace(origin: $0, showsOwnKey: last?.showsOwnKey ?? false) }) else {
             throw ConfigurationError(
                 "no relay has run on \(dataDirectory) yet, so its address is not known: run `relayd serve` first, or give --url"
             )
         }
-        return (origin, "no relay runs on \(dataDirectory) now; the link leads to \(origin) and holds for ten minutes")
+        return (place, "no relay runs on \(dataDirectory) now; the link leads to \(place.origin) and holds for ten minutes")
+    }
+
+    /// Whether clients at the main URL see the certificate of the relay's own key. Behind a proxy they see that of the proxy, and the relay
+    /// listens without TLS.
+    package func showsOwnKey() throws(ConfigurationError) -> Bool {
+        guard urls.isEmpty || urls.first?.isEncrypted ?? false else { return false }
+        for address in urls.isEmpty ? Array(listen.prefix(1)) : listen {
+            guard try security(of: address) == .ownKey else { return false }
+        }
+        return true
+    }
+}
+
+/// Where the links of a relay lead.
+package struct LinkPlace: Hashable, Sendable {
+    /// Scheme, host and port.
+    package var origin: String
+    /// Whether clients see the certificate of the relay's own key there. Browsers refuse it; `relay` takes it where the relay's id is known.
+    package var showsOwnKey: Bool
+
+    package init(origin: String, showsOwnKey: Bool) {
+        self.origin = origin
+        self.showsOwnKey = showsOwnKey
+    }
+
+    /// The address with which `relay login` knows the relay.
+    package func login(at relay: RelayID) -> String { showsOwnKey ? "\(origin)/#relay=\(relay)" : origin }
+
+    /// A set-up link, from which `relay account password` knows the relay.
+    package func setUp(_ link: Secret<String>, at relay: RelayID) -> Secret<String> {
+        showsOwnKey ? Secret("\(link.exposed)#relay=\(relay)") : link
     }
 }

@@ -7,9 +7,13 @@ import Synchronization
 /// The device authorization grant (RFC 8628).
 extension Issuer {
     /// Begins the sign-in of a device without a browser. `device_name` and `device_platform` are shown to its user.
-    func authorizeDevice(_ form: Form, from client: ClientNetworks, at issuer: String) async throws(OAuthError)
-        -> DeviceAuthorizationResponse
-    {
+    /// - Parameter user: Who allows it already, by the password; `nil` if a user has to decide later.
+    func authorizeDevice(
+        _ form: Form,
+        from client: ClientNetworks,
+        at issuer: String,
+        allowedBy user: CheckedPassword? = nil
+    ) async throws(OAuthError) -> DeviceAuthorizationResponse {
         let id = try TokenRequest.client(form)
         let scopes = try TokenRequest.scopes(form) ?? .all
         func shown(_ name: String) throws(OAuthError) -> String {
@@ -41,6 +45,11 @@ extension Issuer {
                 try records.forget(before: now)
                 guard try records.deviceAuthorizations(at: now) < DeviceAuthorization.maximum else { return false }
                 try records.insert(authorization)
+                if let user {
+                    // Another password may have been set meanwhile.
+                    let isAllowed = try records.password(of: user.user.subject) == user.stored
+                    try records.decide(authorization.code, isAllowed ? .allowed(subject: user.user.subject) : .denied)
+                }
                 return true
             }
         }

@@ -31,7 +31,7 @@ struct JoinCommand: AsyncParsableCommand {
 
     func run() async throws {
         let context = try common.context
-        let link = try await context.console.joinLink(link)
+        let link = try await TypedInput(context.console).secret(link, "Paste the join link; it is not shown:")
         try context.console.print(try await Join(link: link, name: name, allowsPlainHTTP: allowHttp, caFile: caFile).run(context))
     }
 }

@@ -46,7 +46,7 @@ struct LaunchCommand: AsyncParsableCommand {
         let context = try common.context
         let launch = Launch(
             target: target,
-            uri: try await context.console.lineOrArgument(uri),
+            uri: try await TypedInput(context.console).text(uri),
             fallback: fallback,
             preferred: prefer,
             wait: noWait ? nil : .seconds(wait ?? 30),

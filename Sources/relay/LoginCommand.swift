@@ -7,10 +7,14 @@ import RelayAgent
 struct LoginCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "login",
-        abstract: "Sign this machine in to your account at a relay, in a browser or with a code.",
+        abstract: "Sign this machine in to your account at a relay: in a browser, with a code, or with your password.",
         discussion: """
-            Without an address it signs in again where the login has ended. Without --browser or --device it opens a browser if there is a display \
-            and a terminal, and else prints a code to enter on another device.
+            Without an address it signs in again where the login has ended.
+
+            --password asks for name and password here. This is the default at a terminal for an address with #relay=ID: such a relay uses its own \
+            key, which no browser trusts. For other relays the default is a browser if there is a display and a terminal, and else a code to \
+            enter on another device. A passkey, or another identity provider, needs a browser. A script gives --user, and writes the password to \
+            standard input.
             """
     )
 
@@ -28,6 +32,8 @@ struct LoginCommand: AsyncParsableCommand {
     @OptionGroup var redirect: RedirectOptions
     @Flag(help: "Print a code to enter in a browser on any device.") var device = false
     @Flag(help: "Open a browser on this machine.") var browser = false
+    @Flag(help: "Ask for name and password at this terminal.") var password = false
+    @Option(help: "The name of your account at the relay. Implies --password.") var user: String?
     @Option(help: "The device's name on your other devices. Default: the host name.") var name: String?
     @Flag(help: "Accept plain HTTP to another machine. Others on the network can then read the traffic.") var allowHttp = false
 
@@ -42,6 +48,12 @@ struct LoginCommand: AsyncParsableCommand {
 
     func validate() throws {
         try redirect.validate(device: device, browser: browser, clientID: clientID)
+        if password || user != nil {
+            if device || browser { throw ValidationError("--device, --browser and --password exclude each other.") }
+            if issuer != nil || clientID != nil {
+                throw ValidationError("--password is for the relay's own accounts; an identity provider needs --browser or --device.")
+            }
+        }
     }
 
     func run() async throws {
@@ -51,6 +63,7 @@ struct LoginCommand: AsyncParsableCommand {
             issuer: issuer,
             clientID: clientID,
             method: redirect.method(device: device, browser: browser),
+            password: password || user != nil ? PasswordSignIn(user: user) : nil,
             redirectPort: redirect.redirectPort,
             name: name,
             allowsPlainHTTP: allowHttp,

@@ -42,7 +42,7 @@ struct AccountCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "account",
         abstract: "Change your account at the relay.",
-        subcommands: [Link.self]
+        subcommands: [Link.self, Password.self]
     )
 }
 
@@ -76,6 +76,69 @@ extension AccountCommand {
                 redirectPort: redirect.redirectPort
             )
             try context.console.print(try await link.run(context))
+        }
+    }
+}
+
+extension AccountCommand {
+    struct Password: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "password",
+            abstract: "Set the password of your account at the relay, without a browser.",
+            discussion: """
+                The first password needs a set-up link, which the relay's first start and `relayd account set-up` print. Without a link, or with -, \
+                it is read from the terminal, which does not show it, or from standard input. A link among the arguments is visible to other users \
+                of this machine. A password that you know, or a recovery code in its place, sets another one: press Return instead of a link, or \
+                give --user.
+
+                A script writes to standard input, one on each line: the link, or with --user the present password; and the new password.
+                """
+        )
+
+        @OptionGroup var common: CommonOptions
+        @Argument(help: "A set-up link, or -. It works once.") var link: String?
+        @Option(help: "The name of your account, to change a password that you know.") var user: String?
+        @Option(
+            help: ArgumentHelp(
+                "The relay's address, or https://HOST:PORT/#relay=ID for one with its own key. Default: the relay of this device.",
+                valueName: "relay-url"
+            )
+        )
+        var relay: String?
+        @Flag(
+            help: """
+                Keep the account's passkeys, apps and devices when a set-up link is used. Without this a terminal asks, and a script ends them.
+                """
+        )
+        var keep = false
+        @Flag(help: "Accept plain HTTP to another machine. Others on the network can then read the traffic.") var allowHttp = false
+
+        @Option(
+            help: ArgumentHelp(
+                "A PEM file with the authorities for the relay's certificate, for a relay with a private authority.",
+                valueName: "file"
+            ),
+            completion: .file()
+        )
+        var caFile: String?
+
+        func validate() throws {
+            if link != nil, user != nil || relay != nil {
+                throw ValidationError("A link names its relay and its account: leave out --user and --relay.")
+            }
+        }
+
+        func run() async throws {
+            let context = try common.context
+            let command = AccountPassword(
+                link: link,
+                user: user,
+                relay: relay,
+                keepsOthers: keep,
+                allowsPlainHTTP: allowHttp,
+                caFile: caFile
+            )
+            try context.console.print(try await command.run(context))
         }
     }
 }

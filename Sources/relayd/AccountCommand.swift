@@ -37,8 +37,8 @@ struct AccountCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Add an account and print its id.",
             discussion: """
-                Its owner's first device joins by a link of `relayd invite`. With --set-up, the command also prints a link to the page where the \
-                owner sets a password or a passkey, as `relayd account set-up` does later. With --password, it reads the owner's password from \
+                Its owner's first device joins by a link of `relayd invite`. With --set-up, the command also prints a link with which the owner \
+                sets a password or a passkey, as `relayd account set-up` does later. With --password, it reads the owner's password from \
                 standard input.
                 """
         )
@@ -77,9 +77,10 @@ struct AccountCommand: AsyncParsableCommand {
             guard case .account(let account) = try await administer(request, configuration, .made) else { throw AdminError.unknownAnswer }
             var link: String?
             if setUp {
-                let request = AdminRequest.setUpLink(account: account.id, origin: try configuration.announcedLinkOrigin(), isReset: false)
+                let place = try configuration.announcedLinkPlace()
+                let request = AdminRequest.setUpLink(account: account.id, origin: place.origin, isReset: false)
                 guard case .link(let made, _) = try await administer(request, configuration) else { throw AdminError.unknownAnswer }
-                link = made.exposed
+                link = try configuration.announced(made, at: place)
             }
             if json { return try printJSON(Added(account: account, setUpLink: link)) }
             print(account.id)

@@ -4,6 +4,7 @@
 import ArgumentParser
 import Configuration
 import RelayComposition
+import RelayProtocol
 import RelayServer
 import RelayStorage
 
@@ -80,10 +81,25 @@ struct LinkOptions: ParsableArguments {
 
 extension RelayConfiguration {
     /// The relay's URL for a link. Says on standard error if no relay runs there.
-    func announcedLinkOrigin() throws -> String {
+    func announcedLinkPlace() throws -> LinkPlace {
         _ = try DataDirectory(dataDirectory, .existing)
-        let (origin, note) = try linkOrigin()
+        let (place, note) = try linkOrigin()
         if let note { StandardStream.error.writeLine("relayd: \(note)") }
-        return origin
+        return place
     }
+
+    /// A set-up link as its owner needs it. Says on standard error how it is used where no browser opens it.
+    func announced(_ link: Secret<String>, at place: LinkPlace) throws -> String {
+        let shown = place.setUp(link, at: try RelayKey.load(in: dataDirectory).id).exposed
+        if place.showsOwnKey { StandardStream.error.writeLine("relayd: \(LinkText.forTerminal)") }
+        return shown
+    }
+}
+
+/// What operators are told about links of a relay that shows the certificate of its own key.
+enum LinkText {
+    /// How browsers get a certificate.
+    static let browsers =
+        "browsers do not accept the certificate of the relay's own key; docs/https.md says how Caddy in front of the relay gives them one"
+    static let forTerminal = "the owner gives this link to `relay account password`; \(browsers)"
 }

@@ -2,13 +2,17 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import RelayComposition
 import RelayProtocol
 import RelayServer
 
 struct InviteCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "invite",
-        abstract: "Print a link with which one device can join an account within ten minutes."
+        abstract: "Print a link with which one device can join an account within ten minutes.",
+        discussion: """
+            Standard output has only the link. Standard error also names the address for `relay login`, if the relay uses its own key.
+            """
     )
 
     @Argument(help: "The account's id or name; optional if there is only one account.") var account: String?
@@ -17,12 +21,17 @@ struct InviteCommand: AsyncParsableCommand {
 
     func run() async throws {
         let configuration = try settings.read()
-        let origin = try configuration.announcedLinkOrigin()
+        let place = try configuration.announcedLinkPlace()
         let relay = try RelayKey.load(in: configuration.dataDirectory).id
         guard case .invitation(let code, let subject) = try await administer(.invite(account: account), configuration) else {
             throw AdminError.unknownAnswer
         }
-        let invitation = try JoinLink(origin: origin, relay: relay, invite: code, plainHTTP: .allowed)
-        try json ? printJSON(["link": invitation.text, "account": subject]) : print(invitation.text)
+        let invitation = try JoinLink(origin: place.origin, relay: relay, invite: code, plainHTTP: .allowed)
+        let login = place.login(at: relay)
+        if json { return try printJSON(["link": invitation.text, "account": subject, "login": login]) }
+        print(invitation.text)
+        if place.showsOwnKey {
+            StandardStream.error.writeLine("relayd: a device also signs in, with a password, by: relay login '\(login)'")
+        }
     }
 }

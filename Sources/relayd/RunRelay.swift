@@ -30,7 +30,7 @@ func runRelay(
     let directory = try DataDirectory(configuration.dataDirectory, .made)
     let lock = try directory.lock()
     let key = try RelayKey.load(in: directory.path)
-    let serving = Serving(relay: key.id, origins: try configuration.origins())
+    let serving = try Serving(relay: key.id, configuration)
     let runFile = Mutex<FileLock?>(nil)
     let metrics = PrometheusMetrics(known: MetricDescription.all)
     let store = try SQLiteStore(holding: lock, metrics: StoreMetrics(factory: metrics))

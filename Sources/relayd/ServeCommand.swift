@@ -19,8 +19,8 @@ struct ServeCommand: AsyncParsableCommand {
         abstract: "Run the relay until SIGTERM or SIGINT.",
         discussion: """
             Prints one line with the relay's id and URLs when it is ready. Settings come from flags, then the environment, then the file. \
-            If there is no account yet, it makes one for the user that starts it, and prints two links: for the first device, and for the page \
-            where its owner chooses a password or a passkey. Later links come from `relayd invite` and `relayd account set-up`, or from a device \
+            If there is no account yet, it makes one for the user that starts it, and prints two links: for the first device, and for its owner, \
+            who chooses a password or a passkey with it. Later links come from `relayd invite` and `relayd account set-up`, or from a device \
             of the account (`relay invite`). `relayd account add` makes accounts for other people.
             """
     )
@@ -42,13 +42,25 @@ struct ServeCommand: AsyncParsableCommand {
         let name = AccountName(user)?.text ?? "me"
         let subject = try await composition.addFirstAccount(named: name)
         let invite = try await issuer.invite(subject: subject)
-        let origin = try configuration.origins().first?.description ?? ""
-        let link = try JoinLink(origin: origin, relay: key.id, invite: invite, plainHTTP: .allowed)
-        let setUp = try await issuer.setUpLink(subject: subject, origin: origin)
+        let serving = try Serving(relay: key.id, configuration)
+        let place = LinkPlace(origin: serving.origins.first ?? "", showsOwnKey: serving.showsOwnKey ?? false)
+        let link = try JoinLink(origin: place.origin, relay: key.id, invite: invite, plainHTTP: .allowed)
+        let setUp = place.setUp(try await issuer.setUpLink(subject: subject, origin: place.origin), at: key.id).exposed
+        let join = "its first device joins within ten minutes: run `relay join` there, and paste \(link.text)"
+        let made = "made the account \(DisplayText.sanitized(name)); \(join)"
+        guard place.showsOwnKey else {
+            return """
+                \(made)
+                its owner chooses a password or a passkey within a day at: \(setUp)
+                later links: `relayd invite` for the next device, `relayd account set-up` for the page
+                """
+        }
         return """
-            made the account \(DisplayText.sanitized(name)); its first device joins within ten minutes: run `relay join` there, and paste \(link.text)
-            its owner chooses a password or a passkey within a day at: \(setUp.exposed)
-            later links: `relayd invite` for the next device, `relayd account set-up` for the page
+            \(made)
+            its owner chooses a password within a day: run `relay account password`, and paste \(setUp)
+            with the password, a device signs in by: relay login '\(place.login(at: key.id))'
+            later links: `relayd invite` for the next device, `relayd account set-up` for a password
+            \(LinkText.browsers)
             """
     }
 }

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import RelayComposition
 import RelayProtocol
 import RelayServer
 
@@ -11,8 +12,8 @@ extension AccountCommand {
             commandName: "set-up",
             abstract: "Print a link with which an account's owner sets a password or a passkey within a day.",
             discussion: """
-                The link works once, in a browser. A new link replaces the account's earlier one. Its use ends the account's recovery codes and \
-                browsers, and the page asks whether passkeys, apps and devices end, too.
+                The link works once, in a browser or with `relay account password`. A new link replaces the account's earlier one. Its use ends the \
+                account's recovery codes and browsers, and the page asks whether passkeys, apps and devices end, too.
                 """
         )
 
@@ -28,9 +29,11 @@ extension AccountCommand {
 
         func run() async throws {
             let configuration = try settings.read()
-            let request = AdminRequest.setUpLink(account: account, origin: try configuration.announcedLinkOrigin(), isReset: reset)
-            guard case .link(let link, let subject) = try await administer(request, configuration) else { throw AdminError.unknownAnswer }
-            try json ? printJSON(["link": link.exposed, "account": subject]) : print(link.exposed)
+            let place = try configuration.announcedLinkPlace()
+            let request = AdminRequest.setUpLink(account: account, origin: place.origin, isReset: reset)
+            guard case .link(let made, let subject) = try await administer(request, configuration) else { throw AdminError.unknownAnswer }
+            let link = try configuration.announced(made, at: place)
+            try json ? printJSON(["link": link, "account": subject]) : print(link)
         }
     }
 }

@@ -10,7 +10,7 @@ package import FoundationEssentials
 package import Foundation
 #endif
 
-/// Signs this device in to an account of a relay, with a browser or with a code for another device.
+/// Signs this device in to an account of a relay: with a browser, with a code for another device, or with name and password at the terminal.
 package struct Login: Sendable {
     /// How long a user gets: a little more than the issuer of a relay gives.
     private static let patience = Duration.seconds(11 * 60)
@@ -19,6 +19,7 @@ package struct Login: Sendable {
     var issuer: String?
     var clientID: String?
     var method: UserSignIn.Method?
+    var password: PasswordSignIn?
     var redirectPort: UInt16?
     var name: String?
     var allowsPlainHTTP: Bool
@@ -28,7 +29,9 @@ package struct Login: Sendable {
     ///   - relay: The relay's URL, perhaps with its id; see `PinnedRelay`. `nil` for that of the account, whose login has ended.
     ///   - issuer: The issuer's URL; `nil` for the relay's own, or else the first that it names.
     ///   - clientID: The client id at the issuer; `nil` for the one of this program, or one that it registers.
-    ///   - method: How to sign in; `nil` for a browser if there is a display and a terminal, else a code.
+    ///   - method: How to sign in by a page. With neither this nor `password`, a relay that only its key authenticates is signed in to by the
+    ///     password, at a terminal. Else it is a browser if there is a display and a terminal, else a code.
+    ///   - password: Signs in by name and password at this terminal, or by standard input.
     ///   - redirectPort: The port that a browser comes back to; `nil` for any that is free.
     ///   - name: The name that other devices show; `nil` for the host name.
     ///   - allowsPlainHTTP: Whether to accept plain HTTP to another machine.
@@ -38,6 +41,7 @@ package struct Login: Sendable {
         issuer: String? = nil,
         clientID: String? = nil,
         method: UserSignIn.Method? = nil,
+        password: PasswordSignIn? = nil,
         redirectPort: UInt16? = nil,
         name: String? = nil,
         allowsPlainHTTP: Bool = false,
@@ -47,6 +51,7 @@ package struct Login: Sendable {
         self.issuer = issuer
         self.clientID = clientID
         self.method = method
+        self.password = password
         self.redirectPort = redirectPort
         self.name = name
         self.allowsPlainHTTP = allowsPlainHTTP
@@ -99,13 +104,19 @@ package struct Login: Sendable {
             throw AgentError("caFileUnreadable", "'\(caFile)' cannot be read, or holds no certificate in PEM form", .usage)
         }
         let known = try context.home.storedMembership()
-        let membership = try await membership(known)
+        let (membership, isPinned) = try await membership(known)
+        if known != nil { try await checkLoginIsOver(membership, context) }
+        let provider =
+            if let password = try await passwordSignIn(membership, isPinned: isPinned, context) {
+                try await password.provider(membership, context)
+            } else {
+                user.provider(context)
+            }
         // Stored before the user signs in, so that a crash leaves no account that no command can find.
         if known == nil { try context.home.store(membership) }
         let interruption = CancellationSignal()
         do {
-            if known != nil { try await checkLoginIsOver(membership, context) }
-            return try await context.withPlatform(membership, accessTokens: user.provider(context)) { local in
+            return try await context.withPlatform(membership, accessTokens: provider) { local in
                 // Ctrl-C while the user signs in must leave nothing behind.
                 try await interruption.cancelling { try await signIn(local) }
                 try context.home.store(membership)
@@ -126,9 +137,26 @@ package struct Login: Sendable {
         try? await local.waitForDirectory()
     }
 
+    /// Whether the password is asked for here; `nil` if the user signs in by a page.
+    /// - Parameter isPinned: Whether the address names the relay's id; `nil` if this device has known the relay before.
+    private func passwordSignIn(_ membership: Membership, isPinned: Bool?, _ context: AgentContext) async throws -> PasswordSignIn? {
+        if let password { return password }
+        guard method == nil, issuer == nil, clientID == nil, redirectPort == nil, context.console.canAsk else { return nil }
+        // Browsers do not take the certificate of a relay's own key.
+        if let isPinned { return isPinned ? PasswordSignIn() : nil }
+        guard let url = URL(exactly: membership.relay) else { return nil }
+        do throws(AccountError) {
+            _ = try await RelayID(ofRelayAt: url, allowsPlainHTTP: membership.allowsPlainHTTP, authorities: membership.authorities)
+            return nil
+        } catch {
+            return error.code == .otherRelay ? PasswordSignIn() : nil
+        }
+    }
+
     // MARK: The relay
 
-    private func membership(_ known: Membership?) async throws -> Membership {
+    /// - Returns: Also whether the address names the relay's id; `nil` if this device has known the relay before.
+    private func membership(_ known: Membership?) async throws -> (Membership, isPinned: Bool?) {
         let device = DeviceDescription.thisDevice
         let checkedName = try Membership.checked(name ?? known?.name ?? device.name)
         if var known {
@@ -141,7 +169,7 @@ package struct Login: Sendable {
             }
             known.name = checkedName
             known.caFile = caFile ?? known.caFile
-            return known
+            return (known, nil)
         }
         guard let relay else {
             throw AgentError("relayMissing", "which relay? Run `relay login URL`, or `relay join` with a join link", .usage)
@@ -149,7 +177,7 @@ package struct Login: Sendable {
         let pinned = try PinnedRelay(parsing: relay, allowsPlainHTTP: allowsPlainHTTP)
         let address = pinned.address
         let id = if let pin = pinned.id { pin } else { try await identify(address) }
-        return Membership(
+        let membership = Membership(
             relay: address.origin,
             relayID: id,
             name: checkedName,
@@ -157,6 +185,7 @@ package struct Login: Sendable {
             allowsPlainHTTP: allowsPlainHTTP,
             caFile: caFile
         )
+        return (membership, pinned.id != nil)
     }
 
     /// The id of a relay that its web certificate authenticates.
@@ -172,7 +201,7 @@ package struct Login: Sendable {
             guard error.code == .otherRelay else { throw error }
             throw AgentError(
                 "relayNotTrusted",
-                "\(error.message). A relay with a certificate of its own key is named with its id, which stands in its first line of output and in each of its join links: relay login '\(address.origin)/#relay=ID'",
+                "\(error.message). A relay with a certificate of its own key is named with its id, as its first start and `relayd invite` print it: relay login '\(address.origin)/#relay=ID'",
                 .unreachable
             )
         }

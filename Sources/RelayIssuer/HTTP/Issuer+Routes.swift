@@ -21,6 +21,7 @@ extension Issuer {
     ) {
         let path = Issuer.path
         addPages(to: router, networks: networks)
+        addTerminalRoutes(to: router, networks: networks)
         for address in [
             "\(path)/.well-known/openid-configuration",
             "\(path)/.well-known/oauth-authorization-server",
@@ -141,7 +142,7 @@ extension Issuer {
         return Array(body.readableBytesView)
     }
 
-    private func answer(_ client: ClientNetworks, _ body: () async throws(OAuthError) -> Response) async -> Response {
+    func answer(_ client: ClientNetworks, _ body: () async throws(OAuthError) -> Response) async -> Response {
         await Issuer.answer { () async throws(OAuthError) -> Response in try await serve(client, body) }
     }
 
@@ -178,7 +179,7 @@ extension Issuer {
         }
     }
 
-    private static func response(_ body: some Encodable, status: HTTPResponse.Status = .ok, cacheControl: String = "no-store") -> Response {
+    static func response(_ body: some Encodable, status: HTTPResponse.Status = .ok, cacheControl: String = "no-store") -> Response {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         guard let bytes = try? encoder.encode(body) else { return Response(status: .internalServerError) }

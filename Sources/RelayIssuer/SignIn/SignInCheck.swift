@@ -62,7 +62,24 @@ extension Issuer {
             return nil
         }
         bounds.withLock { $0.passwords.succeed(account, by: client, now: now()) }
-        return CheckedPassword(user: found.user, stored: stored)
+        return try await renewing(CheckedPassword(user: found.user, stored: stored), password)
+    }
+
+    /// Replaces a stored hash of another cost.
+    private func renewing(_ checked: CheckedPassword, _ password: Secret<String>) async throws(OAuthError) -> CheckedPassword {
+        guard checked.stored.cost != hasher.cost else { return checked }
+        let subject = checked.user.subject
+        let hash = try await hashing { () async throws(PasswordHasher.Rejection) in
+            try await hasher.hash(password, for: .init(name: subject, isKnown: true))
+        }
+        let isRenewed = try await answering { () async throws(IssuerError) in
+            try await store.write { records in
+                guard try records.password(of: subject) == checked.stored else { return false }
+                try records.setPassword(hash, of: subject)
+                return true
+            }
+        }
+        return isRenewed ? CheckedPassword(user: checked.user, stored: hash) : checked
     }
 
     /// Checks a name and a recovery code, and uses the code up.

@@ -27,7 +27,7 @@ extension Issuer {
             guard session.isFresh(at: visit.now) else { throw Issuer.signInAgain }
             let passkey = try newPasskey(visit, form, subject: session.subject)
             let isAdded = try await answering { () async throws(IssuerError) in
-                try await store.write { try Issuer.add(passkey, visit, in: $0) }
+                try await store.write { try Issuer.add(passkey, now: visit.now, in: $0) }
             }
             guard isAdded else { throw Issuer.passkeyIsRefused }
             return .local("/account")
@@ -131,12 +131,12 @@ extension Issuer {
         return Passkey(id: id, subject: subject, key: key, name: visit.agent, created: visit.now, counter: checked.data.counter)
     }
 
-    static func add(_ passkey: Passkey, _ visit: Visit, in records: any IssuerTransaction) throws -> Bool {
+    static func add(_ passkey: Passkey, now: Milliseconds, in records: any IssuerTransaction) throws -> Bool {
         guard try records.passkey(passkey.id) == nil, try records.passkeys(of: passkey.subject).count < Passkey.maximum else {
             return false
         }
         try records.insert(passkey)
-        try records.note(.passkeyAdded, of: passkey.subject, passkey.name, now: visit.now)
+        try records.note(.passkeyAdded, of: passkey.subject, passkey.name, now: now)
         return true
     }
 

@@ -27,13 +27,8 @@ extension Issuer {
         }
         pages.post(signedIn: "/account/codes") { [self] visit, session, _ throws(OAuthError) in
             guard session.isFresh(at: visit.now) else { throw Issuer.signInAgain }
-            let codes = (0..<RecoveryCode.count).map { _ in RecoveryCode() }
-            let digests = codes.map { $0.digest(by: master.recoveryKey) }
-            try await answering { () async throws(IssuerError) in
-                try await store.write { records in
-                    try records.setRecoveryCodes(digests, of: session.subject)
-                    try records.note(.recoveryCodesMade, of: session.subject, visit.agent, now: visit.now)
-                }
+            let codes = try await answering { () async throws(IssuerError) in
+                try await store.write { [self] in try makeRecoveryCodes(of: session.subject, visit.agent, now: visit.now, in: $0) }
             }
             return .page(
                 "Your recovery codes",
@@ -45,6 +40,19 @@ extension Issuer {
                 """
             )
         }
+    }
+
+    /// Makes new recovery codes. Older ones no longer work.
+    func makeRecoveryCodes(
+        of subject: String,
+        _ agent: String,
+        now: Milliseconds,
+        in records: any IssuerTransaction
+    ) throws -> [RecoveryCode] {
+        let codes = (0..<RecoveryCode.count).map { _ in RecoveryCode() }
+        try records.setRecoveryCodes(codes.map { $0.digest(by: master.recoveryKey) }, of: subject)
+        try records.note(.recoveryCodesMade, of: subject, agent, now: now)
+        return codes
     }
 
     private func recoveryPage(_ visit: Visit, note: String? = nil, status: HTTPResponse.Status = .ok) -> PageResponse {

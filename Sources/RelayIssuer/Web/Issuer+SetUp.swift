@@ -144,58 +144,88 @@ extension Issuer {
         case passkey(Passkey)
     }
 
-    /// Sets up a way to sign in, ends the others that may be in wrong hands, and signs the person in.
-    func finish(_ setUp: SetUp, _ token: SetUpToken, _ form: Form, _ way: NewWay, _ visit: Visit) async throws(OAuthError) -> PageResponse {
-        let subject = setUp.user.subject
-        let (endsPasskeys, endsLogins) =
-            switch setUp.kind {
-            case .link: (form["end_passkeys"] == "yes", form["end_logins"] == "yes")
-            case .reset: (true, true)
-            case .recovery: (false, false)
+    /// Which other ways to sign in end with a set-up.
+    struct Endings: Sendable {
+        var passkeys: Bool
+        var logins: Bool
+
+        /// - Parameters:
+        ///   - passkeys: What the person chose; a set-up link alone leaves the choice.
+        ///   - logins: The same for apps and devices.
+        init(_ kind: SetUpKind, passkeys: Bool, logins: Bool) {
+            switch kind {
+            case .link: (self.passkeys, self.logins) = (passkeys, logins)
+            case .reset: (self.passkeys, self.logins) = (true, true)
+            case .recovery: (self.passkeys, self.logins) = (false, false)
             }
+        }
+    }
+
+    /// Sets up a way to sign in at the pages, and signs the person in.
+    func finish(_ setUp: SetUp, _ token: SetUpToken, _ form: Form, _ way: NewWay, _ visit: Visit) async throws(OAuthError) -> PageResponse {
+        let endings = Endings(setUp.kind, passkeys: form["end_passkeys"] == "yes", logins: form["end_logins"] == "yes")
+        let subject = setUp.user.subject
+        let browser = try await finish(setUp, token, way, endings, from: visit.networks, agent: visit.agent) { [self] records, _ in
+            try beginSession(of: subject, visit, in: records)
+        }
+        return .local("/account", signedIn: browser, setUp: .some(nil))
+    }
+
+    /// Sets up a way to sign in, and ends the others that may be in wrong hands.
+    /// - Parameter then: Runs last in the transaction, and gets the time.
+    func finish<Result: Sendable>(
+        _ setUp: SetUp,
+        _ token: SetUpToken,
+        _ way: NewWay,
+        _ endings: Endings,
+        from networks: ClientNetworks,
+        agent: String,
+        then: @escaping @Sendable (any IssuerTransaction, Milliseconds) throws -> Result
+    ) async throws(OAuthError) -> Result {
+        let (subject, now) = (setUp.user.subject, now())
         let method: RelayEvent.Method = setUp.kind == .recovery ? .recoveryCode : .setUpLink
         let done = try await signingIn(
             by: method,
             account: setUp.user.name,
-            from: visit.networks,
-            app: visit.agent,
+            from: networks,
+            app: agent,
             name: { _ in setUp.user.name }
-        ) { () async throws(OAuthError) -> (browser: SignedInBrowser, ended: [RevokedLogin])? in
-            let result = try await answering { () async throws(IssuerError) in
-                try await store.write { [self] records -> Result<(browser: SignedInBrowser, ended: [RevokedLogin]), OAuthError> in
-                    guard let found = try records.setUp(token.digest, now: visit.now), found.subject == subject else {
+        ) { () async throws(OAuthError) -> (result: Result, ended: [RevokedLogin])? in
+            let done = try await answering { () async throws(IssuerError) in
+                try await store.write { [self] records -> Swift.Result<(result: Result, ended: [RevokedLogin]), OAuthError> in
+                    guard let found = try records.setUp(token.digest, now: now), found.subject == subject else {
                         return .failure(Issuer.unknownLink)
                     }
                     if case .passkey(let passkey) = way {
-                        let others = endsPasskeys ? 0 : try records.passkeys(of: subject).count
+                        let others = endings.passkeys ? 0 : try records.passkeys(of: subject).count
                         guard try records.passkey(passkey.id) == nil, others < Passkey.maximum else {
                             return .failure(Issuer.passkeyIsRefused)
                         }
                     }
-                    if endsPasskeys { try records.removePasskeys(of: subject) }
+                    if endings.passkeys { try records.removePasskeys(of: subject) }
                     // An intruder may have made or read them.
                     if setUp.kind != .recovery { try records.setRecoveryCodes([], of: subject) }
                     switch way {
-                    case .password(let hash): try Issuer.setPassword(hash, of: subject, visit.agent, now: visit.now, in: records)
+                    case .password(let hash): try Issuer.setPassword(hash, of: subject, agent, now: now, in: records)
                     case .passkey(let passkey):
-                        _ = try Issuer.add(passkey, visit, in: records)
+                        _ = try Issuer.add(passkey, now: now, in: records)
                         // The person does not know the former password, but a thief may.
                         try records.removePassword(of: subject)
                     }
                     try records.removeSetUpToken(of: subject)
                     try records.removeSessions(of: subject)
-                    let ended = endsLogins ? try records.openLogins(of: subject).map { try revoke($0, now: visit.now, in: records) } : []
-                    return .success((try beginSession(of: subject, visit, in: records), ended))
+                    let ended = endings.logins ? try records.openLogins(of: subject).map { try revoke($0, now: now, in: records) } : []
+                    return .success((try then(records, now), ended))
                 }
             }
-            return try result.get()
+            return try done.get()
         }
         guard let done else { throw Issuer.unknownLink }
         for login in done.ended {
             await log(.info, "revoked a login: its user set up a new way to sign in", of: login.subject)
             revoked(login)
         }
-        return .local("/account", signedIn: done.browser, setUp: .some(nil))
+        return done.result
     }
 
     /// Asks which other ways to sign in end. All are ticked: a person who asked the operator for a link may have lost the account to another.

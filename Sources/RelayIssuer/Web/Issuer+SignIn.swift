@@ -81,19 +81,11 @@ extension Issuer {
     /// - Returns: `nil` if name or password is wrong.
     private func signIn(_ visit: Visit, name: String, password: Secret<String>) async throws(OAuthError) -> SignedInBrowser? {
         guard let checked = try await check(SignInAttempt(name: name, visit), password: password) else { return nil }
-        let (user, stored) = (checked.user, checked.stored)
-        var renewed: PasswordHash?
-        if stored.cost != hasher.cost {
-            renewed = try await hashing { () async throws(PasswordHasher.Rejection) in
-                try await hasher.hash(password, for: .init(name: user.subject, isKnown: true))
-            }
-        }
-        return try await answering { [self, renewed] () async throws(IssuerError) in
+        return try await answering { [self] () async throws(IssuerError) in
             try await store.write { [self] records in
                 // Another password may have been set meanwhile.
-                guard try records.password(of: user.subject) == stored else { return nil }
-                if let renewed { try records.setPassword(renewed, of: user.subject) }
-                return try beginSession(of: user.subject, visit, in: records)
+                guard try records.password(of: checked.user.subject) == checked.stored else { return nil }
+                return try beginSession(of: checked.user.subject, visit, in: records)
             }
         }
     }

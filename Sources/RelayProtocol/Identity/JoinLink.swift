@@ -96,7 +96,7 @@ public struct JoinLink: Hashable, Sendable {
     }
 
     /// The link in a pasted text. No link begins or ends with one of the characters that are removed.
-    private static func withoutSurroundings(_ text: String) -> String {
+    package static func withoutSurroundings(_ text: String) -> String {
         let isAround = { (scalar: Unicode.Scalar) -> Bool in
             switch scalar.properties.generalCategory {
             case .control, .format, .spaceSeparator, .lineSeparator, .paragraphSeparator: true

@@ -102,7 +102,7 @@ struct Demo: Sendable {
     private func joinLink(from serve: DemoProcess) async throws -> String {
         let line = try await serve.line { $0.contains("#relay=") }
         screen.line("relay", line)
-        guard let link = line.split(separator: "'").first(where: { $0.contains("#relay=") }) else {
+        guard let link = line.split(separator: " ").first(where: { $0.contains("#relay=") }) else {
             throw DemoFailure("the relay printed no join link")
         }
         return String(link)

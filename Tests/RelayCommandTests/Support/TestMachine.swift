@@ -42,14 +42,30 @@ final class TestMachine {
         return machines
     }
 
+    /// Gives another machine a name on this one.
+    func name(_ address: String, _ name: String) throws {
+        try Data("127.0.0.1 localhost\n\(address) \(name)\n".utf8).write(to: directory.appending(path: "hosts"))
+    }
+
     /// Starts a command line on the machine.
-    func start(_ line: String) throws -> RelayProcess {
-        try RelayProcess(
-            ["netns", "exec", namespace, "unshare", "--uts", "bash", "-c", #"hostname "$0"; exec bash -c "$1""#, name, line],
+    /// - Parameter hasInput: Whether its standard input gets what `write` writes.
+    func start(_ line: String, hasInput: Bool = false) throws -> RelayProcess {
+        let set = #"hostname "$0"; [ ! -e hosts ] || mount --bind hosts /etc/hosts; exec bash -c "$1""#
+        return try RelayProcess(
+            ["netns", "exec", namespace, "unshare", "--uts", "--mount", "bash", "-c", set, name, line],
             executable: URL(filePath: Self.search("ip")),
-            environment: ["HOME": directory.path, "PATH": "\(Project.products.path):\(Self.path)", "TZ": "UTC"],
-            directory: directory
+            environment: ["HOME": directory.path, "USER": "anna", "PATH": "\(Project.products.path):\(Self.path)", "TZ": "UTC"],
+            directory: directory,
+            hasInput: hasInput
         )
+    }
+
+    /// Starts a command line at a terminal of the machine, which shows both of its outputs.
+    func startAtTerminal(_ line: String) throws -> RelayProcess {
+        let file = directory.appending(path: "terminal-\(UUID().uuidString)")
+        try Data(line.utf8).write(to: file)
+        // util-linux's `script` provides the terminal.
+        return try start("exec script -qefc 'bash \(file.path)' /dev/null", hasInput: true)
     }
 
     func run(_ line: String) async throws -> CommandOutput { try await start(line).finish() }

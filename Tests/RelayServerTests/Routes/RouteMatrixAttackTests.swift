@@ -163,6 +163,18 @@ private struct Place {
             try await serve(RouteRequest(headers: own, query: query), status: 200, changes: false)
         case .credential(let fields, let wrong, let status):
             try await checkCredential(fields, wrong, status: status)
+        case .typed(let fields, let wrong, let status, let changes):
+            try await refuseTokens(.form([:]), status: 400)
+            let right = try await fields(world)
+            let origins = ["https://evil.example", "null", world.relayd.origin]
+            try await refuse(
+                origins.map { RouteAttempt(name: "from \($0)", request: .form(right, headers: [("Origin", $0)]), status: 400) }
+            )
+            try await world.forgetExpired()
+            let guess = try await wrong(world)
+            try await refuse([RouteAttempt(name: "a wrong credential", request: .form(guess), status: status, adds: "event")])
+            let valid = try await fields(world)
+            try await serve(.form(valid), status: 200, changes: changes)
         case .setUpLink(let fields, let valid): try await checkSetUp(fields, valid: valid)
         case .ownForm(let fields, let others, let isFresh, let valid):
             try await refuseTokens(.form(try await fields(world)), status: 403)

@@ -27,6 +27,8 @@ enum RouteTable {
         case session(query: String = "", others: Others)
         /// The browser's own form, with a credential in it that the user gives.
         case credential(fields: Fields, wrong: Fields, status: Int)
+        /// What a person types at a terminal, in a form without a browser's Origin.
+        case typed(fields: Fields, wrong: Fields, status: Int, changes: Bool = true)
         /// The browser's own form, and the cookie of a set-up link.
         case setUpLink(fields: Fields, valid: Int)
         /// The browser's own form, and a signed-in user. `others` are the fields when another user sends it: they aim at Anna's things.
@@ -118,6 +120,44 @@ enum RouteTable {
                     return ["name": "Anna", "code": code.text.exposed]
                 },
                 wrong: { _ in ["name": "Anna", "code": RecoveryCode().text.exposed] },
+                status: 401
+            )
+        ),
+        (
+            "POST /auth/terminal/device",
+            .typed(
+                fields: { _ in ["client_id": RouteWorld.client, "name": "Anna", "password": RouteWorld.password] },
+                wrong: { _ in ["client_id": RouteWorld.client, "name": "Anna", "password": RouteWorld.otherPassword] },
+                status: 401
+            )
+        ),
+        (
+            "POST /auth/terminal/recovery",
+            .typed(
+                fields: { world in
+                    let code = RecoveryCode()
+                    let digest = code.digest(by: world.issuer.master.recoveryKey)
+                    try await world.issuer.store.write { [anna = world.anna] in try $0.setRecoveryCodes([digest], of: anna) }
+                    return ["name": "Anna", "code": code.text.exposed]
+                },
+                wrong: { _ in ["name": "Anna", "code": RecoveryCode().text.exposed] },
+                status: 401
+            )
+        ),
+        (
+            "POST /auth/terminal/setup",
+            .typed(
+                fields: { ["token": try await $0.setUpToken(expires: $0.after(600_000))] },
+                wrong: { ["token": try await $0.setUpToken(expires: $0.before(1_000))] },
+                status: 403,
+                changes: false
+            )
+        ),
+        (
+            "POST /auth/terminal/password",
+            .typed(
+                fields: { _ in ["name": "Anna", "password": RouteWorld.password, "new_password": RouteWorld.password] },
+                wrong: { _ in ["name": "Anna", "password": RouteWorld.otherPassword, "new_password": RouteWorld.password] },
                 status: 401
             )
         ),

@@ -125,11 +125,40 @@ import Testing
     }
 
     @Test func directoryLockHasOneHolder() throws {
-        let lock = try #require(try FileLock(tryLockingDirectory: directory))
-        #expect(try FileLock(tryLockingDirectory: directory) == nil)
-        lock.release()
-        #expect(try FileLock(tryLockingDirectory: directory) != nil)
+        do {
+            let holder = try OpenDirectory(directory)
+            #expect(holder.tryLock())
+            #expect(try !OpenDirectory(directory).tryLock())
+            withExtendedLifetime(holder) {}
+        }
+        #expect(try OpenDirectory(directory).tryLock())
         #expect(problem { try PrivateDirectory.create(directory) } == .failed(EEXIST))
+    }
+
+    /// Names in an open directory lead nowhere else, also when another user replaces them.
+    @Test func openDirectoryFollowsNoLink() throws {
+        let parent = try OpenDirectory(directory)
+        try parent.create("own")
+        _ = try PrivateFile.create(directory + "/own/file", with: [1])
+        try PrivateDirectory.create(directory + "/other")
+        _ = try PrivateFile.create(directory + "/other/file", with: [2])
+        #expect(symlink(directory + "/other", directory + "/link") == 0)
+        for name in ["link", "none", "own/file"] { #expect(OpenDirectory(name, in: parent) == nil, "\(name)") }
+        let own = try #require(OpenDirectory("own", in: parent))
+        #expect(own.isOwn && own.isStill("own", in: parent) && !own.isStill("link", in: parent) && !own.isStill("other", in: parent))
+        // The name now is a link to the other directory.
+        #expect(rename(directory + "/own", directory + "/moved") == 0 && rename(directory + "/link", directory + "/own") == 0)
+        #expect(!own.isStill("own", in: parent) && own.isStill("moved", in: parent))
+        own.removeFiles()
+        parent.removeDirectory("own")
+        #expect(try PrivateDirectory.names(in: directory + "/moved") == [])
+        #expect(try PrivateDirectory.names(in: directory + "/other") == ["file"])
+        parent.removeDirectory("other")
+        #expect(try PrivateDirectory.names(in: directory) == ["moved", "other", "own"])
+        #expect(chmod(directory + "/moved", 0o777) == 0)
+        #expect(!own.isOwn && own.isUnprotected && !parent.isUnprotected)
+        #expect(chmod(directory + "/moved", 0o1777) == 0)
+        #expect(!own.isUnprotected)
     }
 
     @Test func draftIsPublishedOrDeleted() throws {

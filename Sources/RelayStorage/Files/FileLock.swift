@@ -20,13 +20,6 @@ package final class FileLock: Sendable {
         self.descriptor = descriptor
     }
 
-    /// The lock of a directory; `nil` if another holder has it.
-    package init?(tryLockingDirectory path: String) throws(StorageError) {
-        let descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
-        guard try Self.lock(descriptor, path) else { return nil }
-        self.descriptor = descriptor
-    }
-
     /// Creates or replaces a file, which is locked before it gets its name. The content is on disk when this returns.
     package init(replacing path: String, with bytes: [UInt8]) throws(StorageError) {
         let draft = PrivateFile.draft(of: path)

@@ -47,8 +47,17 @@ package enum PrivateDirectory {
 
     /// The names in a directory, sorted by their bytes, without those that are not UTF-8; empty if it does not exist.
     package static func names(in path: String) throws(StorageError) -> [String] {
-        guard let directory = opendir(path) else {
+        try names(in: open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), path: path)
+    }
+
+    /// - Parameter descriptor: It is closed at the end; negative if `errno` says why there is none.
+    static func names(in descriptor: Int32, path: String) throws(StorageError) -> [String] {
+        guard descriptor >= 0 else {
             if errno == ENOENT { return [] }
+            throw StorageError(.notReadable, path: path)
+        }
+        guard let directory = fdopendir(descriptor) else {
+            close(descriptor)
             throw StorageError(.notReadable, path: path)
         }
         defer { closedir(directory) }

@@ -19,6 +19,8 @@ package struct StorageError: Error, Hashable, Sendable, CustomStringConvertible 
         case notReadable
         /// Other users can read or change it.
         case accessibleToOthers
+        /// Other users can rename and remove what this user has in the folder.
+        case unprotected
         /// Another process holds the endpoint's lock; the text identifies it.
         case endpointInUse(by: String)
         /// Another process has held a lock for too long.
@@ -73,6 +75,7 @@ package struct StorageError: Error, Hashable, Sendable, CustomStringConvertible 
         case .notADirectory: "\(path) is not a directory; choose another one"
         case .notWritable: "\(path) cannot be written; choose another directory, or change its owner"
         case .notReadable: "\(path) cannot be read; it must belong to the user that runs this"
+        case .unprotected: "other users can replace files in \(path); choose another folder, or run: chmod +t '\(path)'"
         case .accessibleToOthers: "\(path) is open to other users; run: chmod go-rwx '\(path)'"
         case .endpointInUse(let holder): "\(path) is in use by \(holder); stop it, or choose another storage directory"
         case .keyStorage(let error): "the storage of keys failed: \(error)"

@@ -203,6 +203,32 @@ import Testing
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["2.tar"])
     }
 
+    /// In a folder of several users, as `/tmp` is.
+    @Test(.enabled(if: geteuid() == 0, "only root can make files of another user"))
+    func draftsOfOtherUsersStay() async throws {
+        defer { try? FileManager.default.removeItem(at: folder) }
+        _ = try await relayd.run("account", "list")
+        #expect(chmod(folder.path, 0o777) == 0)
+        let refused = try await RelaydProcess.run(["backup", file.path, "--data-directory", relayd.directory.path])
+        #expect(refused.status == 1 && refused.error.contains("chmod +t '\(folder.path)'"), "\(refused.error)")
+        #expect(chmod(folder.path, 0o1777) == 0)
+        func draft(_ number: Int) throws -> String {
+            let path = "\(folder.path)/relayd-backup.\(number).partial"
+            try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: false)
+            #expect(FileManager.default.createFile(atPath: path + "/relay.key", contents: Data([1])))
+            return path
+        }
+        let (abandoned, shared, other) = (try draft(1), try draft(2), try draft(3))
+        #expect(chmod(shared, 0o777) == 0)
+        for path in [other, other + "/relay.key"] { #expect(chown(path, 12_345, 12_345) == 0) }
+        #expect(symlink(other, "\(folder.path)/relayd-backup.4.partial") == 0)
+        #expect(try await run("backup", file.path).status == 0)
+        #expect(!FileManager.default.fileExists(atPath: abandoned))
+        for path in [shared, other] { #expect(FileManager.default.fileExists(atPath: path + "/relay.key"), "\(path)") }
+        let left = try FileManager.default.contentsOfDirectory(atPath: folder.path).filter { $0.hasPrefix("relayd-backup.") }
+        #expect(left.count == 3)
+    }
+
     @Test func tarReadsABackup() async throws {
         defer { try? FileManager.default.removeItem(at: folder) }
         _ = try await relayd.start()

@@ -86,6 +86,7 @@ package struct RelayService: Service {
     private let prepare: @Sendable () async -> Void
     private let background: @Sendable () async -> Void
     private let tasks: BackgroundTasks
+    private let files: OpenFiles
     package let unauthenticated: UnauthenticatedConnections
     /// All connections, authenticated or not.
     package let connections = OpenConnections()
@@ -105,9 +106,6 @@ package struct RelayService: Service {
         self.prepare = parts.prepare
         self.background = parts.run
         self.tasks = parts.tasks
-        self.admin = parts.administer.map {
-            AdminSocket(path: AdminSocket.path(in: configuration.dataDirectory), answer: $0, logger: logger)
-        }
         self.logger = logger
         let metrics = TransportMetrics(factory: parts.metrics)
         let unauthenticated = UnauthenticatedConnections(
@@ -121,6 +119,11 @@ package struct RelayService: Service {
         )
         self.unauthenticated = unauthenticated
         let connections = connections
+        let files = OpenFiles(logger: logger)
+        self.files = files
+        self.admin = parts.administer.map {
+            AdminSocket(path: AdminSocket.path(in: configuration.dataDirectory), answer: $0, logger: logger, files: files)
+        }
         let settings = RelayChannelStateMachine.Settings(
             relay: key.id,
             limits: configuration.limits,
@@ -138,6 +141,7 @@ package struct RelayService: Service {
             metrics: metrics,
             tunnelMetrics: tunnelMetrics,
             patience: .milliseconds(settings.helloTime.count),
+            files: files,
             drain: min(.seconds(3), .seconds(configuration.drainSeconds) / 2),
             logger: logger
         )
@@ -202,7 +206,10 @@ package struct RelayService: Service {
                 onServerRunning: { channel in
                     try? await channel.eventLoop
                         .submit {
-                            try channel.pipeline.syncOperations.addHandler(AcceptThrottleHandler(among: unauthenticated), position: .first)
+                            try channel.pipeline.syncOperations.addHandlers(
+                                [AcceptRestHandler(files), AcceptThrottleHandler(among: unauthenticated)],
+                                position: .first
+                            )
                         }
                         .get()
                     bound.add(channel.localAddress, scheme: tls == nil ? "http" : "https")
@@ -218,7 +225,12 @@ package struct RelayService: Service {
                 server: .http1(configuration: .init(idleTimeout: .seconds(Int64(configuration.idleSeconds)))),
                 configuration: ApplicationConfiguration(address: .hostname(address.host, port: address.port)),
                 // Endpoints do not dial this address.
-                onServerRunning: { _ in bound.add(nil, scheme: nil) },
+                onServerRunning: { channel in
+                    try? await channel.eventLoop
+                        .submit { try channel.pipeline.syncOperations.addHandler(AcceptRestHandler(files), position: .first) }
+                        .get()
+                    bound.add(nil, scheme: nil)
+                },
                 logger: logger.forHTTPServers
             )
             listeners.append(Listener(address: address, setting: .metricsListen, application: application))
@@ -254,6 +266,7 @@ package struct RelayService: Service {
     }
 
     package func run() async throws {
+        files.warnIfFew()
         await prepare()
         try await core.start(tunnelPorts: try await tunnels.bind(urls: configuration.urls))
         // Services stop in reverse order: the core informs its channels, then tunnels get some time, then connections are closed.

@@ -36,6 +36,7 @@ package struct AdminSocket: Sendable {
     let path: String
     let answer: @Sendable (AdminRequest) async -> AdminAnswer
     let logger: Logger
+    let files: OpenFiles
 
     package static func path(in directory: String) -> String { directory + "/relay.socket" }
 
@@ -46,6 +47,9 @@ package struct AdminSocket: Sendable {
     func open() async -> AdminService? {
         do {
             let server = try await ServerBootstrap(group: EventLoops.connections)
+                .serverChannelInitializer { [files] channel in
+                    channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(AcceptRestHandler(files)) }
+                }
                 .childChannelOption(.allowRemoteHalfClosure, value: true)
                 .bind(unixDomainSocketPath: path, cleanupExistingSocketFile: true) { channel in
                     channel.eventLoop.makeCompletedFuture {
@@ -86,7 +90,7 @@ package struct AdminSocket: Sendable {
         } catch is CancellationError {
             // The relay stops.
         } catch {
-            // For example too many open files. The relay continues without the socket.
+            // The relay continues without the socket.
             logger.warning(
                 "the operator's commands cannot reach this relay any more",
                 metadata: ["socket": "\(path)", "reason": "\(error)"]

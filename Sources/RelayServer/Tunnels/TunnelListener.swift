@@ -18,6 +18,7 @@ final class TunnelListener: Service {
     let metrics: TransportMetrics
     let tunnelMetrics: TunnelMetrics
     let patience: TimeAmount
+    let files: OpenFiles
     /// How long tunnels may continue when the relay stops.
     let drain: Duration
     let logger: Logger
@@ -35,6 +36,7 @@ final class TunnelListener: Service {
         metrics: TransportMetrics,
         tunnelMetrics: TunnelMetrics,
         patience: TimeAmount,
+        files: OpenFiles,
         drain: Duration,
         logger: Logger
     ) {
@@ -45,6 +47,7 @@ final class TunnelListener: Service {
         self.metrics = metrics
         self.tunnelMetrics = tunnelMetrics
         self.patience = patience
+        self.files = files
         self.drain = drain
         self.logger = logger
     }
@@ -88,9 +91,11 @@ final class TunnelListener: Service {
         ServerBootstrap(group: EventLoops.connections, childGroup: EventLoops.connections)
             .serverChannelOption(.backlog, value: Int32(RelayService.backlog))
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-            .serverChannelInitializer { [unauthenticated] channel in
+            .serverChannelInitializer { [files, unauthenticated] channel in
                 channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(AcceptThrottleHandler(among: unauthenticated))
+                    try channel.pipeline.syncOperations.addHandlers([
+                        AcceptRestHandler(files), AcceptThrottleHandler(among: unauthenticated),
+                    ])
                 }
             }
             .childChannelOption(.socketOption(.so_keepalive), value: 1)

@@ -21,6 +21,8 @@ import Testing
         let late = try await Victim.endpoint("Late", of: "Bert", at: relayd)
         let victim = try await Victim.join(relayd)
         let vitals = Vitals(relayd, log: log)
+        @Sendable func said() -> [Substring] { ((try? String(contentsOf: log, encoding: .utf8)) ?? "").split(separator: "\n") }
+        #expect(said().count { $0.contains("may open few files") && $0.contains("200") } == 1)
         let port = relayd.port
         let (before, lines) = (vitals.openFiles, vitals.lines)
         // Half of the connections send nothing, half have upgraded. No address has too many.
@@ -36,6 +38,12 @@ import Testing
             )
         }
         #expect(idle.sockets.count > 200)
+        // It says so once in a minute, and does not try again and again.
+        #expect(try await eventually { said().count { $0.contains("new connections wait") } == 1 })
+        let (start, busy) = (ContinuousClock.now, vitals.processorTime)
+        try await Task.sleep(for: .seconds(2))
+        #expect(vitals.processorTime - busy < (ContinuousClock.now - start) / 5)
+        #expect(said().count { $0.contains("new connections wait") } == 1)
         _ = try await onThread { try victim.ask(50, pause: .zero) }
         // What is stored can be stored.
         for number in 0..<5 { try await onThread { try victim.publish(number) } }

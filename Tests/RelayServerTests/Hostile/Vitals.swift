@@ -22,6 +22,15 @@ struct Vitals {
 
     func forgetPeak() { try? Data("5".utf8).write(to: URL(filePath: directory + "/clear_refs")) }
 
+    /// What it has used of the processors.
+    var processorTime: Duration {
+        let text = (try? String(contentsOfFile: directory + "/stat", encoding: .utf8)) ?? ""
+        // After the name, which may have spaces: the 12th and 13th field, in hundredths of a second.
+        let fields = text.split(separator: ")").last?.split(separator: " ") ?? []
+        guard fields.count > 12, let user = Int(fields[11]), let system = Int(fields[12]) else { return .zero }
+        return .milliseconds(10 * (user + system))
+    }
+
     var openFiles: Int { (try? FileManager.default.contentsOfDirectory(atPath: directory + "/fd").count) ?? -1 }
 
     /// How many lines were logged.

@@ -7,21 +7,38 @@ import Synchronization
 
 /// Logs and counts the events of a relay.
 ///
-/// Anyone on the network can cause the lines of failures. At most `failuresPerSecond` of them are written in a second; the next line says
-/// how many were left out. All of them are counted.
+/// Anyone on the network can cause the lines of failures. At most `failuresPerSecond` of each kind are written in a second, so that a flood of one
+/// kind hides nothing of the other; the next line of the kind says how many were left out. All of them are counted.
 package final class EventLog: Sendable {
     static let failuresPerSecond = 3
 
     private struct Window {
-        var second: Int64 = 0
-        var written = 0
-        var leftOut = 0
+        private var second: Int64 = 0
+        private var written = 0
+        private var leftOut = 0
+
+        /// - Returns: How many lines were left out before this one; `nil` if it is left out too.
+        mutating func admit(at second: Int64) -> Int? {
+            if self.second != second { (self.second, written) = (second, 0) }
+            guard written < EventLog.failuresPerSecond else {
+                leftOut += 1
+                return nil
+            }
+            written += 1
+            defer { leftOut = 0 }
+            return leftOut
+        }
+    }
+
+    private struct Windows {
+        var signIns = Window()
+        var devices = Window()
     }
 
     private let logger: Logger
     private let metrics: any MetricsFactory
     private let uptime: @Sendable () -> Duration
-    private let window = Mutex(Window())
+    private let windows = Mutex(Windows())
 
     /// - Parameter uptime: A clock that does not go back.
     package init(
@@ -45,10 +62,10 @@ package final class EventLog: Sendable {
         case .signedIn(_, let method, _, _): succeeded(method).increment()
         case .signInFailed(_, let method, _, let reason):
             failed(method, reason).increment()
-            guard let count = admit() else { return }
+            guard let count = admit(\.signIns) else { return }
             leftOut = count
         case .refused:
-            guard let count = admit() else { return }
+            guard let count = admit(\.devices) else { return }
             leftOut = count
         default: break
         }
@@ -66,18 +83,8 @@ package final class EventLog: Sendable {
         return Counter(label: "relay_sign_in_failures_total", dimensions: dimensions, factory: metrics)
     }
 
-    /// - Returns: How many lines were left out before this one; `nil` if it is left out too.
-    private func admit() -> Int? {
+    private func admit(_ kind: WritableKeyPath<Windows, Window>) -> Int? {
         let second = uptime().components.seconds
-        return window.withLock { window in
-            if window.second != second { (window.second, window.written) = (second, 0) }
-            guard window.written < Self.failuresPerSecond else {
-                window.leftOut += 1
-                return nil
-            }
-            window.written += 1
-            defer { window.leftOut = 0 }
-            return window.leftOut
-        }
+        return windows.withLock { $0[keyPath: kind].admit(at: second) }
     }
 }

@@ -50,7 +50,9 @@ package enum RelayEvent: Hashable, Sendable {
     case revoked(account: String, endpoint: String, by: Actor)
     case accountAdded(account: String, by: Actor)
     case accountRemoved(account: String, by: Actor)
-    case identityLinked(account: String, endpoint: String, issuer: String)
+    /// - Parameter endpoint: The endpoint that linked it; `nil` if the operator did.
+    case identityLinked(account: String, issuer: String, endpoint: String?)
+    case identityRemoved(account: String, issuer: String, endpoint: String?)
     /// An operator's command.
     /// - Parameter failure: Why it failed, as the operator was told.
     case administered(command: String, account: String?, failure: String?)
@@ -67,6 +69,7 @@ package enum RelayEvent: Hashable, Sendable {
         case .accountAdded: "account added"
         case .accountRemoved: "account removed"
         case .identityLinked: "identity linked"
+        case .identityRemoved: "identity removed"
         case .administered(_, _, nil): "operator command"
         case .administered: "operator command failed"
         }
@@ -75,7 +78,7 @@ package enum RelayEvent: Hashable, Sendable {
     package var level: Logger.Level {
         switch self {
         case .signedIn, .joined, .refused: .info
-        case .signInFailed, .approved, .revoked, .accountAdded, .accountRemoved, .identityLinked, .administered: .notice
+        case .signInFailed, .approved, .revoked, .accountAdded, .accountRemoved, .identityLinked, .identityRemoved, .administered: .notice
         }
     }
 
@@ -94,7 +97,8 @@ package enum RelayEvent: Hashable, Sendable {
         case .approved(let account, let endpoint, let other): ["account": account, "endpoint": endpoint, "by": other]
         case .revoked(let account, let endpoint, let actor): ["account": account, "endpoint": endpoint, "by": actor.text]
         case .accountAdded(let account, let actor), .accountRemoved(let account, let actor): ["account": account, "by": actor.text]
-        case .identityLinked(let account, let endpoint, let issuer): ["account": account, "endpoint": endpoint, "issuer": issuer]
+        case .identityLinked(let account, let issuer, let endpoint), .identityRemoved(let account, let issuer, let endpoint):
+            ["account": account, "issuer": issuer].merging(endpoint.map { ["endpoint": $0] } ?? [:]) { $1 }
         case .administered(let command, let account, let failure):
             ["command": command].merging(account.map { ["account": $0] } ?? [:]) { $1 }
                 .merging(failure.map { ["reason": $0] } ?? [:]) { $1 }

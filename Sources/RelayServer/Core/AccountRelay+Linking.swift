@@ -12,6 +12,8 @@ package struct IdentityChange: Hashable, Sendable {
 
     package var kind: Kind
     package var identity: Identity
+    /// The account's name.
+    package var account: String
     /// The endpoint that linked it; `nil` if the operator or the account's owner did.
     package var linker: EndpointID?
     /// The other identities of the account.
@@ -36,7 +38,7 @@ extension AccountRelay {
     mutating func link(_ identity: Identity, _ ref: RequestRef, on channel: AccountChannel) {
         guard channels[channel.id] != nil else { return }
         let account = id
-        serve(ref, on: channel) { store, now -> (IdentityChange, String)? in
+        serve(ref, on: channel) { store, now -> IdentityChange? in
             // A newcomer, perhaps with a stolen link, must not open the account to its own identity.
             guard try store.member(channel.endpoint, of: account).isEstablished else { throw Rejection.notEstablished }
             let others = try store.account(account)?.identities.map(\.identity) ?? []
@@ -45,16 +47,13 @@ extension AccountRelay {
             }
             switch try store.link(.init(identity, linker: channel.endpoint, added: now), to: account) {
             case .added:
-                let change = IdentityChange(kind: .linked, identity: identity, linker: channel.endpoint, others: others)
-                return (change, try store.accountName(account))
+                let name = try store.accountName(account)
+                return IdentityChange(kind: .linked, identity: identity, account: name, linker: channel.endpoint, others: others)
             case .known: return nil
             case .ofAnother: throw Rejection(.wrongAccount, "this identity belongs to another account of this relay")
             }
-        } then: { relay, linked in
-            guard let (change, name) = linked else { return }
-            let label = channel.endpoint.label
-            relay.perform(.event(.identityLinked(account: name, endpoint: label, issuer: change.identity.issuer)))
-            relay.changed(change, except: channel.endpoint)
+        } then: { relay, change in
+            if let change { relay.changed(change, except: channel.endpoint) }
         }
     }
 
@@ -64,7 +63,8 @@ extension AccountRelay {
         transact { store, now -> (isLinked: Bool, change: IdentityChange?) in
             let others = try store.account(account)?.identities.map(\.identity) ?? []
             let linking = try store.link(.init(identity, added: now), to: account)
-            let change = IdentityChange(kind: .linked, identity: identity, linker: nil, others: others)
+            let name = try store.accountName(account)
+            let change = IdentityChange(kind: .linked, identity: identity, account: name, linker: nil, others: others)
             return (linking != .ofAnother, linking == .added ? change : nil)
         } then: { relay, result in
             if case .success((_, let change?)) = result { relay.changed(change) }
@@ -109,6 +109,11 @@ extension AccountRelay {
             time: now
         )
         for channel in open where channel.endpoint != endpoint { send(.identityChanged(notice), to: channel.id) }
+        let (issuer, linker) = (change.identity.issuer, change.linker?.label)
+        switch change.kind {
+        case .linked: perform(.event(.identityLinked(account: change.account, issuer: issuer, endpoint: linker)))
+        case .removed: perform(.event(.identityRemoved(account: change.account, issuer: issuer, endpoint: linker)))
+        }
         perform(.identity(change))
     }
 }
@@ -135,7 +140,8 @@ extension StoreTransaction {
     func unlink(_ identity: AccountIdentity, from account: AccountID) throws -> IdentityChange {
         try remove(identity.identity, from: account)
         let others = try self.account(account)?.identities.map(\.identity) ?? []
-        return IdentityChange(kind: .removed, identity: identity.identity, linker: identity.linker, others: others)
+        let name = try accountName(account)
+        return IdentityChange(kind: .removed, identity: identity.identity, account: name, linker: identity.linker, others: others)
     }
 
     /// Removes the identities that a revoked endpoint linked: the person who had the endpoint may be able to sign in with them.

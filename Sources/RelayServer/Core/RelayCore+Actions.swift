@@ -55,7 +55,7 @@ extension RelayCore {
             if let call = tunnels.perform(action, of: account) { state.outgoing.append(.call(call)) }
         case .wake(let request): state.outgoing.append(.call { self.send(request) })
         case .endWakes(let endpoint): state.outgoing.append(.call { self.wakes?.connected(endpoint) })
-        case .identity(let change): state.outgoing.append(.call { self.changed(change) })
+        case .identity(let change): state.outgoing.append(.call { self.identityChanged(change) })
         case .endLogins: state.outgoing.append(.call { self.endLogins() })
         case .call(let call): state.outgoing.append(.call(call))
         case .event(let event): state.outgoing.append(.call { self.events(event) })
@@ -63,15 +63,6 @@ extension RelayCore {
             // Writing a line may block.
             state.outgoing.append(.call { self.logger.log(level: level, message, metadata: metadata) })
         }
-    }
-
-    private func changed(_ change: IdentityChange) {
-        let text = change.kind == .linked ? "an identity was linked to an account" : "an identity was removed from an account"
-        logger.notice(
-            "\(text)",
-            metadata: ["issuer": "\(change.identity.issuer)", "linker": "\(change.linker?.label ?? "none")"]
-        )
-        identityChanged(change)
     }
 
     private func submit(_ work: AccountWork, of account: AccountID) {

@@ -135,11 +135,18 @@ import Testing
         let failure = RelayEvent.signInFailed(account: "a", .password, address: "192.0.2.1", .wrongCredentials)
         for _ in 0..<1_000 { log.record(failure) }
         #expect(lines.all.withLock { $0.count } == 3)
+        // Refused devices are another kind, and hide no failed sign-in, nor the other way round.
+        for _ in 0..<1_000 { log.record(.refused(endpoint: "e", address: "192.0.2.1", code: "notAuthorized")) }
+        #expect(lines.all.withLock { $0.count { $0.contains("device refused") } } == 3)
+        log.record(failure)
+        lines.all.withLock { $0.removeLast(3) }
         // Successes are not held back by failures of others.
         log.record(.signedIn(account: "a", .password, address: "192.0.2.1"))
         #expect(lines.all.withLock { $0.count } == 4)
         now.withLock { $0 = .seconds(6) }
         log.record(failure)
+        #expect(lines.all.withLock { $0.last }?.contains(" leftOut=998 ") == true)
+        log.record(.refused(endpoint: "e", address: "192.0.2.1", code: "notAuthorized"))
         #expect(lines.all.withLock { $0.last }?.contains(" leftOut=997 ") == true)
     }
 }

@@ -509,7 +509,7 @@ if ProcessInfo.processInfo.environment["DEVICE_RELAY_FUZZING"] != nil {
     /// What a target needs besides RelayProtocol.
     let more: [String: [Target.Dependency]] = [
         "FuzzDNS": ["RelayServer"],
-        "FuzzForms": ["RelayIssuer"],
+        "FuzzForms": ["RelayIssuer", server("Crypto", "swift-crypto")],
         "FuzzPasskeys": ["RelayIssuer"],
         "FuzzSettings": ["RelayAgent", "RelayServer", server("Configuration", "swift-configuration")],
         "FuzzTar": ["RelayServer"],

@@ -117,6 +117,14 @@ def sign_in(browser, password=PASSWORD):
     browser.click("Sign in")
 
 
+def visit(browser, address, heading, shot=None):
+    """Opens a page from elsewhere. Without TLS each visit begins signed out."""
+    browser.open(address)
+    browser.page("Sign in")
+    sign_in(browser)
+    browser.page(heading, shot)
+
+
 def sign_out(browser):
     browser.click("Sign out")
     browser.page("Sign in")
@@ -179,15 +187,11 @@ def device(browser, decision, done):
         data={"client_id": client, "scope": SCOPES, "device_name": "Television in the living room", "device_platform": "linux"},
     ).json()
     if decision == "It is here, allow it":
-        browser.open(begun["verification_uri"])
-        browser.page("Sign in")
-        sign_in(browser)
-        browser.page("Let a device in", "code")
+        visit(browser, begun["verification_uri"], "Let a device in", "code")
         browser.type("The code", begun["user_code"].replace("-", " ").lower())
     else:
         # It was a QR code.
-        browser.open(begun["verification_uri_complete"])
-        browser.page("Let a device in")
+        visit(browser, begun["verification_uri_complete"], "Let a device in")
     browser.click("Continue")
     browser.page("Is this device in your hands?", "confirm")
     assert "Television in the living room" in browser.text() and client in browser.text()
@@ -197,8 +201,7 @@ def device(browser, decision, done):
 
 
 def wrong_code(browser):
-    browser.open(f"{issuer}/device")
-    browser.page("Let a device in")
+    visit(browser, f"{issuer}/device", "Let a device in")
     browser.type("The code", "BCDF-GHJK")
     browser.click("Continue")
     browser.until(lambda: "unknown, already used or expired" in browser.text(), "objection")
@@ -208,7 +211,7 @@ def wrong_code(browser):
 class Server(http.server.ThreadingHTTPServer):
     def __init__(self, host):
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self.asked = []
+        self.asked, self.cookies = [], []
         super().__init__((host, 0), Answer)
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
@@ -218,6 +221,7 @@ class Answer(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         self.server.asked.append(self.path)
+        self.server.cookies += self.headers.get_all("Cookie", [])
         self.send_response(200)
         self.send_header("Content-Type", "text/html")
         self.end_headers()
@@ -233,13 +237,25 @@ def app(browser, name, host, decision="Allow"):
     redirect = f"http://{host}:{server.server_port}/done"
     client = requests.post(f"{issuer}/register", json={"redirect_uris": [f"http://{host}/done"], "client_name": name}, timeout=60).json()
     verifier, state = generate_token(48), generate_token(20)
-    browser.open(f"{issuer}/authorize?" + urllib.parse.urlencode({
+    fields = {
         "response_type": "code", "client_id": client["client_id"], "redirect_uri": redirect, "scope": SCOPES, "state": state,
         "code_challenge": create_s256_code_challenge(verifier), "code_challenge_method": "S256",
-    }))
-    browser.page("Let an app in?", "app" if host == "[::1]" else None)
+    }
+    # A request that is not right leads to the app by a click alone.
+    browser.open(f"{issuer}/authorize?" + urllib.parse.urlencode(fields | {"response_type": "token"}))
+    browser.page("The app's request is not right", "app-error" if host == "[::1]" else None)
+    assert not server.asked, server.asked
+    browser.click("Back to an app on this computer")
+    browser.page("Back in the app")
+    assert urllib.parse.parse_qs(urllib.parse.urlsplit(server.asked.pop(0)).query)["error"] == ["unsupported_response_type"]
+    visit(browser, f"{issuer}/authorize?" + urllib.parse.urlencode(fields), "Let an app in?", "app" if host == "[::1]" else None)
     browser.click(decision)
     browser.page("Back in the app")
+    # The app may be another user's: browsers send cookies to all ports of a host.
+    for path in ["/auth/account", "/auth/login", "/"]:
+        browser.open(f"http://{host}:{server.server_port}{path}")
+        browser.page("Back in the app")
+    assert not server.cookies, server.cookies
     query = urllib.parse.parse_qs(urllib.parse.urlsplit(next(path for path in server.asked if path.startswith("/done"))).query)
     server.shutdown()
     assert query["state"] == [state] and query["iss"] == [issuer], query
@@ -256,13 +272,13 @@ def app(browser, name, host, decision="Allow"):
 
 def recovery(browser):
     account = f"Account {browser.name}"
-    browser.open(f"{issuer}/account")
-    browser.page(account, "account-in-use")
+    visit(browser, f"{issuer}/account", account, "account-in-use")
     browser.click("Make new codes")
     browser.page("Your recovery codes", "recovery-codes")
     codes = re.findall(r"\b[A-Z]{4}(?:-[A-Z]{4}){3}\b", browser.text())
     assert len(codes) == 10, codes
-    browser.open(f"{issuer}/account")
+    browser.click("Back to the account")
+    browser.page(account)
     sign_out(browser)
     browser.click("I have lost my password")
     browser.page("Use a recovery code", "recover")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The Device Relay project authors
-"""A browser without JavaScript for tests: keeps cookies, follows redirects, and fills in forms."""
+"""A browser without JavaScript for tests: keeps cookies, follows redirects, fills in forms, and signs its user in where a page asks."""
 import html.parser
 import urllib.parse
 
@@ -25,6 +25,8 @@ class Browser:
     def __init__(self):
         self.session = requests.Session()
         self.address, self.text, self.forms = "", "", []
+        # The user's name and password, when there are.
+        self.user = {}
 
     def open(self, address, stop=None, **request):
         """Opens a page. A redirect to an address that begins with `stop` is returned and not followed."""
@@ -42,6 +44,9 @@ class Browser:
         parser = _Forms()
         parser.feed(answer.text)
         self.forms = parser.forms
+        # Without TLS, each visit of the issuer's pages begins signed out.
+        if self.user and method == "GET" and any(target.endswith("/login") for target, _ in self.forms):
+            return self.submit("/login", stop, **self.user)
         return None
 
     def submit(self, action, stop=None, **fields):
@@ -58,5 +63,7 @@ def person(link, password="correct horse battery"):
     """A browser whose user has set a password by a set-up link, and is signed in."""
     browser = Browser()
     browser.open(link)
+    name = next(values["username"] for target, values in browser.forms if target.endswith("/setup"))
     browser.submit("/setup", password=password, repeated=password)
+    browser.user = {"name": name, "password": password}
     return browser

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Crypto
 import RelayIssuer
 import RelayProtocol
 
@@ -22,12 +23,14 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
 private let issuer = "https://relay.example/auth"
 private let now: Milliseconds = 1_793_000_000_000
 
+private let key = SymmetricKey(data: [UInt8](repeating: 7, count: 32))
+
 private let client: RegisteredClient = {
     let json = #"{"redirect_uris": ["http://127.0.0.1/done", "http://[::1]/done?x=1", "com.example.app:/done"], "client_name": "App"}"#
-    guard let value = try? JSONValue(parsing: Array(json.utf8)), let client = try? RegisteredClient(registering: value, now: now) else {
+    guard let value = try? JSONValue(parsing: Array(json.utf8)), let request = try? RegistrationRequest(json: value) else {
         fatalError("the client cannot be registered")
     }
-    return client
+    return RegisteredClient(name: request.name, redirects: request.redirects, by: key)
 }()
 
 private func form(_ bytes: [UInt8]) {
@@ -42,17 +45,22 @@ private func form(_ bytes: [UInt8]) {
         if let value = form[name] { checkHasNoControl(value) }
     }
     _ = try? TokenRequest(form)
-    authorize(form)
+    authorize(form, as: client.id)
+    if let id = form["client_id"] { authorize(form, as: id) }
     let place = Issuer.Place(form["next"]).text
     guard place.utf8.first == UInt8(ascii: "/"), !place.utf8.starts(with: "//".utf8) else { fatalError("a page elsewhere") }
     typed(form)
 }
 
-private func authorize(_ query: Form) {
-    switch try? AuthorizationRequest.read(query, client: client, issuer: issuer) {
+private func authorize(_ form: Form, as id: String) {
+    let names = ["redirect_uri", "response_type", "code_challenge", "code_challenge_method", "state", "scope"]
+    let fields = [("client_id", id)] + names.compactMap { name in form[name].map { (name, $0) } }
+    let text = fields.map { "\($0.0)=\(FormCoding.encode($0.1))" }.joined(separator: "&")
+    guard let query = try? Form(parsing: Array(text.utf8)) else { return }
+    switch try? AuthorizationRequest.read(query, issuer: issuer, key: key) {
     case .request(let request):
-        guard client.redirects.contains(where: request.redirect.fits) else { fatalError("the answer goes to another address") }
-    case .refused(let location):
+        guard let client = RegisteredClient(id: id), client.has(request.redirect, by: key) else { fatalError("the answer goes elsewhere") }
+    case .refused(let location, _, _):
         guard let redirect = query["redirect_uri"], location.utf8.starts(with: redirect.utf8),
             location.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
         else { fatalError("the refusal goes to another address") }
@@ -85,9 +93,11 @@ private func credentials(_ text: String) {
 }
 
 private func registration(_ bytes: [UInt8]) {
-    guard let json = try? JSONValue(parsing: bytes), let client = try? RegisteredClient(registering: json, now: now) else { return }
-    for redirect in client.redirects {
-        guard let again = RedirectURI(redirect.text), again == redirect, again.fits(redirect) else {
+    guard let json = try? JSONValue(parsing: bytes), let request = try? RegistrationRequest(json: json) else { return }
+    let client = RegisteredClient(name: request.name, redirects: request.redirects, by: key)
+    guard RegisteredClient(id: client.id) == client else { fatalError("a client's id is read in two ways") }
+    for redirect in request.redirects {
+        guard let again = RedirectURI(redirect.text), again == redirect, client.has(redirect, by: key) else {
             fatalError("a redirect URI is read in two ways")
         }
         guard !redirect.text.utf8.starts(with: "https:".utf8) else { fatalError("a redirect URI leads to a site") }

@@ -32,6 +32,9 @@ package struct AccountLink: Hashable, Sendable {
     /// Whether it can be removed. The account's first identity stays.
     package var isRemovable: Bool
 
+    /// For people.
+    var shown: String { "\(subject) at \(issuer)" }
+
     package init(issuer: String, subject: String, linker: EndpointID?, added: Milliseconds, isRemovable: Bool) {
         self.issuer = issuer
         self.subject = subject

@@ -23,7 +23,7 @@ extension Issuer {
         case .refuse: return .refused(TokenRequest.unknownAuthorizationCode)
         case .revoke(let id):
             guard let family = try records.family(id), family.revoked == nil else { return .refused(TokenRequest.unknownAuthorizationCode) }
-            try records.note(.codeReplayed, of: family.subject, family.client, now: now)
+            try records.note(.codeReplayed, of: family.subject, RegisteredClient.shown(family.client), now: now)
             return .revoked(
                 TokenRequest.unknownAuthorizationCode,
                 try revoke(family, now: now, in: records),
@@ -39,7 +39,7 @@ extension Issuer {
             subject: stored.subject,
             request,
             scopes: scopes,
-            device: try records.client(stored.client)?.name ?? "",
+            device: RegisteredClient(id: stored.client)?.name ?? "",
             event: .appSignedIn,
             key: key,
             proof: proof,
@@ -48,7 +48,6 @@ extension Issuer {
         )
         if case .granted(let granted) = outcome {
             try records.redeem(authorizationCode: code, .init(key: key, family: granted.family.id))
-            try records.setClientUsed(stored.client, at: now)
         }
         return outcome
     }

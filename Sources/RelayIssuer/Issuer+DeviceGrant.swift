@@ -43,8 +43,8 @@ extension Issuer {
         let hasRoom = try await answering { () async throws(IssuerError) in
             try await store.write { records in
                 try records.forget(before: now)
-                guard try records.deviceAuthorizations(at: now) < DeviceAuthorization.maximum else { return false }
-                try records.insert(authorization)
+                guard try records.makeRoomForDeviceAuthorization(at: now) else { return false }
+                try records.insert(authorization, from: client)
                 if let user {
                     // Another password may have been set meanwhile.
                     let isAllowed = try records.password(of: user.user.subject) == user.stored

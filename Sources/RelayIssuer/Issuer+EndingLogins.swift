@@ -28,7 +28,7 @@ extension Issuer {
         var family = family
         family.revoked = now
         try records.update(family)
-        try records.note(.loginRevoked, of: family.subject, family.client, now: now)
+        try records.note(.loginRevoked, of: family.subject, RegisteredClient.shown(family.client), now: now)
         if let key = family.key { try records.removeOpenInvitations(madeBy: key) }
         return RevokedLogin(family, at: now)
     }

@@ -176,7 +176,7 @@ extension Issuer {
         case .usedAgain: return .usedAgain(subject: invitation.subject)
         case .revoke(let id):
             guard var family = try records.family(id), family.revoked == nil else { return .usedAgain(subject: invitation.subject) }
-            try records.note(.linkReused, of: family.subject, family.client, now: now)
+            try records.note(.linkReused, of: family.subject, RegisteredClient.shown(family.client), now: now)
             // Both devices are told: the second one now, the first one when it uses its refresh token.
             family.isOfReusedLink = true
             let login = try revoke(family, now: now, in: records)
@@ -226,7 +226,8 @@ extension Issuer {
         let displaced = try records.openLogins(of: subject, beyond: RefreshFamily.maximum - 1).map { try revoke($0, now: now, in: records) }
         try records.forgetRevokedLogins(of: subject, before: Milliseconds(clamping: now.count - RevokedLogin.memory))
         try records.insert(family)
-        try records.note(event, of: subject, device.isEmpty ? request.client : "\(request.client), \(device)", now: now)
+        let app = RegisteredClient.shown(request.client)
+        try records.note(event, of: subject, device.isEmpty || device == app ? app : "\(app), \(device)", now: now)
         var granted = Granted(family: family, scopes: family.scopes, displaced: displaced)
         if family.scopes.canRefresh {
             granted.refreshToken = RefreshToken(family: family.id, number: family.current, key: master.refreshTokenKey)
@@ -250,7 +251,7 @@ extension Issuer {
         case .refuse(.revoked) where family.isOfReusedLink: return .refused(TokenRequest.reusedLink)
         case .refuse: return .refused(TokenRequest.unknownToken)
         case .revoke:
-            try records.note(.tokenReused, of: family.subject, family.client, now: now)
+            try records.note(.tokenReused, of: family.subject, RegisteredClient.shown(family.client), now: now)
             let login = try revoke(family, now: now, in: records)
             return .revoked(TokenRequest.unknownToken, login, because: "one of its tokens was used again")
         case .rotate, .rotateAfterRestore, .reissueSuccessor: break

@@ -42,8 +42,6 @@ package final class Issuer: Sendable {
         package var passkeySignInsPerMinute = 60
         /// The cost of a new password's hash: scrypt with N = 2 to this power, 128 MiB and a quarter of a second for 17.
         package var passwordCost = 17
-        /// Clients that an address may register in an hour.
-        package var registrationsPerHour = 20
         /// Devices that an address may begin to sign in, in ten minutes.
         package var deviceRequestsPerTenMinutes = 30
         /// Whether the endpoint with the key of this thumbprint may invite devices into the account of a subject.
@@ -116,7 +114,6 @@ package final class Issuer: Sendable {
         var failures: RateLimiter
         var tokens: GrantLimits
         var invitations: GrantLimits
-        var registrations: RateLimiter
         var deviceRequests: RateLimiter
         /// Requests of a device that waits. The network may shorten its interval a little.
         var polls = RateLimiter(perWindow: 1, capacity: 2 * DeviceAuthorization.maximum, window: DeviceAuthorization.interval * 4 / 5)
@@ -133,7 +130,6 @@ package final class Issuer: Sendable {
             failures = RateLimiter(perWindow: settings.failuresPerMinute, capacity: settings.failureAddresses)
             tokens = GrantLimits(perUser: settings.grantsPerMinute, perLogin: settings.grantsPerLoginAndMinute)
             invitations = tokens
-            registrations = RateLimiter(perWindow: settings.registrationsPerHour, capacity: 10_000, window: 3_600_000)
             deviceRequests = RateLimiter(perWindow: settings.deviceRequestsPerTenMinutes, capacity: 10_000, window: 600_000)
             passkeys = RateLimiter(perWindow: settings.passkeySignInsPerMinute, capacity: 10_000)
             passwords = SignInLimits(attemptsPerHour: settings.passwordAttemptsPerHour)

@@ -6,7 +6,8 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// The browser of a user at the pages of a relay's own issuer, over plain HTTP. It keeps cookies, and follows no redirect. For tests only.
+/// The browser of a user at the pages of a relay's own issuer, over plain HTTP. It keeps cookies as browsers do: they go to all ports of their
+/// host, and to their path alone. It follows no redirect but the one that begins a visit. For tests only.
 package final class SignInBrowser: Sendable {
     package struct Page: Sendable {
         package var status: Int
@@ -14,12 +15,38 @@ package final class SignInBrowser: Sendable {
         package var headers: [(name: String, value: String)]
         package var text: String
 
-        package var location: String? { headers.first { $0.name == "location" }?.value }
+        /// Without the path of the visit.
+        package var location: String? { fullLocation.map { Visit.of($0)?.place ?? $0 } }
+
+        package var fullLocation: String? { headers.first { $0.name == "location" }?.value }
 
         /// The value of a form's hidden field.
         package func field(_ name: String) -> String? {
             guard let start = text.firstRange(of: "name=\"\(name)\" value=\"") else { return nil }
             return String(text[start.upperBound...].prefix { $0 != "\"" }).replacing("&amp;", with: "&")
+        }
+    }
+
+    private struct Cookie {
+        var name: String
+        var value: String
+        var path: String
+
+        /// RFC 6265 §5.1.4.
+        func goes(to place: Substring) -> Bool {
+            place == path || place.hasPrefix(path.hasSuffix("/") ? path : path + "/")
+        }
+    }
+
+    /// A place at the path of a visit.
+    private enum Visit {
+        private static let start = "/auth/at/"
+        static let keyCharacters = 22
+
+        static func of(_ location: String) -> (path: String, place: String)? {
+            guard location.hasPrefix(start) else { return nil }
+            let key = location.dropFirst(start.count).prefix { $0 != "/" }
+            return (start + key, "/auth" + location.dropFirst(start.count + key.count))
         }
     }
 
@@ -30,7 +57,9 @@ package final class SignInBrowser: Sendable {
     package static let password = "correct horse battery"
 
     private let origin: String
-    private let cookies = Mutex<[String: String]>([:])
+    private let cookies = Mutex<[Cookie]>([])
+    /// The path of the last visit, such as `/auth/at/…`.
+    private let visit = Mutex("")
     private let formCode = Mutex("")
 
     /// - Parameters:
@@ -90,8 +119,10 @@ package final class SignInBrowser: Sendable {
 
     /// - Parameter url: A URL, or a path at the relay.
     nonisolated(nonsending) package func get(_ url: String) async throws -> Page {
-        let page = try await Self.request("GET", absolute(url), headers: [("Cookie", jar)])
-        return keep(page)
+        let page = try await send("GET", url)
+        guard let location = page.fullLocation, let begun = Visit.of(location), visit.withLock({ $0.isEmpty }) else { return keep(page) }
+        visit.withLock { $0 = begun.path }
+        return try await get(location)
     }
 
     /// Sends a form with the code of the last page.
@@ -99,23 +130,60 @@ package final class SignInBrowser: Sendable {
         var fields = fields
         fields["form_code"] = formCode.withLock { $0 }
         let body = fields.map { "\($0.key)=\($0.value.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? "")" }
-        let headers = [("Cookie", jar), ("Origin", origin), ("Content-Type", "application/x-www-form-urlencoded")]
-        return keep(try await Self.request("POST", absolute(path), headers: headers, body: body.joined(separator: "&")))
+        let headers = [("Origin", origin), ("Content-Type", "application/x-www-form-urlencoded")]
+        return keep(try await send("POST", path, headers: headers, body: body.joined(separator: "&")))
     }
 
-    /// The values of its cookies, by name.
-    package var secrets: [String: String] { cookies.withLock { $0 } }
+    /// The values of its cookies, by name. The names have no key of a visit.
+    package var secrets: [String: String] {
+        cookies.withLock { cookies in
+            Dictionary(cookies.map { (String($0.name.dropLast(Visit.keyCharacters + 1)), $0.value) }) { $1 }
+        }
+    }
 
-    private var jar: String { cookies.withLock { $0.map { "\($0.key)=\($0.value)" }.joined(separator: "; ") } }
+    /// The code of the last form.
+    package var code: String { formCode.withLock { $0 } }
 
-    private func absolute(_ url: String) -> String { url.hasPrefix("/") ? origin + url : url }
+    /// The relay's address of a page in the visit.
+    package func address(_ path: String) -> String { absolute(path) }
+
+    /// What it sends of its cookies to a URL of the relay's host, at any port.
+    package func cookies(for url: String) -> String {
+        let place = url.split(separator: "/", maxSplits: 2, omittingEmptySubsequences: true).dropFirst(2).first ?? ""
+        let path = "/" + place.prefix { $0 != "?" && $0 != "#" }
+        return cookies.withLock { $0.filter { $0.goes(to: path[...]) }.map { "\($0.name)=\($0.value)" }.joined(separator: "; ") }
+    }
+
+    nonisolated(nonsending) private func send(
+        _ method: String,
+        _ url: String,
+        headers: [(String, String)] = [],
+        body: String = ""
+    ) async throws -> Page {
+        let url = absolute(url)
+        return try await Self.request(method, url, headers: [("Cookie", cookies(for: url))] + headers, body: body)
+    }
+
+    private func absolute(_ url: String) -> String {
+        let place = url.hasPrefix(origin + "/") ? String(url.dropFirst(origin.count)) : url
+        guard place.hasPrefix("/") else { return url }
+        let visit = visit.withLock { $0 }
+        guard !visit.isEmpty, place.hasPrefix("/auth/"), Visit.of(place) == nil else { return origin + place }
+        return origin + visit + place.dropFirst("/auth".count)
+    }
 
     private func keep(_ page: Page) -> Page {
         for cookie in page.headers where cookie.name == "set-cookie" {
-            let pair = cookie.value.prefix { $0 != ";" }.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            let parts = cookie.value.split(separator: ";").map { $0.trimmingCharacters(in: .whitespaces) }
+            let pair = (parts.first ?? "").split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
             guard pair.count == 2 else { continue }
-            cookies.withLock { $0[String(pair[0])] = cookie.value.contains("Max-Age=0;") ? nil : String(pair[1]) }
+            let path = parts.first { $0.hasPrefix("Path=") }.map { String($0.dropFirst(5)) } ?? "/"
+            cookies.withLock { cookies in
+                cookies.removeAll { $0.name == pair[0] && $0.path == path }
+                if !parts.contains("Max-Age=0") { cookies.append(Cookie(name: pair[0], value: pair[1], path: path)) }
+            }
         }
+        if let moved = page.fullLocation.flatMap(Visit.of) { visit.withLock { $0 = moved.path } }
         if let code = page.field("form_code") { formCode.withLock { $0 = code } }
         return page
     }

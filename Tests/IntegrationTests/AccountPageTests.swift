@@ -10,34 +10,17 @@ import Testing
 
 /// The owner of an account uses the issuer's pages while devices are connected.
 @Suite(.timeLimit(.minutes(10))) struct AccountPageTests {
-    /// A browser that keeps the cookies and form code of the relay's pages.
+    /// A browser that keeps the last page.
     private final class Browser {
-        private let address: RelayAddress
-        private var cookies: [String: String] = [:]
+        private let browser: SignInBrowser
         private(set) var page = ""
 
-        init(_ home: TestHome) throws { address = try RelayAddress(try url(home.relayd.origin)) }
+        init(_ home: TestHome) { browser = SignInBrowser(origin: home.relayd.origin) }
 
         @discardableResult
         func send(_ method: HTTPMethod, _ path: String, _ fields: [String: String] = [:]) async throws -> Int {
-            var headers: HTTPHeaders = ["Cookie": cookies.map { "\($0.key)=\($0.value)" }.joined(separator: "; ")]
-            var body: [UInt8]?
-            if method == .POST {
-                headers.add(name: "Content-Type", value: "application/x-www-form-urlencoded")
-                let code = try #require(page.firstMatch(of: /name="form_code" value="([^"]+)"/)).1
-                var form = URLComponents()
-                form.queryItems = ([("form_code", String(code))] + fields.map { ($0.key, $0.value) }).map { .init(name: $0.0, value: $0.1) }
-                body = Array((form.percentEncodedQuery ?? "").utf8)
-            }
-            let request = HTTPRequest(method, path, headers: headers, body: body)
-            let answer = try await HTTPRequestClient().send(request, to: address, trust: RelayTrust(relay: nil))
-            for cookie in answer.headers["Set-Cookie"] {
-                let pair = cookie.prefix { $0 != ";" }.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(
-                    String.init
-                )
-                cookies[pair[0]] = cookie.contains("Max-Age=0;") ? nil : pair[1]
-            }
-            if answer.status < 300 { page = String(decoding: answer.body, as: UTF8.self) }
+            let answer = method == .POST ? try await browser.post(path, fields) : try await browser.get(path)
+            if answer.status < 300 { page = answer.text }
             return answer.status
         }
 
@@ -69,7 +52,7 @@ import Testing
         try await phone.sees("PC") { !$0.apps.isEmpty }
         let connection = try await phone.platform.open("echo", on: id)
         _ = try await connection.send(["N": 1])
-        let browser = try Browser(home)
+        let browser = Browser(home)
         try await browser.setUp(home)
         #expect(browser.page.contains("Phone") && browser.page.contains("PC"))
         let phoneID = try phone.id
@@ -107,7 +90,7 @@ import Testing
         let home = try await TestHome(accounts: ["Anna", "Bert"])
         let (pc, other) = (try await home.device("PC"), try await home.device("Other", of: "Bert"))
         for device in [pc, other] { try await device.connected() }
-        let browser = try Browser(home)
+        let browser = Browser(home)
         try await browser.setUp(home)
         #expect(try await browser.send(.GET, "/auth/account/remove") == 200)
         #expect(try await browser.send(.POST, "/auth/account/remove", ["password": "wrong", "confirmed": "yes"]) == 401)

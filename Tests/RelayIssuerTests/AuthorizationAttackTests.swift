@@ -26,7 +26,8 @@ import Testing
     @Test func codeOfAnotherRequestIsRejected() async throws {
         try await attack { app, browser in
             let code = try #require(try await app.decide(browser)["code"])
-            let other = try await TestApp(registeredAt: app.client)
+            var other = TestApp(app.client)
+            other.id = try #require(try await other.register(#"{"redirect_uris": ["\#(TestApp.redirect)"]}"#).clientID)
             let wrong = [
                 ["code_verifier": other.verifier], ["redirect_uri": "http://127.0.0.1:49153/done"], ["redirect_uri": TestApp.redirect],
                 ["redirect_uri": "https://evil.example/"], ["client_id": other.id], ["client_id": "com.example.app"],
@@ -79,7 +80,10 @@ import Testing
                     #expect(page.status == 400 && page.location == nil, "\(redirect)")
                 }
             }
-            for id in ["", "dynamic.unknown", "com.example.app"] {
+            for id in [
+                "", "dynamic.unknown", "com.example.app", app.id + "A", String(app.id.dropLast()),
+                "dynamic." + app.id.split(separator: ".")[2],
+            ] {
                 #expect(try await browser.get("/authorize?" + app.query(["client_id": id])).status == 400)
             }
             #expect(try await browser.get("/authorize?" + app.query() + "&redirect_uri=com.evil.app").status == 400)
@@ -110,42 +114,6 @@ import Testing
         let count = try await test.contents().split(separator: "\n").first { $0.hasPrefix("authorization_code") }?
             .matches(of: /redeemed:0/).count
         #expect(count == AuthorizationCode.maximum)
-    }
-
-    /// A person can use all clients that there may be, and so does time.
-    @Test func usedClientsMakeRoomAndTheirLoginsGoOn() async throws {
-        try await attack { app, browser in
-            let tokens = try await app.redeem(try #require(try await app.decide(browser)["code"]), test)
-            #expect(tokens.status == 200)
-            test.pass(1)
-            let now = test.now
-            let others = (1..<RegisteredClient.maximum).map { "dynamic.\($0)" }
-            try await test.issuer.store.write { records in
-                let redirect = try #require(RedirectURI(TestApp.redirect))
-                for id in others {
-                    try records.insert(RegisteredClient(id: id, name: "", redirects: [redirect], created: now))
-                    try records.setClientUsed(id, at: now)
-                }
-            }
-            let json = #"{"redirect_uris": ["\#(TestApp.redirect)"]}"#
-            #expect(try await app.register(json).status == 503)
-            test.pass(RegisteredClient.settling)
-            let registered = try await app.register(json)
-            #expect(registered.status == 201)
-            // The client whose last use is longest ago is gone, and no other.
-            #expect(try await browser.get("/authorize?" + app.query()).status == 400)
-            let known = [app.id, try #require(registered.clientID)] + others
-            func left() async throws -> [String] {
-                try await test.issuer.store.read { records in try known.filter { try records.client($0) != nil } }
-            }
-            #expect(try await left() == Array(known[1...]))
-            let fields = ["grant_type": "refresh_token", "refresh_token": tokens.refreshToken ?? "", "client_id": app.id]
-            #expect(try await app.post("/token", fields, proof: app.device.proof(at: test.now)).status == 200)
-            // An unused client makes room first.
-            test.pass(RegisteredClient.settling)
-            #expect(try await app.register(json).status == 201)
-            #expect(try await left() == others)
-        }
     }
 
     @Test func noCodeIsStoredOrLogged() async throws {

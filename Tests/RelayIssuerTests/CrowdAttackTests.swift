@@ -93,6 +93,58 @@ import Testing
         }
     }
 
+    /// 1,000 clients of 50 addresses register, and each of the addresses asks for as many devices as it may.
+    @Test func registrationsAndWaitingDevicesStopNobody() async throws {
+        try await test.browse { client in
+            for number in 0..<1_000 {
+                let app = TestApp(client, address: "203.0.113.\(number % 50)")
+                #expect(try await app.register(#"{"redirect_uris": ["\#(TestApp.redirect)"], "client_name": "\#(number)"}"#).status == 201)
+            }
+            let issuer = try test.issuer
+            let now = test.now
+            // As many as may wait, of 334 addresses.
+            try await issuer.store.write { records in
+                for number in 0..<DeviceAuthorization.maximum {
+                    try records.insert(Self.waiting(now), from: ClientNetworks(["198.51.\(number / 30).1", "198.51.\(number / 30 / 32)"]))
+                }
+            }
+            let browser = TestBrowser(client)
+            try await browser.setUp(test)
+            let app = try await TestApp(registeredAt: client)
+            let code = try #require(try await app.decide(browser)["code"])
+            #expect(try await app.redeem(code, test).status == 200)
+            let device = TestApp(client, address: "192.0.2.7")
+            let begun = try await device.post("/device_authorization", DeviceGrantRouteTests.fields)
+            #expect(begun.status == 200)
+            // The flood goes on, and none of it takes the place of the one device of another network.
+            try await issuer.store.write { records in
+                for number in 0..<500 {
+                    #expect(try records.makeRoomForDeviceAuthorization(at: now))
+                    try records.insert(Self.waiting(now), from: ClientNetworks(["198.51.\(number / 30).1", "198.51.\(number / 30 / 32)"]))
+                }
+            }
+            let routes = DeviceGrantRouteTests(test)
+            _ = try await browser.get("/device")
+            #expect(try await routes.decide(browser, begun.userCode, "allow").status == 200)
+            test.pass(DeviceAuthorization.interval)
+            #expect(try await routes.poll(device, begun.deviceCode).status == 200)
+            let kept = try await test.contents().split(separator: "\n").first { $0.hasPrefix("device_authorization") }
+            #expect(kept?.matches(of: /decided:0/).count == DeviceAuthorization.maximum - 1)
+        }
+    }
+
+    private static func waiting(_ now: Milliseconds) -> DeviceAuthorization {
+        DeviceAuthorization(
+            code: Digest256(hashing: randomBytes(16)),
+            userCode: Digest256(hashing: randomBytes(16)),
+            client: "com.example.flood",
+            scopes: .all,
+            device: "",
+            platform: "",
+            expires: Milliseconds(clamping: now.count + DeviceAuthorization.life)
+        )
+    }
+
     @Test func networksShareTheirFailures() async throws {
         try await test.browse { client in
             func browser(_ subnet: Int, _ site: Int) -> TestBrowser {

@@ -14,6 +14,7 @@ import Testing
     let test: TestIssuer
 
     init() throws { self.test = try TestIssuer() }
+    init(_ test: TestIssuer) { self.test = test }
 
     static let fields = [
         "client_id": "com.example.television", "device_name": "TV <living room>", "device_platform": "linux",

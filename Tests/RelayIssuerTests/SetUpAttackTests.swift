@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import RelayProtocol
+import Synchronization
 import Testing
 
 @testable import RelayIssuer
@@ -91,6 +92,65 @@ import Testing
             #expect(try await !open(link, owner).text.contains("checkbox"))
             #expect(try await owner.post("/setup", password).location == "/auth/account")
             await #expect(throws: OAuthError.self) { try await intruder.device.refresh(test, intruder.tokens.refreshToken) }
+        }
+    }
+
+    /// An intruder has linked an identity of his own at another provider, with which he can add devices.
+    @Test(arguments: [SetUpKind.link, .reset, .recovery], [true, false])
+    func identitiesOfOtherProvidersEnd(kind: SetUpKind, isTicked: Bool) async throws {
+        let (accounts, ada) = (OwnDeviceAttackTests.Accounts(), try await test.ada())
+        let issuer = try test.make(accounts: accounts)
+        func link(_ name: String, isRemovable: Bool) -> AccountLink {
+            AccountLink(issuer: "https://login.example", subject: name, linker: nil, added: test.now, isRemovable: isRemovable)
+        }
+        accounts.links.withLock { $0[ada] = [link("<evil>", isRemovable: true), link("the account's first", isRemovable: false)] }
+        try await test.browse(issuer) { client in
+            let owner = TestBrowser(client)
+            try await owner.setUp(test, password: "the old password")
+            #expect(try await owner.get("/account").text.contains("1 browser, 0 apps and devices, 2 identities of other providers."))
+            if kind == .recovery {
+                let codes = try await owner.makeCodes()
+                _ = try await owner.get("/recover")
+                #expect(try await owner.post("/recover", ["name": "ada", "code": codes[0]]).location == "/auth/setup")
+                _ = try await owner.get("/setup")
+            } else {
+                let made = try await test.issuer.setUpLink(subject: ada, origin: TestIssuer.origin, isReset: kind == .reset)
+                let page = try await open(made, owner)
+                #expect(page.text.contains("name=\"end_identities\" value=\"yes\" checked") == (kind == .link))
+                #expect(page.text.contains("&lt;evil&gt; at https://login.example") == (kind == .link) && !page.text.contains("<evil>"))
+            }
+            let fields = password.merging(isTicked ? ["end_identities": "yes"] : [:]) { $1 }
+            #expect(try await owner.post("/setup", fields).location == "/auth/account")
+            let left = accounts.links.withLock { $0[ada]?.map(\.subject) }
+            let end = kind == .reset || (kind == .link && isTicked)
+            #expect(left == (end ? [] : ["<evil>"]) + ["the account's first"])
+            let now = try await owner.get("/account").text
+            #expect(now.contains(end ? "1 identity of another provider." : "2 identities of other providers."))
+        }
+        try issuer.close()
+    }
+
+    /// If the relay cannot remove them, nothing else ends, and the link still works.
+    @Test func setUpWaitsForTheRelay() async throws {
+        struct Down: AccountHolder {
+            struct Failure: Error {}
+            func endpoints(of subject: String) async throws -> [AccountEndpoint] { throw Failure() }
+            func revoke(_ endpoint: EndpointID, of subject: String) async throws -> Bool { throw Failure() }
+            func identities(of subject: String) async throws -> [AccountLink] { throw Failure() }
+            func unlink(issuer: String, subject other: String, of subject: String) async throws -> Bool { throw Failure() }
+            func remove(accountOf subject: String) async throws -> [String] { throw Failure() }
+        }
+        let made = try await test.issuer.setUpLink(subject: test.ada(), origin: TestIssuer.origin)
+        let issuer = try test.make(accounts: Down())
+        try await test.browse(issuer) { client in
+            let page = try await TestBrowser(client).get(String(made.exposed.dropFirst(TestIssuer.url.count)))
+            #expect(page.status == 503)
+        }
+        try issuer.close()
+        try await test.browse { client in
+            let owner = TestBrowser(client)
+            _ = try await open(made, owner)
+            #expect(try await owner.post("/setup", password).location == "/auth/account")
         }
     }
 

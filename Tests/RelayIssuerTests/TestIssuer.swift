@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Crypto
 import Foundation
 import Logging
 import RelayProtocol
@@ -44,6 +45,11 @@ final class TestIssuer: Sendable {
     var logged: String { world.lines.withLock { $0 } }
 
     var revoked: [Issuer.RevokedLogin] { world.logins.withLock { $0 } }
+
+    /// The key of the ids of registered clients.
+    var clientKey: SymmetricKey {
+        get throws { try issuer.master.clientKey }
+    }
 
     func pass(_ milliseconds: Int64) { world.time.withLock { $0 = Milliseconds(clamping: $0.count + milliseconds) } }
 

@@ -69,7 +69,7 @@ extension Issuer {
             let client = networks(request, context)
             return await answer(client) { () async throws(OAuthError) -> Response in
                 let body = try await Issuer.body(of: request, type: "application/json")
-                return Issuer.response(try await register(body, from: client), status: .created)
+                return Issuer.response(try register(body), status: .created)
             }
         }
         router.post(RouterPath("\(path)/invitations")) { [self] request, context in

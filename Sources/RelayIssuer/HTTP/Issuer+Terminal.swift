@@ -39,7 +39,7 @@ extension Issuer {
         post("setup") { [self] visit, form throws(OAuthError) in
             let (_, setUp) = try await setUp(of: form, visit)
             // Only a set-up link leaves it to the person what else ends.
-            return TerminalSetUp(account: setUp.user.name, isChoice: setUp.kind == .link, passkeys: setUp.passkeys, logins: setUp.logins)
+            return TerminalSetUp(account: setUp.user.name, isChoice: setUp.kind == .link, passkeys: setUp.passkeys, logins: setUp.logins, identities: setUp.identities.count)
         }
         post("password") { [self] visit, form throws(OAuthError) in
             form["token"] == nil ? try await changePassword(form, visit) : try await setPassword(form, visit)
@@ -108,7 +108,7 @@ extension Issuer {
     private func setPassword(_ form: Form, _ visit: TerminalVisit) async throws(OAuthError) -> SetPassword {
         let (token, setUp) = try await setUp(of: form, visit)
         let hash = try await newHash(form, of: setUp.user)
-        let endings = Endings(setUp.kind, passkeys: form["end_passkeys"] != "no", logins: form["end_logins"] != "no")
+        let endings = Endings(setUp.kind) { form[$0] != "no" }
         let codes = try await finish(setUp, token, .password(hash), endings, from: visit.networks, agent: visit.agent) {
             [self] records, now in try firstRecoveryCodes(of: setUp.user.subject, visit.agent, now: now, in: records)
         }
@@ -170,9 +170,10 @@ private struct TerminalSetUp: Encodable, Sendable {
     var isChoice: Bool
     var passkeys: Int
     var logins: Int
+    var identities: Int
 
     enum CodingKeys: String, CodingKey {
-        case account, passkeys, logins
+        case account, passkeys, logins, identities
         case isChoice = "is_choice"
     }
 }

@@ -9,6 +9,9 @@ package struct TokenRequest: Sendable {
 
     static let deviceCode = "urn:ietf:params:oauth:grant-type:device_code"
 
+    /// The id of a registered client holds its name.
+    static let maximumClientBytes = 512
+
     enum Grant: Sendable {
         case device(Digest256)
         case code(Digest256, redirect: String, verifier: Secret<String>)
@@ -56,7 +59,7 @@ package struct TokenRequest: Sendable {
         let client = try form.required("client_id")
         let labels = client.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         let isName =
-            labels.count >= 2 && client.utf8.count <= 255
+            labels.count >= 2 && client.utf8.count <= maximumClientBytes
             && labels.allSatisfy { label in
                 !label.isEmpty
                     && label.allSatisfy {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+package import Crypto
 import RelayProtocol
 
 /// What a client asks the user for (RFC 6749 §4.1.1, RFC 7636).
@@ -15,23 +16,27 @@ package struct AuthorizationRequest: Sendable {
 
     package enum Outcome: Sendable {
         case request(AuthorizationRequest)
-        /// An error that the client gets at its redirect URI (RFC 6749 §4.1.2.1).
-        case refused(location: String)
+        /// An error that the client gets at its redirect URI (RFC 6749 §4.1.2.1), if the user goes there.
+        /// - location: The redirect URI with the error.
+        /// - place: Where it leads, for people.
+        case refused(location: String, place: String, because: String)
     }
 
-    /// - Parameter client: The client that the request names; `nil` if there is none.
-    package static func read(_ query: Form, client: RegisteredClient?, issuer: String) throws(OAuthError) -> Outcome {
-        guard let client else {
+    /// - Parameter key: For the codes of registered redirect URIs.
+    package static func read(_ query: Form, issuer: String, key: SymmetricKey) throws(OAuthError) -> Outcome {
+        guard let client = query["client_id"].flatMap(RegisteredClient.init(id:)) else {
             throw OAuthError(.invalidClient, "The app that sent you here is not registered with this relay. Start again in the app.")
         }
         // No response goes to an address that the client has not registered.
-        guard let redirect = query["redirect_uri"].flatMap(RedirectURI.init), client.redirects.contains(where: redirect.fits) else {
+        guard let redirect = query["redirect_uri"].flatMap(RedirectURI.init), client.has(redirect, by: key) else {
             throw OAuthError(.invalidRequest, "The app that sent you here wants the answer at an address that is not its own.")
         }
         let state = query["state"]
         func refuse(_ code: OAuthError.Code, _ description: String) -> Outcome {
             .refused(
-                location: response(redirect, state: state, issuer: issuer, [("error", code.rawValue), ("error_description", description)])
+                location: response(redirect, state: state, issuer: issuer, [("error", code.rawValue), ("error_description", description)]),
+                place: redirect.place,
+                because: description
             )
         }
         if let state, state.utf8.count > maximumStateBytes { throw OAuthError(.invalidRequest, "The app's request is too long.") }

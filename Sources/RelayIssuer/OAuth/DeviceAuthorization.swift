@@ -11,7 +11,7 @@ struct DeviceAuthorization: Hashable, Sendable {
     static let memory: Int64 = 600_000
     /// How long a device waits between two requests.
     static let interval: Int64 = 5_000
-    /// The maximum number of devices that wait, of all addresses together.
+    /// The maximum number of devices that wait. Further ones take the place of others, from the networks where most wait.
     static let maximum = 10_000
     static let maximumNameCharacters = 64
 

@@ -45,12 +45,11 @@ package struct RedirectURI: Hashable, Sendable {
         }
     }
 
-    /// Whether a request with this URI may use the registered one: they are the same text, but for the port of a loopback address.
-    package func fits(_ registered: RedirectURI) -> Bool {
-        switch (kind, registered.kind) {
-        case (.loopback(let own, let rest), .loopback(let other, let otherRest)):
-            own.host == other.host && rest.utf8.elementsEqual(otherRest.utf8)
-        default: text.utf8.elementsEqual(registered.text.utf8)
+    /// What is registered of it: all but the port of a loopback address, which an app chooses when it starts (RFC 8252 §7.3).
+    package var registered: String {
+        switch kind {
+        case .loopback(let origin, let rest): "http://\(origin.host)\(rest)"
+        case .privateUse: text
         }
     }
 

@@ -1,98 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-package import RelayProtocol
+package import Crypto
+import RelayProtocol
 
 /// A native public client that registered itself (RFC 7591). Its name is not verified.
+///
+/// The issuer stores nothing of a client, since anyone may register any number of them: the id holds the name, and a code of the issuer for
+/// each redirect URI. Its text is `dynamic.NAME.CODES`, or `dynamic.CODES` without a name.
 package struct RegisteredClient: Hashable, Sendable {
-    /// The first label of the ids that the issuer gives.
-    static let prefix = "dynamic."
-    static let maximumRedirects = 8
+    static let maximumRedirects = 4
     static let maximumNameCharacters = 64
-    /// The maximum number of clients. The oldest one that was never used makes room for a new one; if there is none, the least
-    /// recently used one.
-    static let maximum = 1_000
-    /// How long an unused client is kept, in milliseconds.
-    static let unusedLife: Int64 = 86_400_000
-    /// How long a new or used client is safe from making room.
-    static let settling: Int64 = 600_000
-    static let life: Int64 = RefreshFamily.wholeLife
+    /// The first label of the ids.
+    private static let prefix = "dynamic"
+    private static let codeBytes = 16
 
-    let id: String
-    let name: String
-    package let redirects: [RedirectURI]
-    let created: Milliseconds
+    package let id: String
+    package let name: String
+    private let codes: [[UInt8]]
 
-    init(id: String, name: String, redirects: [RedirectURI], created: Milliseconds) {
+    package init(name: String, redirects: [RedirectURI], by key: SymmetricKey) {
+        self.name = name
+        codes = redirects.map { RegisteredClient.code(name, $0, by: key) }
+        let labels = name.isEmpty ? [codes.flatMap(\.self)] : [Array(name.utf8), codes.flatMap(\.self)]
+        id = ([RegisteredClient.prefix] + labels.map(Base64.url.encode)).joined(separator: ".")
+    }
+
+    /// Reads an id. What it says counts for the redirect URIs alone that `has(_:by:)` finds.
+    /// - Returns: `nil` if no client has such an id.
+    package init?(id: String) {
+        let labels = id.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false).map { String(Substring($0)) }
+        let parts = labels.dropFirst().compactMap { Base64.url.decode($0) }
+        guard (2...3).contains(labels.count), labels[0].utf8.elementsEqual(RegisteredClient.prefix.utf8), parts.count == labels.count - 1,
+            let codes = parts.last, !codes.isEmpty, codes.count.isMultiple(of: RegisteredClient.codeBytes),
+            codes.count / RegisteredClient.codeBytes <= RegisteredClient.maximumRedirects,
+            let name = parts.count == 2 ? String(validating: parts[0], as: UTF8.self) : "", RegisteredClient.isName(name)
+        else { return nil }
         self.id = id
         self.name = name
-        self.redirects = redirects
-        self.created = created
+        self.codes = stride(from: 0, to: codes.count, by: RegisteredClient.codeBytes).map {
+            Array(codes[$0..<($0 + RegisteredClient.codeBytes)])
+        }
     }
 
-    /// Reads a registration request, and gives the client an id.
-    package init(registering json: JSONValue, now: Milliseconds) throws(OAuthError) {
-        func read<Value: JSONReadable>(_ key: String) throws(OAuthError) -> Value? {
-            do throws(JSONError) { return try json.optional(key) } catch {
-                throw OAuthError(.invalidClientMetadata, "\(key) has the wrong type")
-            }
-        }
-        let texts: [String] = try read("redirect_uris") ?? []
-        let redirects = texts.compactMap(RedirectURI.init)
-        guard (1...RegisteredClient.maximumRedirects).contains(texts.count), redirects.count == texts.count else {
-            throw OAuthError(
-                .invalidRedirectURI,
-                "redirect_uris needs 1 to \(RegisteredClient.maximumRedirects) URIs of a native app: http at 127.0.0.1, [::1] or localhost, or a scheme in reverse DNS form such as com.example.app:/done"
-            )
-        }
-        if let method: String = try read("token_endpoint_auth_method"), method != "none" {
-            throw OAuthError(.invalidClientMetadata, "token_endpoint_auth_method must be none: only public clients register themselves")
-        }
-        let grants: [String] = try read("grant_types") ?? []
-        let responses: [String] = try read("response_types") ?? []
-        guard grants.allSatisfy(["authorization_code", "refresh_token", TokenRequest.deviceCode].contains),
-            responses.allSatisfy({ $0 == "code" })
-        else {
-            throw OAuthError(
-                .invalidClientMetadata,
-                "grant_types may hold authorization_code and refresh_token; response_types may hold code"
-            )
-        }
-        let name: String = try read("client_name") ?? ""
-        guard name.unicodeScalars.count <= RegisteredClient.maximumNameCharacters, DisplayText.isPlain(name) else {
-            throw OAuthError(
-                .invalidClientMetadata,
-                "client_name has at most \(RegisteredClient.maximumNameCharacters) characters, and no control characters"
-            )
-        }
-        self.init(id: RegisteredClient.prefix + Base64.url.encode(randomBytes(16)), name: name, redirects: redirects, created: now)
-    }
-}
-
-/// The response to a registration (RFC 7591 §3.2.1).
-struct RegistrationResponse: Encodable, Sendable {
-    var clientID: String
-    var issuedAt: Int64
-    var name: String
-    var redirects: [String]
-    var authMethod = "none"
-    var grantTypes = ["authorization_code", "refresh_token"]
-    var responseTypes = ["code"]
-
-    init(_ client: RegisteredClient) {
-        clientID = client.id
-        issuedAt = client.created.count / 1_000
-        name = client.name
-        redirects = client.redirects.map(\.text)
+    /// Whether the issuer registered the redirect URI for a client of this name.
+    package func has(_ redirect: RedirectURI, by key: SymmetricKey) -> Bool {
+        codes.contains(RegisteredClient.code(name, redirect, by: key))
     }
 
-    private enum CodingKeys: String, CodingKey {
-        case clientID = "client_id"
-        case issuedAt = "client_id_issued_at"
-        case name = "client_name"
-        case redirects = "redirect_uris"
-        case authMethod = "token_endpoint_auth_method"
-        case grantTypes = "grant_types"
-        case responseTypes = "response_types"
+    /// What people see of the id of any client. No client's name is verified.
+    static func shown(_ id: String) -> String {
+        guard let client = RegisteredClient(id: id) else { return id }
+        return client.name.isEmpty ? "an app" : client.name
+    }
+
+    static func isName(_ text: String) -> Bool {
+        text.unicodeScalars.count <= maximumNameCharacters && DisplayText.isPlain(text)
+    }
+
+    private static func code(_ name: String, _ redirect: RedirectURI, by key: SymmetricKey) -> [UInt8] {
+        // Neither has a NUL.
+        Array(HMAC<SHA256>.authenticationCode(for: Array("\(name)\0\(redirect.registered)".utf8), using: key).prefix(codeBytes))
     }
 }

@@ -79,24 +79,20 @@ protocol IssuerTransaction {
     func removeOpenInvitations(madeBy key: String) throws
     func redeem(_ code: Digest256, _ redemption: Invitation.Redemption) throws
 
-    // MARK: Clients, and what users allowed them
+    // MARK: What users allow clients
 
-    func insert(_ client: RegisteredClient) throws
-    func client(_ id: String) throws -> RegisteredClient?
-    /// Whether there is room for one more, possibly in the place of the oldest that was never used, or of the least recently used.
-    /// A login goes on without its client.
-    func makeRoomForClient(now: Milliseconds) throws -> Bool
-    func setClientUsed(_ id: String, at now: Milliseconds) throws
     /// Forgets the oldest of too many codes of its user.
     func insert(_ code: AuthorizationCode) throws
     func authorizationCode(_ code: Digest256) throws -> AuthorizationCode?
     func redeem(authorizationCode code: Digest256, _ redemption: Invitation.Redemption) throws
 
-    func insert(_ authorization: DeviceAuthorization) throws
+    /// - Parameter client: The networks of the device.
+    func insert(_ authorization: DeviceAuthorization, from client: ClientNetworks) throws
     func deviceAuthorization(_ code: Digest256) throws -> DeviceAuthorization?
     func deviceAuthorization(userCode: Digest256) throws -> DeviceAuthorization?
-    /// How many have not expired.
-    func deviceAuthorizations(at now: Milliseconds) throws -> Int
+    /// Whether there is room for one more. If too many devices wait, the one makes room that has waited longest at the address with the most
+    /// waiting devices, of the network with the most.
+    func makeRoomForDeviceAuthorization(at now: Milliseconds) throws -> Bool
     func decide(_ code: Digest256, _ decision: DeviceAuthorization.Decision) throws
     func removeDeviceAuthorization(_ code: Digest256) throws
 

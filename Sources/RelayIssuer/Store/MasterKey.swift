@@ -28,6 +28,9 @@ struct MasterKey: Sendable {
     /// For the codes of browsers in which users have signed in.
     var knownBrowserKey: SymmetricKey { derived("device-relay issuer known-browser") }
 
+    /// For the codes of registered redirect URIs.
+    var clientKey: SymmetricKey { derived("device-relay issuer client") }
+
     private var sealingKey: SymmetricKey { derived("device-relay issuer seal") }
 
     private func derived(_ purpose: String) -> SymmetricKey {

@@ -145,17 +145,10 @@ extension SQLiteIssuerStore {
                     CREATE INDEX invitation_inviter ON invitation (inviter_key) WHERE inviter_key IS NOT NULL;
                     CREATE INDEX invitation_login ON invitation (login);
                     CREATE INDEX invitation_expires ON invitation (expires);
-                    CREATE TABLE client (
-                        id TEXT NOT NULL PRIMARY KEY CHECK (length(id) BETWEEN 1 AND 255),
-                        name TEXT NOT NULL CHECK (length(name) <= 64),
-                        redirects TEXT NOT NULL CHECK (length(redirects) > 0),
-                        created INTEGER NOT NULL,
-                        used INTEGER
-                    ) STRICT, WITHOUT ROWID;
                     CREATE TABLE authorization_code (
                         code BLOB NOT NULL PRIMARY KEY CHECK (length(code) = 32),
                         subject TEXT NOT NULL REFERENCES user (subject) ON DELETE CASCADE,
-                        client TEXT NOT NULL REFERENCES client (id) ON DELETE CASCADE,
+                        client TEXT NOT NULL,
                         redirect TEXT NOT NULL,
                         challenge BLOB NOT NULL CHECK (length(challenge) = 32),
                         scopes TEXT NOT NULL CHECK (length(scopes) > 0),
@@ -166,7 +159,6 @@ extension SQLiteIssuerStore {
                         CHECK (redeemed = 1 OR (key IS NULL AND login IS NULL))
                     ) STRICT, WITHOUT ROWID;
                     CREATE INDEX authorization_code_subject ON authorization_code (subject);
-                    CREATE INDEX authorization_code_client ON authorization_code (client);
                     CREATE INDEX authorization_code_login ON authorization_code (login);
                     CREATE TABLE device_authorization (
                         code BLOB NOT NULL PRIMARY KEY CHECK (length(code) = 32),
@@ -175,12 +167,15 @@ extension SQLiteIssuerStore {
                         scopes TEXT NOT NULL CHECK (length(scopes) > 0),
                         device TEXT NOT NULL,
                         platform TEXT NOT NULL,
+                        network TEXT NOT NULL,
+                        address TEXT NOT NULL,
                         expires INTEGER NOT NULL,
                         decided INTEGER NOT NULL DEFAULT 0 CHECK (decided IN (0, 1)),
                         subject TEXT REFERENCES user (subject) ON DELETE CASCADE,
                         CHECK (decided = 1 OR subject IS NULL)
                     ) STRICT, WITHOUT ROWID;
                     CREATE INDEX device_authorization_expires ON device_authorization (expires);
+                    CREATE INDEX device_authorization_network ON device_authorization (decided, network, address, expires);
                     CREATE INDEX device_authorization_subject ON device_authorization (subject);
                     CREATE TABLE resource_server (
                         name TEXT NOT NULL PRIMARY KEY CHECK (length(name) BETWEEN 1 AND 64),

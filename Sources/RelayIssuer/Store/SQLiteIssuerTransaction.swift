@@ -193,7 +193,7 @@ struct SQLiteIssuerTransaction: IssuerTransaction {
     }
 
     func forget(before now: Milliseconds) throws {
-        try forgetClients(before: now)
+        try forgetCodes(before: now)
         try db.execute(
             sql: "DELETE FROM device_authorization WHERE expires <= ?",
             arguments: .bound(now.count - DeviceAuthorization.memory)

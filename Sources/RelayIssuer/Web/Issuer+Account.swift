@@ -29,7 +29,8 @@ extension Issuer {
                     "/account/login",
                     ("session", id),
                     question: """
-                        Sign out <strong>\(asked.device.isEmpty ? asked.client : asked.device)</strong>? It has to join or sign in again.
+                        Sign out <strong>\(asked.device.isEmpty ? RegisteredClient.shown(asked.client) : asked.device)</strong>? It has to join or
+                        sign in again.
                         """,
                     button: "Sign it out"
                 )
@@ -122,15 +123,15 @@ extension Issuer {
         }
         guard let account else { return .local("/login") }
         let devices = await devicesPart(visit, session)
-        let identities = await identitiesPart(visit, session)
+        let identities = await identities(of: session.subject)
         return .page(
             "Account \(account.user.name)",
             """
             \(note.map { "<p class=\"note\" role=\"alert\">\($0)</p>" })
             \(visit.form("/logout", button: "Sign out"))
-            \(ways(account))
+            \(ways(account, identities ?? []))
             \(devices)
-            \(identities)
+            \(identitiesPart(visit, session, identities))
             <h2>Apps and devices</h2>
             \(HTML.list(account.logins.map { item(visit, $0) }))
             <h2>Browsers</h2>
@@ -144,22 +145,24 @@ extension Issuer {
     }
 
     /// All that can use the account now, in one sentence.
-    private func ways(_ account: Account) -> HTML {
+    private func ways(_ account: Account, _ identities: [AccountLink]) -> HTML {
         func count(_ number: Int, _ one: String, _ many: String) -> String { "\(number) \(number == 1 ? one : many)" }
-        let ways = [
+        var ways = [
             account.hasPassword ? "a password" : "no password", count(account.passkeys.count, "passkey", "passkeys"),
             count(account.codes, "recovery code", "recovery codes"), count(account.browsers.count, "browser", "browsers"),
             count(account.logins.count, "app or device", "apps and devices"),
         ]
+        if !identities.isEmpty { ways.append(count(identities.count, "identity of another provider", "identities of other providers")) }
         return "<p>What signs in to this account: \(ways.joined(separator: ", ")).</p>"
     }
 
     private func item(_ visit: Visit, _ login: RefreshFamily) -> HTML {
-        """
-        <li><strong>\(login.device.isEmpty ? login.client : login.device)</strong> \(login.device.isEmpty ? "" : login.client)
-        <br>signed in \(login.created.shown), last seen \(login.rotated.shown)
-        \(visit.destructiveForm("/account/login", visit.hidden("session", login.id.session), button: "Sign it out"))</li>
-        """
+        let app = RegisteredClient.shown(login.client)
+        return """
+            <li><strong>\(login.device.isEmpty ? app : login.device)</strong> \(login.device.isEmpty || login.device == app ? "" : app)
+            <br>signed in \(login.created.shown), last seen \(login.rotated.shown)
+            \(visit.destructiveForm("/account/login", visit.hidden("session", login.id.session), button: "Sign it out"))</li>
+            """
     }
 
     private func item(_ visit: Visit, _ browser: WebSession, isOwn: Bool) -> HTML {
@@ -183,7 +186,7 @@ extension Issuer {
         <h2>Recovery codes</h2>
         <p>\(account.codes) unused codes.</p>
         \(visit.form("/account/codes", button: "Make new codes"))
-        <p><a href="\(Issuer.path)/account/remove">Delete this account</a></p>
+        <p><a href="\(visit.link("/account/remove"))">Delete this account</a></p>
         """
     }
 

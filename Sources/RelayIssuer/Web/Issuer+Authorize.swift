@@ -9,8 +9,17 @@ import Synchronization
 extension Issuer {
     func addAuthorizationPages<Context: RequestContext>(to pages: Pages<Context, some RouterMethods<Context>>) {
         pages.get("/authorize") { [self] visit, query throws(OAuthError) in
-            switch try await authorizationRequest(query, visit) {
-            case .refused(let location): return PageResponse(status: .seeOther, content: .redirect(to: location))
+            switch try authorizationRequest(query, visit) {
+            case .refused(let location, let place, let reason):
+                // Anyone can register a client, so no link leads through this page to another without a click (RFC 9700 §4.11.2).
+                return .page(
+                    "The app's request is not right",
+                    """
+                    <p>The app that sent you here asked in a way that this relay does not know: \(reason).</p>
+                    <p><a href="\(location)">Back to \(place)</a></p>
+                    """,
+                    status: .badRequest
+                )
             case .request(let request):
                 guard let session = visit.session else { return signInPage(visit, next: Place("/authorize?" + query.encoded)) }
                 return try await consentPage(visit, session, request, query)
@@ -18,7 +27,7 @@ extension Issuer {
         }
         pages.post(signedIn: "/authorize") { [self] visit, session, form throws(OAuthError) in
             let query = try Form(parsing: Array(try form.required("request").utf8))
-            guard case .request(let request) = try await authorizationRequest(query, visit) else {
+            guard case .request(let request) = try authorizationRequest(query, visit) else {
                 throw OAuthError(.invalidRequest, "The app's request is damaged. Start again in the app.")
             }
             var answer = [("error", OAuthError.Code.accessDenied.rawValue)]
@@ -30,12 +39,8 @@ extension Issuer {
         }
     }
 
-    private func authorizationRequest(_ query: Form, _ visit: Visit) async throws(OAuthError) -> AuthorizationRequest.Outcome {
-        let id = query["client_id"]
-        let client = try await answering { () async throws(IssuerError) in
-            try await store.read { records in try id.flatMap { try records.client($0) } }
-        }
-        return try AuthorizationRequest.read(query, client: client, issuer: visit.issuer)
+    private func authorizationRequest(_ query: Form, _ visit: Visit) throws(OAuthError) -> AuthorizationRequest.Outcome {
+        try AuthorizationRequest.read(query, issuer: visit.issuer, key: master.clientKey)
     }
 
     private func consentPage(

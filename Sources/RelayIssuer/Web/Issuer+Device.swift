@@ -80,7 +80,7 @@ extension Issuer {
             """
             <ul>
             <li>Device: <strong>\(shown(found.device))</strong></li>
-            <li>App: <strong>\(found.client)</strong></li>
+            <li>App: <strong>\(RegisteredClient.shown(found.client))</strong></li>
             <li>Platform: <strong>\(shown(found.platform))</strong></li>
             </ul>
             <p class="note">The device's name is not verified. If someone sent you this code, do not allow it: the device would be

@@ -40,8 +40,7 @@ extension Issuer {
                 return .local("/account")
             }
             // The relay records it among the account's events.
-            let isRemoved = try await relaying { try await accounts.unlink(issuer: issuer, subject: other, of: session.subject) }
-            if isRemoved { await log(.notice, "removed an identity: its owner asked for it", of: session.subject) }
+            _ = try await relaying { try await accounts.unlink(issuer: issuer, subject: other, of: session.subject) }
             return .local("/account")
         }
         pages.get("/account/remove") { [self] visit, _ throws(OAuthError) in
@@ -90,10 +89,15 @@ extension Issuer {
             """
     }
 
+    /// The account's identities of other issuers; `nil` if the relay does not answer.
+    func identities(of subject: String) async -> [AccountLink]? {
+        guard let accounts = settings.accounts else { return [] }
+        return try? await accounts.identities(of: subject)
+    }
+
     /// The part of the account page with the identities of other issuers; empty if there are none.
-    func identitiesPart(_ visit: Visit, _ session: WebSession) async -> HTML {
-        guard let accounts = settings.accounts else { return "" }
-        guard let links = try? await accounts.identities(of: session.subject) else {
+    func identitiesPart(_ visit: Visit, _ session: WebSession, _ links: [AccountLink]?) -> HTML {
+        guard let links else {
             return "<h2>Other ways to sign in</h2><p>They cannot be shown now. Try again later.</p>"
         }
         guard !links.isEmpty else { return "" }
@@ -156,7 +160,7 @@ extension Issuer {
                 """,
                 buttons: "<button type=\"submit\" class=\"destructive\">Delete the account</button>"
             ))
-            <p><a href="\(Issuer.path)/account">Keep it</a></p>
+            <p><a href="\(visit.link("/account"))">Keep it</a></p>
             """,
             status: status
         )
@@ -167,7 +171,7 @@ extension Issuer {
     }
 
     /// Asks the relay.
-    private func relaying<Result>(_ body: () async throws -> Result) async throws(OAuthError) -> Result {
+    func relaying<Result>(_ body: () async throws -> Result) async throws(OAuthError) -> Result {
         do {
             return try await body()
         } catch {

@@ -15,30 +15,39 @@ extension Issuer {
 
         /// - Parameter place: Below the issuer's URL, such as `/login`.
         func get(_ place: String, _ body: @escaping @Sendable (Visit, Form) async throws(OAuthError) -> PageResponse) {
-            router.get(RouterPath(Issuer.path + place)) { [issuer, networks] request, context in
-                await issuer.page(request, networks(request, context)) { visit, _ throws(OAuthError) in
-                    try await body(visit, Form(parsing: Array((request.uri.query ?? "").utf8)))
+            for path in ["", VisitAddress.pattern] {
+                router.get(RouterPath(Issuer.path + path + place)) { [issuer, networks] request, context in
+                    let site = issuer.url(for: request)
+                    guard let address = VisitAddress(at: site, key: context.parameters.get(VisitAddress.parameter)) else {
+                        let query = request.uri.query.map { "?" + $0 } ?? ""
+                        let location = VisitAddress.new(at: site).path + place + query
+                        return Response(status: .seeOther, headers: [.location: location, .cacheControl: "no-store"])
+                    }
+                    return await issuer.page(request, at: address, networks(request, context)) { visit, _ throws(OAuthError) in
+                        try await body(visit, Form(parsing: Array((request.uri.query ?? "").utf8)))
+                    }
                 }
             }
         }
 
         /// A form that this browser was given.
         func post(_ place: String, _ body: @escaping @Sendable (Visit, Form) async throws(OAuthError) -> PageResponse) {
-            router.post(RouterPath(Issuer.path + place)) { [issuer, networks] request, context in
-                await issuer.page(request, networks(request, context)) { visit, hasCookie throws(OAuthError) in
-                    let form = try await Issuer.form(of: request)
-                    let origins = Issuer.values(of: "origin", in: request)
-                    // SameSite=Lax alone does not stop forms of another port or scheme of this host.
-                    guard hasCookie, origins.allSatisfy({ $0 + Issuer.path == visit.issuer }),
-                        visit.browser.accepts(form["form_code"], by: issuer.master.formKey)
-                    else {
-                        throw OAuthError(
-                            .accessDenied,
-                            "This form is out of date, or this browser does not keep cookies. Go back, load the page again, and retry.",
-                            status: 403
-                        )
+            for path in ["", VisitAddress.pattern] {
+                router.post(RouterPath(Issuer.path + path + place)) { [issuer, networks] request, context in
+                    let site = issuer.url(for: request)
+                    let address = VisitAddress(at: site, key: context.parameters.get(VisitAddress.parameter))
+                    return await issuer.page(request, at: address ?? .new(at: site), networks(request, context)) {
+                        visit,
+                        hasCookie throws(OAuthError) in
+                        guard address != nil else { throw Issuer.formIsOutOfDate }
+                        let form = try await Issuer.form(of: request)
+                        let origins = Issuer.values(of: "origin", in: request)
+                        // SameSite=Lax alone does not stop forms of another port or scheme of this host.
+                        guard hasCookie, origins.allSatisfy({ $0 + Issuer.path == visit.issuer }),
+                            visit.browser.accepts(form["form_code"], by: issuer.master.formKey)
+                        else { throw Issuer.formIsOutOfDate }
+                        return try await body(visit, form)
                     }
-                    return try await body(visit, form)
                 }
             }
         }
@@ -55,14 +64,21 @@ extension Issuer {
         }
     }
 
+    private static let formIsOutOfDate = OAuthError(
+        .accessDenied,
+        "This form is out of date, or this browser does not keep cookies. Go back, load the page again, and retry.",
+        status: 403
+    )
+
     /// - Parameter body: Gets the visit, and whether the browser sent its cookie.
     private func page(
         _ request: Request,
+        at address: VisitAddress,
         _ networks: ClientNetworks,
         _ body: (Visit, Bool) async throws(OAuthError) -> PageResponse
     ) async -> Response {
         let issuer = url(for: request)
-        func cookie(_ name: String) -> String? { request.cookies[PageResponse.Cookies.name(name, at: issuer)]?.value }
+        func cookie(_ name: String) -> String? { request.cookies[address.cookie(name)]?.value }
         let known = cookie(PageResponse.Cookies.browser).flatMap(BrowserToken.init(parsing:))
         let browser = known ?? BrowserToken()
         var answer: PageResponse
@@ -70,6 +86,7 @@ extension Issuer {
             answer = try await serve(networks) { () async throws(OAuthError) in
                 let visit = Visit(
                     issuer: issuer,
+                    address: address,
                     browser: browser,
                     formCode: browser.formCode(by: master.formKey),
                     session: known == nil ? nil : try await session(of: browser),
@@ -87,7 +104,7 @@ extension Issuer {
         } catch {
             answer = PageResponse(error)
         }
-        return answer.response(at: issuer, browser: known == nil ? browser : nil)
+        return answer.response(at: address, next: .new(at: issuer), browser: known == nil ? browser : nil)
     }
 
     private func session(of browser: BrowserToken) async throws(OAuthError) -> WebSession? {

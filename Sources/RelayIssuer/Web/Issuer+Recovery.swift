@@ -36,7 +36,7 @@ extension Issuer {
                 <p class="note">Write these codes down, or print this page. They are shown only now. Each works once, instead of a lost password.
                 Older codes no longer work.</p>
                 <ul>\(codes.map { "<li class=\"code\">\($0.text.exposed)</li>" as HTML })</ul>
-                <p><a href="\(Issuer.path)/account">Back to the account</a></p>
+                <p><a href="\(visit.link("/account"))">Back to the account</a></p>
                 """
             )
         }

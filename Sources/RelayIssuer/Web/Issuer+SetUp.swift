@@ -12,7 +12,8 @@ extension Issuer {
     /// former link.
     /// - Parameters:
     ///   - origin: A public URL of the service, without a path.
-    ///   - isReset: Whether password, passkeys, recovery codes and browsers are signed out at once, and apps and devices when the link is used.
+    ///   - isReset: Whether password, passkeys, recovery codes and browsers end at once, and apps, devices and identities of other issuers when
+    ///     the link is used.
     package func setUpLink(subject: String, origin: String, isReset: Bool = false) async throws(IssuerError) -> Secret<String> {
         let token = SetUpToken()
         let now = now()
@@ -120,11 +121,13 @@ extension Issuer {
         var kind: SetUpKind
         var passkeys: Int
         var logins: Int
+        /// The identities of other issuers that can be removed.
+        var identities: [AccountLink]
     }
 
     func setUp(_ token: SetUpToken, now: Milliseconds) async throws(OAuthError) -> SetUp? {
-        try await answering { () async throws(IssuerError) in
-            try await store.read { records in
+        var found = try await answering { () async throws(IssuerError) in
+            try await store.read { records -> SetUp? in
                 guard let (subject, kind) = try records.setUp(token.digest, now: now), let user = try records.user(subject) else {
                     return nil
                 }
@@ -132,10 +135,15 @@ extension Issuer {
                     user: user,
                     kind: kind,
                     passkeys: try records.passkeys(of: subject).count,
-                    logins: try records.openLogins(of: subject).filter { !$0.isOver(at: now) }.count
+                    logins: try records.openLogins(of: subject).filter { !$0.isOver(at: now) }.count,
+                    identities: []
                 )
             }
         }
+        if let subject = found?.user.subject, let accounts = settings.accounts {
+            found?.identities = try await relaying { try await accounts.identities(of: subject) }.filter(\.isRemovable)
+        }
+        return found
     }
 
     /// A new way to sign in.
@@ -148,22 +156,27 @@ extension Issuer {
     struct Endings: Sendable {
         var passkeys: Bool
         var logins: Bool
+        /// The identities of other issuers.
+        var identities: Bool
 
         /// - Parameters:
-        ///   - passkeys: What the person chose; a set-up link alone leaves the choice.
-        ///   - logins: The same for apps and devices.
-        init(_ kind: SetUpKind, passkeys: Bool, logins: Bool) {
-            switch kind {
-            case .link: (self.passkeys, self.logins) = (passkeys, logins)
-            case .reset: (self.passkeys, self.logins) = (true, true)
-            case .recovery: (self.passkeys, self.logins) = (false, false)
+        ///   - kind: A set-up link alone leaves the choice.
+        ///   - chosen: What the person chose of `end_passkeys`, `end_logins` and `end_identities`.
+        init(_ kind: SetUpKind, chosen: (String) -> Bool) {
+            func ends(_ name: String) -> Bool {
+                switch kind {
+                case .link: chosen(name)
+                case .reset: true
+                case .recovery: false
+                }
             }
+            (passkeys, logins, identities) = (ends("end_passkeys"), ends("end_logins"), ends("end_identities"))
         }
     }
 
     /// Sets up a way to sign in at the pages, and signs the person in.
     func finish(_ setUp: SetUp, _ token: SetUpToken, _ form: Form, _ way: NewWay, _ visit: Visit) async throws(OAuthError) -> PageResponse {
-        let endings = Endings(setUp.kind, passkeys: form["end_passkeys"] == "yes", logins: form["end_logins"] == "yes")
+        let endings = Endings(setUp.kind) { form[$0] == "yes" }
         let subject = setUp.user.subject
         let browser = try await finish(setUp, token, way, endings, from: visit.networks, agent: visit.agent) { [self] records, _ in
             try beginSession(of: subject, visit, in: records)
@@ -183,6 +196,12 @@ extension Issuer {
         then: @escaping @Sendable (any IssuerTransaction, Milliseconds) throws -> Result
     ) async throws(OAuthError) -> Result {
         let (subject, now) = (setUp.user.subject, now())
+        if endings.identities, let accounts = settings.accounts {
+            // First: if the relay does not answer, the link still works.
+            for link in setUp.identities {
+                _ = try await relaying { try await accounts.unlink(issuer: link.issuer, subject: link.subject, of: subject) }
+            }
+        }
         let method: RelayEvent.Method = setUp.kind == .recovery ? .recoveryCode : .setUpLink
         let done = try await signingIn(
             by: method,
@@ -235,12 +254,14 @@ extension Issuer {
         }
         return switch setUp.kind {
         case .recovery: nil
-        case .reset: "<p>All other ways to sign in end, and so do all apps and devices that are signed in.</p>"
+        case .reset:
+            "<p>All other ways to sign in end, those of other providers too, and so do all apps and devices that are signed in.</p>"
         case .link:
             """
             <p>Your old password and recovery codes end. Clear a tick only if nobody else can have used this account.</p>
             \(box("end_passkeys", setUp.passkeys, "Remove the passkeys until now (\(setUp.passkeys))"))
             \(box("end_logins", setUp.logins, "Sign out all apps and devices (\(setUp.logins)); they have to join or sign in again"))
+            \(box("end_identities", setUp.identities.count, "Remove the identities of other providers: \(setUp.identities.map(\.shown).joined(separator: ", "))"))
             """
         }
     }

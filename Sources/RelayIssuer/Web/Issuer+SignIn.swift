@@ -72,7 +72,7 @@ extension Issuer {
                 button: "Sign in"
             ))
             \(passkeyForm(visit, next: next))
-            <p><a href="\(Issuer.path)/recover">I have lost my password</a></p>
+            <p><a href="\(visit.link("/recover"))">I have lost my password</a></p>
             """,
             status: status
         )

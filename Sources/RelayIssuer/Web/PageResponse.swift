@@ -9,6 +9,7 @@ import RelayProtocol
 struct Visit: Sendable {
     /// The issuer's URL that the browser used.
     let issuer: String
+    let address: VisitAddress
     let browser: BrowserToken
     /// The code of this browser's forms.
     let formCode: String
@@ -24,13 +25,18 @@ struct Visit: Sendable {
 
     /// Whether the browser may only send its cookies over TLS.
     static func isSecure(_ issuer: String) -> Bool { issuer.utf8.starts(with: "https:".utf8) }
+
+    /// - Parameter place: Below the issuer's URL, such as `/account`.
+    func link(_ place: String) -> String { address.path + place }
 }
 
 /// A response for a browser.
 struct PageResponse: Sendable {
     enum Content: Sendable {
         case page(title: String, HTML)
-        /// Another page of the issuer, or a client's redirect URI.
+        /// Another page of the issuer, such as `/account`.
+        case local(String)
+        /// A client's redirect URI.
         case redirect(to: String)
     }
 
@@ -52,7 +58,7 @@ struct PageResponse: Sendable {
 
     /// - Parameter place: Below the issuer's URL, such as `/account`.
     static func local(_ place: String, browser: BrowserToken? = nil, setUp: SetUpToken?? = nil) -> PageResponse {
-        PageResponse(status: .seeOther, content: .redirect(to: Issuer.path + place), browser: browser, setUp: setUp)
+        PageResponse(status: .seeOther, content: .local(place), browser: browser, setUp: setUp)
     }
 
     /// For a browser in which a user has just signed in.
@@ -69,13 +75,21 @@ extension PageResponse {
         retryAfter = error.retryAfter
     }
 
-    /// - Parameter browser: The secret to set, if the browser has another.
-    func response(at issuer: String, browser: BrowserToken?) -> Response {
+    /// - Parameters:
+    ///   - address: That of the request.
+    ///   - next: Where the browser finds the next page, if it gets a secret now.
+    ///   - browser: The secret to set, if the browser has another.
+    func response(at address: VisitAddress, next: VisitAddress, browser: BrowserToken?) -> Response {
         var headers: HTTPFields = [.cacheControl: "no-store"]
         let body: ByteBuffer
+        var target = address
         switch content {
-        case .redirect(let place):
-            headers[.location] = place
+        case .local(let place):
+            if self.browser != nil || setUp != nil { target = next }
+            headers[.location] = target.path + place
+            body = ByteBuffer()
+        case .redirect(let location):
+            headers[.location] = location
             body = ByteBuffer()
         case .page(let title, let html):
             headers[.contentType] = "text/html; charset=utf-8"
@@ -84,15 +98,16 @@ extension PageResponse {
         for (name, value) in Self.security(formTarget: formTarget) { headers[name] = value }
         if let retryAfter { headers[.retryAfter] = retryAfter.retryAfterSeconds }
         var cookies: [String] = []
+        func set(_ name: String, _ value: String, seconds: Int64, at address: VisitAddress) {
+            cookies.append("\(address.cookie(name))=\(value)\(address.attributes(seconds: seconds))")
+        }
         if let browser = self.browser ?? browser {
-            cookies.append(Self.cookie(Cookies.browser, browser.text.exposed, seconds: WebSession.wholeLife / 1_000, at: issuer))
+            set(Cookies.browser, browser.text.exposed, seconds: WebSession.wholeLife / 1_000, at: target)
         }
-        if let known {
-            cookies.append(Self.cookie(Cookies.known, known.text.exposed, seconds: KnownBrowser.life / 1_000, at: issuer))
-        }
+        if let known { set(Cookies.known, known.text.exposed, seconds: KnownBrowser.life / 1_000, at: target) }
         switch setUp {
-        case .some(.some(let token)): cookies.append(Self.cookie(Cookies.setUp, token.text.exposed, seconds: 3_600, at: issuer))
-        case .some(.none): cookies.append(Self.cookie(Cookies.setUp, "", seconds: 0, at: issuer))
+        case .some(.some(let token)): set(Cookies.setUp, token.text.exposed, seconds: 3_600, at: target)
+        case .some(.none): set(Cookies.setUp, "", seconds: 0, at: address)
         case .none: break
         }
         for cookie in cookies { headers.append(.init(name: .setCookie, value: cookie)) }
@@ -103,14 +118,6 @@ extension PageResponse {
         static let browser = "relay-browser"
         static let setUp = "relay-set-up"
         static let known = "relay-known"
-
-        /// `__Host-` binds a cookie to this host and TLS, where there is TLS.
-        static func name(_ name: String, at issuer: String) -> String { Visit.isSecure(issuer) ? "__Host-\(name)" : name }
-    }
-
-    private static func cookie(_ name: String, _ value: String, seconds: Int64, at issuer: String) -> String {
-        "\(Cookies.name(name, at: issuer))=\(value); Path=/; Max-Age=\(seconds); HttpOnly; SameSite=Lax"
-            + (Visit.isSecure(issuer) ? "; Secure" : "")
     }
 
     /// No other party's resources, no framing, no inline code; forms lead to the issuer alone.
@@ -195,14 +202,14 @@ extension Visit {
             """
             <p>\(question)</p>
             \(destructiveForm(action, "\(hidden(field.name, field.value))\(hidden("confirmed", "yes"))", button: button))
-            <p><a href="\(Issuer.path)/account">No, go back</a></p>
+            <p><a href="\(link("/account"))">No, go back</a></p>
             """
         )
     }
 
     func form(_ action: String, _ fields: HTML = "", buttons: HTML) -> HTML {
         """
-        <form method="post" action="\(Issuer.path + action)">
+        <form method="post" action="\(link(action))">
         \(hidden("form_code", formCode))\(fields)
         \(buttons)
         </form>

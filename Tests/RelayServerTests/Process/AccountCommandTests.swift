@@ -103,13 +103,10 @@ import Testing
         let link = try await relayd.run("account", "set-up", "Anna").trimmingCharacters(in: .whitespacesAndNewlines)
         let url = try #require(URLComponents(string: link))
         #expect(url.path == "/auth/setup")
-        let port = try #require(url.port)
-        let socket = try await TestSocket(port: port)
-        let target = "\(url.path)?\(url.query ?? "")"
-        try await socket.send("GET \(target) HTTP/1.1\r\nHost: 127.0.0.1:\(port)\r\nConnection: close\r\n\r\n")
-        let page = await socket.textUntilClosed()
-        #expect(page.hasPrefix("HTTP/1.1 303") || page.hasPrefix("HTTP/1.1 200"), "\(page)")
-        #expect(page.lowercased().contains("set-cookie: relay-browser="), "\(page)")
+        let browser = SignInBrowser(origin: relayd.origin)
+        let page = try await browser.get(link)
+        #expect(page.status == 303 && page.location == "/auth/setup", "\(page)")
+        #expect(browser.secrets["relay-browser"] != nil, "\(page)")
         for arguments in [["set-up", "Carl"], ["set-up"]] {
             let ended = try await RelaydProcess.run(["account"] + arguments + ["--data-directory", relayd.directory.path])
             #expect(ended.status != 0 && ended.output.isEmpty, "\(arguments)")

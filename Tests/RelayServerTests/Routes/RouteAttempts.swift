@@ -69,9 +69,16 @@ struct RouteAttempts {
 
     // MARK: Browsers
 
+    static let login = "/auth/at/\(RouteWorld.visit)/login"
+
+    static func cookie(_ name: String) -> String { "\(name)-\(RouteWorld.visit)" }
+
     func headers(of browser: RouteBrowser, origin: String? = nil, setUp: String? = nil) -> [(String, String)] {
         [
-            ("Cookie", "relay-browser=\(browser.cookie)" + (setUp.map { "; relay-set-up=\($0)" } ?? "")),
+            (
+                "Cookie",
+                "\(Self.cookie("relay-browser"))=\(browser.cookie)" + (setUp.map { "; \(Self.cookie("relay-set-up"))=\($0)" } ?? "")
+            ),
             ("Origin", origin ?? world.relayd.origin),
         ]
     }
@@ -99,10 +106,10 @@ struct RouteAttempts {
             let request = RouteRequest(headers: headers, query: query)
             return switch others {
             case .redirected: RouteAttempt(name: name, request: request, status: 303, text: "/auth/login")
-            case .asked: RouteAttempt(name: name, request: request, status: 200, text: #"action="/auth/login""#)
+            case .asked: RouteAttempt(name: name, request: request, status: 200, text: "action=\"\(Self.login)\"")
             }
         }
-        var attempts = [refused("no cookie", []), refused("a damaged cookie", [("Cookie", "relay-browser=x")])]
+        var attempts = [refused("no cookie", []), refused("a damaged cookie", [("Cookie", "\(Self.cookie("relay-browser"))=x")])]
         for (name, browser) in try await outsiders() { attempts.append(refused(name, headers(of: browser))) }
         let eve = try await world.browser(of: world.eve)
         attempts.append(RouteAttempt(name: "another account", request: .init(headers: headers(of: eve), query: query), status: 200))

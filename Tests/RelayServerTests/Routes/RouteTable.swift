@@ -13,8 +13,8 @@ enum RouteTable {
     enum Need {
         /// Nothing: it is public, for a reason. The status is the answer to everybody.
         case nothing(status: Int, because: String)
-        /// Nothing, and the request creates a row of one table, which belongs to nobody.
-        case nothingToCreate(in: String, request: RouteRequest, status: Int, because: String)
+        /// Nothing, and the request creates a row of one table, which belongs to nobody, or no row.
+        case nothingToCreate(in: String?, request: RouteRequest, status: Int, because: String)
         /// An access token with a proof of its key.
         case accessToken
         /// What the form of the token endpoint holds.
@@ -24,7 +24,7 @@ enum RouteTable {
         /// The secret of a resource server.
         case resourceServer
         /// A signed-in browser. Others are sent to the page for signing in, or see it in its place.
-        case session(query: String = "", others: Others)
+        case session(query: @Sendable (RouteWorld) -> String = { _ in "" }, others: Others)
         /// The browser's own form, with a credential in it that the user gives.
         case credential(fields: Fields, wrong: Fields, status: Int)
         /// What a person types at a terminal, in a form without a browser's Origin.
@@ -43,7 +43,16 @@ enum RouteTable {
     static let metadata = "clients read it before they have a token"
 
     /// In the order in which the valid requests are made.
-    static let relay: [(route: String, need: Need)] = [
+    static let relay: [(route: String, need: Need)] =
+        clients
+        + ofBrowsers.flatMap { page in
+            let parts = page.route.split(separator: " /auth/").map(String.init)
+            // Without TLS, the issuer's own path begins a visit, and takes no form.
+            let begin = (route: page.route, need: Need.nothing(status: parts[0] == "GET" ? 303 : 403, because: "it begins a visit"))
+            return [begin, (route: "\(parts[0]) /auth/at/{visit}/\(parts[1])", need: page.need)]
+        }
+
+    private static let clients: [(route: String, need: Need)] = [
         ("GET /healthz", .nothing(status: 200, because: "a supervisor asks whether the process answers")),
         ("GET /readyz", .nothing(status: 200, because: "a supervisor asks whether the relay can store")),
         ("GET /.well-known/oauth-protected-resource", .nothing(status: 200, because: metadata)),
@@ -58,12 +67,6 @@ enum RouteTable {
         ("GET /auth", .nothing(status: 303, because: "leads to the account page, which asks for a sign-in")),
         ("GET /auth/style.css", .nothing(status: 200, because: "the same for all")),
         ("GET /auth/passkey.js", .nothing(status: 200, because: "the same for all")),
-        ("GET /auth/login", .nothing(status: 200, because: pages)),
-        ("GET /auth/recover", .nothing(status: 200, because: pages)),
-        (
-            "GET /auth/setup",
-            .nothing(status: 403, because: "the link's token is checked; without it the page says that the link is unknown")
-        ),
         (
             "POST /auth/device_authorization",
             .nothingToCreate(
@@ -76,7 +79,7 @@ enum RouteTable {
         (
             "POST /auth/register",
             .nothingToCreate(
-                in: "client",
+                in: nil,
                 request: RouteRequest(
                     headers: [("Content-Type", "application/json")],
                     body: #"{"redirect_uris":["http://127.0.0.1/done"]}"#
@@ -89,16 +92,22 @@ enum RouteTable {
         ("POST /auth/revoke", .refreshToken),
         ("POST /auth/introspect", .resourceServer),
         ("POST /auth/invitations", .accessToken),
+    ]
+
+    /// The issuer's pages.
+    private static let ofBrowsers: [(route: String, need: Need)] = [
+        ("GET /auth/login", .nothing(status: 200, because: pages)),
+        ("GET /auth/recover", .nothing(status: 200, because: pages)),
+        (
+            "GET /auth/setup",
+            .nothing(status: 403, because: "the link's token is checked; without it the page says that the link is unknown")
+        ),
         ("GET /auth/account", .session(others: .redirected)),
         ("GET /auth/account/remove", .session(others: .redirected)),
         ("GET /auth/device", .session(others: .asked)),
         (
             "GET /auth/authorize",
-            .session(
-                query: "response_type=code&client_id=dynamic.matrix&redirect_uri=http%3A%2F%2F127.0.0.1%2Fdone&code_challenge_method=S256"
-                    + "&code_challenge=\(String(repeating: "A", count: 43))",
-                others: .asked
-            )
+            .session(query: { $0.authorization }, others: .asked)
         ),
         (
             "POST /auth/login",

@@ -18,6 +18,8 @@ struct RouteWorld {
     /// An issuer that the relay trusts, too. Nobody asks it.
     static let otherIssuer = "https://issuer.example"
     static let redirect = "http://127.0.0.1/done"
+    /// The key of a visit.
+    static let visit = Base64.url.encode([UInt8](repeating: 7, count: 16))
 
     let relayd: RelaydProcess
     /// The relay's issuer.
@@ -64,8 +66,7 @@ struct RouteWorld {
         let key = endpoints[0].identityKey.publicKey.jwkThumbprint
         let login = try #require(try await issuer.store.read { try $0.openLogins(boundTo: key, session: nil) }.first)
         let redirect = try #require(RedirectURI(redirect))
-        let app = RegisteredClient(id: "dynamic.matrix", name: "App", redirects: [redirect], created: now)
-        try await issuer.store.write { try $0.insert(app) }
+        let app = RegisteredClient(name: "App", redirects: [redirect], by: issuer.master.clientKey)
         return RouteWorld(
             relayd: relayd,
             issuer: issuer,
@@ -226,7 +227,7 @@ struct RouteWorld {
             expires: expires
         )
         try await issuer.store.write { records in
-            try records.insert(authorization)
+            try records.insert(authorization, from: ClientNetworks(["192.0.2.1"]))
             if decision != .pending { try records.decide(digest, decision) }
         }
         return code

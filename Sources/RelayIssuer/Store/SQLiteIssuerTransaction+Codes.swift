@@ -11,43 +11,8 @@ import FoundationEssentials
 import Foundation
 #endif
 
-// Clients, and what users allowed them at the pages.
+// What users allow clients at the pages.
 extension SQLiteIssuerTransaction {
-    func insert(_ client: RegisteredClient) throws {
-        try db.execute(
-            sql: "INSERT INTO client (id, name, redirects, created) VALUES (?, ?, ?, ?)",
-            arguments: .bound(client.id, client.name, client.redirects.map(\.text).joined(separator: " "), client.created.count)
-        )
-    }
-
-    func client(_ id: String) throws -> RegisteredClient? {
-        try Row.fetchOne(db, sql: "SELECT * FROM client WHERE id = ?", arguments: .bound(id)).map { row in
-            RegisteredClient(
-                id: row["id"],
-                name: row["name"],
-                redirects: (row["redirects"] as String).split(separator: " ").compactMap { RedirectURI(String($0)) },
-                created: Milliseconds(clamping: row["created"] as Int64)
-            )
-        }
-    }
-
-    func makeRoomForClient(now: Milliseconds) throws -> Bool {
-        guard try Int.fetchOne(db, sql: "SELECT count(*) FROM client") ?? 0 >= RegisteredClient.maximum else { return true }
-        try db.execute(
-            sql: """
-                DELETE FROM client WHERE id =
-                (SELECT id FROM client WHERE coalesce(used, created) <= ?
-                ORDER BY used IS NOT NULL, coalesce(used, created), id LIMIT 1)
-                """,
-            arguments: .bound(now.count - RegisteredClient.settling)
-        )
-        return db.changesCount > 0
-    }
-
-    func setClientUsed(_ id: String, at now: Milliseconds) throws {
-        try db.execute(sql: "UPDATE client SET used = ? WHERE id = ?", arguments: .bound(now.count, id))
-    }
-
     func insert(_ code: AuthorizationCode) throws {
         try db.execute(
             sql: """
@@ -101,11 +66,11 @@ extension SQLiteIssuerTransaction {
 
     // MARK: Devices that wait
 
-    func insert(_ authorization: DeviceAuthorization) throws {
+    func insert(_ authorization: DeviceAuthorization, from client: ClientNetworks) throws {
         try db.execute(
             sql: """
-                INSERT INTO device_authorization (code, user_code, client, scopes, device, platform, expires)
-                VALUES (?, ?, ?, ?, ?, ?, ?)
+                INSERT INTO device_authorization (code, user_code, client, scopes, device, platform, expires, network, address)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """,
             arguments: .bound(
                 Data(authorization.code.bytes),
@@ -114,7 +79,9 @@ extension SQLiteIssuerTransaction {
                 authorization.scopes.description,
                 authorization.device,
                 authorization.platform,
-                authorization.expires.count
+                authorization.expires.count,
+                client.largest,
+                client.smallest
             )
         )
     }
@@ -146,8 +113,30 @@ extension SQLiteIssuerTransaction {
         return found
     }
 
-    func deviceAuthorizations(at now: Milliseconds) throws -> Int {
-        try Int.fetchOne(db, sql: "SELECT count(*) FROM device_authorization WHERE expires > ?", arguments: .bound(now.count)) ?? 0
+    func makeRoomForDeviceAuthorization(at now: Milliseconds) throws -> Bool {
+        let waiting = "FROM device_authorization WHERE decided = 0 AND expires > ?"
+        let count = "SELECT count(*) FROM device_authorization WHERE expires > ?"
+        guard try Int.fetchOne(db, sql: count, arguments: .bound(now.count)) ?? 0 >= DeviceAuthorization.maximum else { return true }
+        guard
+            let network = try String.fetchOne(
+                db,
+                sql: "SELECT network \(waiting) GROUP BY network ORDER BY count(*) DESC LIMIT 1",
+                arguments: .bound(now.count)
+            ),
+            let address = try String.fetchOne(
+                db,
+                sql: "SELECT address \(waiting) AND network = ? GROUP BY address ORDER BY count(*) DESC LIMIT 1",
+                arguments: .bound(now.count, network)
+            )
+        else { return false }
+        try db.execute(
+            sql: """
+                DELETE FROM device_authorization WHERE code =
+                (SELECT code \(waiting) AND network = ? AND address = ? ORDER BY expires LIMIT 1)
+                """,
+            arguments: .bound(now.count, network, address)
+        )
+        return db.changesCount > 0
     }
 
     func decide(_ code: Digest256, _ decision: DeviceAuthorization.Decision) throws {
@@ -183,11 +172,7 @@ extension SQLiteIssuerTransaction {
             .flatMap { Digest256(bytes: [UInt8]($0)) }
     }
 
-    func forgetClients(before now: Milliseconds) throws {
+    func forgetCodes(before now: Milliseconds) throws {
         try db.execute(sql: "DELETE FROM authorization_code WHERE expires <= ?", arguments: .bound(now.count - AuthorizationCode.memory))
-        try db.execute(
-            sql: "DELETE FROM client WHERE used IS NULL AND created <= ? OR used <= ?",
-            arguments: .bound(now.count - RegisteredClient.unusedLife, now.count - RegisteredClient.life)
-        )
     }
 }

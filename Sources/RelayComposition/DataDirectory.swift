@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import RelayProtocol
 package import RelayServer
 
 #if canImport(FoundationEssentials)
@@ -43,7 +44,9 @@ package struct DataDirectory: Sendable {
             )
         }
         guard mode & 0o022 == 0 else {
-            throw ConfigurationError("others may write to \(path), and so change what the relay does; run: chmod go-w '\(path)'")
+            throw ConfigurationError(
+                "others may write to \(path), and so change what the relay does; run: \(ShellText.command("chmod go-w", path))"
+            )
         }
         if use != .restored { try checkRestored() }
         guard isMade || files.fileExists(atPath: "\(path)/\(RelayKey.fileName)") else {

@@ -41,6 +41,8 @@ import Testing
         for (device, other) in [(tv, "phone"), (phone, "tv")] {
             let process = try device.startAtTerminal("verify", other)
             for words in code.split(separator: " ") { _ = try await process.line { $0.contains("  \(words)") } }
+            // The next step, as a command that the other device's shell runs.
+            _ = try await process.line { $0.contains("Run there: relay verify \(other == "tv" ? "Phone" : "TV")") }
             _ = try await process.line { $0.contains("[y/N]") }
             try process.write(answer)
             let output = await process.finish()

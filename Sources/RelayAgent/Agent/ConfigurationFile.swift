@@ -74,7 +74,7 @@ package struct ConfigurationFile: Sendable {
     /// Rejects a file or directory that other users can write: they could run any program as this user.
     private func check(_ facts: stat, _ place: String, _ what: String) throws {
         guard facts.st_mode & 0o022 == 0 else {
-            throw problem("other users can write \(what); run: chmod go-w '\(place)'")
+            throw problem("other users can write \(what); run: \(ShellText.command("chmod go-w", place))")
         }
         guard facts.st_uid == geteuid() || facts.st_uid == 0 else {
             throw problem("\(what) belongs to another user; the agent takes only what is yours or root's: '\(place)'")

@@ -126,7 +126,7 @@ package struct Join: Sendable {
             else { throw error }
             throw AgentError(
                 "linkInvalid",
-                "this is a relay's address, not a join link. To sign in there, run: relay login \(text). A join link comes from `relay invite` on another device, or `relayd invite`",
+                "this is a relay's address, not a join link, which comes from `relay invite` on another device, or `relayd invite`. To sign in there, run: \(ShellText.command("relay login", text))",
                 .usage
             )
         }

@@ -91,8 +91,8 @@ extension LocalDevice {
             throw AgentError("appServiceUnavailable", "no app on '\(name)' offers the service \(service); \(has(system))", .notFound)
         }
         guard takesAny || candidates.allSatisfy({ $0.appID == first.appID }) else {
-            let names = Set(candidates.map { "\(text)/\($0.appID)" }).sorted().joined(separator: ", ")
-            throw AgentError("ambiguous", "several apps on '\(name)' offer the service \(service): write one of \(names)", .usage)
+            let names = Set(candidates.map { ShellText.word("\(text)/\($0.appID)") }).sorted().joined(separator: " or ")
+            throw AgentError("ambiguous", "several apps on '\(name)' offer the service \(service): write \(names)", .usage)
         }
         // Of several installations, one that is connected comes first.
         return (system, candidates.first { $0.presence.state == .available } ?? first)
@@ -109,7 +109,9 @@ extension LocalDevice {
         }
         guard let found = search.fits.first else {
             guard let found = search.withoutApp.first else { throw notFound(text) }
-            guard found.appID != "" else { throw AgentError("appMissing", "say which app: \(text)APP; \(has(found.system))", .usage) }
+            guard found.appID != "" else {
+                throw AgentError("appMissing", "say which app: \(ShellText.word("\(text)APP")); \(has(found.system))", .usage)
+            }
             throw AgentError("appUnavailable", "the device has no app \(found.appID ?? ""); \(has(found.system))", .notFound)
         }
         if found.system.isNew, await isNameOfAKnownDevice(text, besides: found.system) {

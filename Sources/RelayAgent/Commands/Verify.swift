@@ -46,7 +46,7 @@ package struct Verify: Sendable {
             guard console.canAsk else { return result }
             let lines =
                 ["To be compared:"] + facts.facts + ["The code of this device and that one:"] + Self.lines(of: result.code)
-                + ["Run there: relay verify \(DisplayText.quoted(local.membership.name))"]
+                + ["Run there: \(ShellText.command("relay verify", local.membership.name))"]
             guard try await console.isConfirmed(lines, "Does it show the same words?") else {
                 let advice = "if the words differ, another device answers in its place. To exclude it, run: relay revoke \(facts.id)"
                 throw AgentError("cancelled", "nothing was confirmed; \(advice)", .failed)

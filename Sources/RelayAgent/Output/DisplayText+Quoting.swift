@@ -9,7 +9,9 @@ extension DisplayText {
     static func quoted(_ text: String) -> String {
         let words = sanitized(text).unicodeScalars.split { $0.properties.isWhitespace }
         let line = words.map { String(String.UnicodeScalarView($0)) }.joined(separator: " ")
-        return "\"\(line.replacing("\\", with: "\\\\").replacing("\"", with: "\\\""))\""
+        // By scalars: a quote with a combining mark still looks like one.
+        let escaped = line.unicodeScalars.map { $0 == "\"" || $0 == "\\" ? "\\\($0)" : String($0) }.joined()
+        return "\"\(escaped)\""
     }
 
     /// An id in groups of four characters, for a comparison by two people.

@@ -29,7 +29,7 @@ struct AccountCommand: AsyncParsableCommand {
                 throw AdminError.unknownAnswer
             }
             if json { return try printJSON(accounts) }
-            for account in accounts { print(account.line) }
+            for account in accounts { try print(account.line) }
         }
     }
 
@@ -83,8 +83,8 @@ struct AccountCommand: AsyncParsableCommand {
                 link = try configuration.announced(made, at: place)
             }
             if json { return try printJSON(Added(account: account, setUpLink: link)) }
-            print(account.id)
-            if let link { print(link) }
+            try print(account.id)
+            if let link { try print(link) }
         }
     }
 

@@ -27,7 +27,7 @@ struct AppCommand: AsyncParsableCommand {
         func run() async throws {
             guard case .apps(let apps) = try await administer(.listApps, settings.read()) else { throw AdminError.unknownAnswer }
             if json { return try printJSON(apps) }
-            for app in apps { app.printLines() }
+            for app in apps { try app.printLines() }
         }
     }
 
@@ -42,7 +42,7 @@ struct AppCommand: AsyncParsableCommand {
 
         func run() async throws {
             let app = try await options.change(.addApp(options.domain, apps: apps), .made)
-            if !options.json, let app, app.verified == nil { print(app.advice) }
+            if !options.json, let app, app.verified == nil { try print(app.advice) }
         }
     }
 
@@ -88,7 +88,7 @@ struct AppOptions: ParsableArguments {
             if json { try printJSON([String: String]()) }
             return nil
         }
-        if json { try printJSON(app) } else { app.printLines() }
+        if json { try printJSON(app) } else { try app.printLines() }
         return app
     }
 }
@@ -101,11 +101,11 @@ extension ArgumentHelp {
 }
 
 extension AdminApp {
-    fileprivate func printLines() {
+    fileprivate func printLines() throws {
         let state = id == AppIdentity.defaultID ? "needs no proof" : verified == nil ? "not proven" : "proven"
-        print("\(id)  \(state)")
-        for app in apps { print("  \(app)\(verified != nil && unproven.contains(app) ? ", not proven" : "")") }
-        for credential in credentials { print("  \(credential.id)  \(credential.type), \(credential.label)") }
+        try print("\(id)  \(state)")
+        for app in apps { try print("  \(app)\(verified != nil && unproven.contains(app) ? ", not proven" : "")") }
+        for credential in credentials { try print("  \(credential.id)  \(credential.type), \(credential.label)") }
     }
 
     fileprivate var advice: String {

@@ -5,7 +5,6 @@ import ArgumentParser
 import RelayComposition
 import RelayProtocol
 import RelayServer
-import RelayStorage
 
 struct BackupCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -39,17 +38,15 @@ struct BackupCommand: AsyncParsableCommand {
         let now = RelayClock.system.now().time
         let relay: RelayID
         if isToStandardOutput {
-            relay = try Backup.stream(of: directory, now: now) { bytes in
-                if let error = StandardStream.output.write(bytes) { throw StorageError(system: error, path: "standard output") }
-            }
+            relay = try Backup.stream(of: directory, now: now) { try StandardStream.output.write($0) }
         } else {
             relay = try Backup.make(of: directory, at: file, replacing: force, now: now)
         }
         // For its log. Without a running relay there is none.
         _ = try? await AdminSocket.ask(.madeBackup, in: directory.path)
-        let place = isToStandardOutput ? "a backup to standard output" : file
-        let stream: StandardStream = isToStandardOutput ? .error : .output
-        stream.writeLine("wrote \(place), with the keys of relay \(relay): keep it secret")
+        let keys = "with the keys of relay \(relay): keep it secret"
+        guard isToStandardOutput else { return try print("wrote \(file), \(keys)") }
+        StandardStream.error.writeLine("wrote a backup to standard output, \(keys)")
     }
 }
 
@@ -73,9 +70,9 @@ struct RestoreCommand: AsyncParsableCommand {
         let directory = try DataDirectory(settings.read().dataDirectory, .restored)
         let now = RelayClock.system.now().time
         let restored = try await Backup.restore(file, to: directory, replacing: force, now: now)
-        print("restored relay \(restored.relay) as it was \(Self.age(now.count - restored.made.count)) ago")
-        if let replaced = restored.replaced { print("the old files are in \(replaced)") }
-        for line in restored.losses.map(Self.lines) ?? Self.unknownLosses { print(line) }
+        try print("restored relay \(restored.relay) as it was \(Self.age(now.count - restored.made.count)) ago")
+        if let replaced = restored.replaced { try print("the old files are in \(replaced)") }
+        for line in restored.losses.map(Self.lines) ?? Self.unknownLosses { try print(line) }
     }
 
     private static let unknownLosses = [

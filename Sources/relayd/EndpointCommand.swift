@@ -31,7 +31,7 @@ struct EndpointCommand: AsyncParsableCommand {
             let answer = try await AdminSocket.ask(.listEndpoints(account: account), in: try settings.read().dataDirectory)
             guard case .endpoints(let endpoints) = answer else { throw AdminError.unknownAnswer }
             if json { return try printJSON(endpoints) }
-            for endpoint in endpoints { print(endpoint.line) }
+            for endpoint in endpoints { try print(endpoint.line) }
         }
     }
 
@@ -62,16 +62,16 @@ struct EndpointCommand: AsyncParsableCommand {
             let answer = try await AdminSocket.ask(.revokeEndpoint(id: endpoint, withInvited: withInvited), in: directory)
             guard case .revocation(let revocation) = answer else { throw AdminError.unknownAnswer }
             if json { return try printJSON(revocation) }
-            for endpoint in revocation.revoked { print("revoked \(endpoint.line)") }
+            for endpoint in revocation.revoked { try print("revoked \(endpoint.line)") }
             if !revocation.revoked.isEmpty, !revocation.issuers.isEmpty {
-                print(
+                try print(
                     "This relay accepts no older token of \(revocation.issuers.joined(separator: ", ")) for a new endpoint of the account. "
                         + "It cannot end logins there: let the owner sign the device out on the account page of that provider, too."
                 )
             }
             guard !revocation.letIn.isEmpty else { return }
-            print("It invited or approved these endpoints, which stay. Revoke the unwanted ones, or all of them with --with-invited:")
-            for endpoint in revocation.letIn { print(endpoint.line) }
+            try print("It invited or approved these endpoints, which stay. Revoke the unwanted ones, or all of them with --with-invited:")
+            for endpoint in revocation.letIn { try print(endpoint.line) }
         }
     }
 }

@@ -13,5 +13,5 @@ import Foundation
 func printJSON(_ value: some Encodable) throws {
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-    print(DisplayText.escaped(json: String(decoding: try encoder.encode(value), as: UTF8.self)))
+    try print(DisplayText.escaped(json: String(decoding: try encoder.encode(value), as: UTF8.self)))
 }

@@ -5,6 +5,7 @@ import ArgumentParser
 import BuildVersion
 import RelayProtocol
 import RelayServer
+import RelayStorage
 
 #if os(Linux)
 import CLinux
@@ -26,6 +27,7 @@ struct Relayd: AsyncParsableCommand {
     /// Replaces ArgumentParser's `main` for the exit codes: 2 for a usage or configuration error, 1 for any other error.
     static func main() async {
         ProcessSignals.ignoreHarmless()
+        StandardDescriptor.openClosed()
         #if os(Linux)
         // A short scheduler time slice reduces the latency of a woken thread. Threads that start later inherit it.
         clinux_set_short_time_slice()
@@ -40,16 +42,23 @@ struct Relayd: AsyncParsableCommand {
             }
         } catch let error as ConfigurationError {
             leave("relayd: \(error)", code: 2)
+        } catch let error as OutputError {
+            leave(error)
         } catch {
             switch exitCode(for: error) {
             case .success:
                 let text = fullMessage(for: error)
-                if !text.isEmpty { print(text) }
+                do throws(OutputError) { if !text.isEmpty { try print(text) } } catch { leave(error) }
                 exit(withError: ExitCode.success)
             case .validationFailure: leave(fullMessage(for: error), code: 2)
             default: leave("relayd: \(error)", code: 1)
             }
         }
+    }
+
+    private static func leave(_ error: OutputError) -> Never {
+        if !error.isReaderGone { StandardStream.error.writeLine("relayd: \(error)") }
+        exit(withError: ExitCode.failure)
     }
 
     private static func leave(_ message: String, code: Int32) -> Never {

@@ -46,7 +46,7 @@ struct ResourceServerCommand: AsyncParsableCommand {
                 throw AdminError.unknownAnswer
             }
             if json { return try printJSON(names.map { Shown(name: $0) }) }
-            for name in names { print(name) }
+            for name in names { try print(name) }
         }
     }
 

@@ -56,8 +56,13 @@ func runRelay(
             metadata: ["relay": "\(key.id)", "urls": "\(urls.map(\.description).joined(separator: " "))", "version": version]
         )
         // A parent process waits for this first line on standard output, and may then stop the relay or invite a device.
-        StandardStream.output.writeLine("relayd \(key.id) ready at \(urls.map(\.description).joined(separator: " "))")
-        if let text { StandardStream.output.writeLine(text) }
+        do throws(OutputError) {
+            try print("relayd \(key.id) ready at \(urls.map(\.description).joined(separator: " "))")
+            if let text { try print(text) }
+        } catch {
+            // The relay works without it. `relayd invite` and `relayd account set-up` print later links.
+            logger.warning("the ready line was not written", metadata: ["reason": "\(error)"])
+        }
     }
     let group = ServiceGroup(
         configuration: ServiceGroupConfiguration(services: [service, greeter], logger: logger.forServiceGroups)

@@ -2,20 +2,13 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import RelayProtocol
-
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
+import RelayStorage
 
 /// Unbuffered line output: a reader that waits for a line gets it at once. All text leaves the program here, and here alone it is cleaned:
 /// no character of it controls the terminal or the writing direction.
-enum StandardStream: Int32 {
-    case output = 1
-    case error = 2
+enum StandardStream {
+    case output
+    case error
 
     /// A part of a line, with the parameter of SGR (ECMA-48) that emphasises it.
     struct Part {
@@ -23,34 +16,33 @@ enum StandardStream: Int32 {
         var code: String?
     }
 
-    /// Writes a text of one line or several.
-    func writeLine(_ line: String) { writeLine([Part(text: line)]) }
+    /// Writes a note or a log entry, of one line or several. A failure is ignored: the program's work does not depend on it.
+    func writeLine(_ line: String) { try? write([Part(text: line)]) }
 
-    func writeLine(_ parts: [Part]) {
+    /// Writes a result.
+    func write(_ parts: [Part]) throws(OutputError) {
         let line = parts.map { part in
             let text = DisplayText.sanitizedLines(part.text)
             return part.code.map { "\u{1B}[\($0)m\(text)\u{1B}[0m" } ?? text
         }
-        _ = write(Array((line.joined() + "\n").utf8))
+        try descriptor.write((line.joined() + "\n").utf8)
     }
 
-    /// Writes bytes that are no text.
-    /// - Returns: The error's number; `nil` if all bytes were written.
-    func write(_ content: [UInt8]) -> CInt? {
-        var bytes = content[...]
-        while !bytes.isEmpty {
-            let count = bytes.withUnsafeBytes { writeOnce(rawValue, $0.baseAddress, $0.count) }
-            guard count > 0 else { return errno }
-            bytes = bytes.dropFirst(count)
+    /// Writes a part of a result that is no text.
+    func write(_ bytes: [UInt8]) throws(OutputError) { try descriptor.write(bytes) }
+
+    var isTerminal: Bool { descriptor.isTerminal }
+
+    private var descriptor: StandardDescriptor {
+        switch self {
+        case .output: .output
+        case .error: .error
         }
-        return nil
     }
-
-    /// Whether it is a terminal.
-    var isTerminal: Bool { isatty(rawValue) == 1 }
 }
 
-private func writeOnce(_ descriptor: CInt, _ bytes: UnsafeRawPointer?, _ count: Int) -> Int { write(descriptor, bytes, count) }
-
-/// In this program `print` is the cleaned output, so that no command can use the other one by mistake.
-func print(_ line: some CustomStringConvertible) { StandardStream.output.writeLine(line.description) }
+/// In this program `print` is the cleaned output, so that no command can use the other one by mistake. A result that is not written fails the
+/// command.
+func print(_ line: some CustomStringConvertible) throws(OutputError) {
+    try StandardStream.output.write([StandardStream.Part(text: line.description)])
+}

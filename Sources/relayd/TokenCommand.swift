@@ -32,7 +32,7 @@ struct TokenCommand: AsyncParsableCommand {
                 throw AdminError.unknownAnswer
             }
             if json { return try printJSON(revoked) }
-            print(
+            try print(
                 "revoked a token of \(DisplayText.sanitized(revoked.subject)) from \(revoked.issuer)"
                     + (revoked.isLoginRevoked ? ", and its login" : "")
             )

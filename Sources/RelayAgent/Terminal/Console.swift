@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import RelayProtocol
+import RelayStorage
 
 #if canImport(Glibc)
 import Glibc
@@ -41,32 +42,18 @@ package struct Console: Sendable {
         self.data = data
     }
 
-    /// Whether standard output was closed at the start of the process. The first console asks, before it opens the closed streams.
-    private static let wasOutputClosed = fcntl(1, F_GETFD) == -1
-
     /// The streams of the process.
     package static func standard(isJSON: Bool, environment: [String: String]) -> Console {
-        let isOutputClosed = wasOutputClosed
-        openClosedStreams()
+        StandardDescriptor.openClosed()
         // https://no-color.org
         let wantsColours = (environment["NO_COLOR"] ?? "").isEmpty && environment["TERM"] != "dumb"
         return Console(
             isJSON: isJSON,
             hasColours: wantsColours && isatty(1) == 1,
             isInteractive: isatty(2) == 1,
-            output: { text in
-                guard !isOutputClosed else {
-                    throw AgentError("outputFailed", "cannot write the output: standard output is closed", .failed)
-                }
-                try writeOutput(Array(text.utf8))
-            },
-            error: { _ = write(Array($0.utf8), to: 2) },
-            data: { bytes in
-                guard !isOutputClosed else {
-                    throw AgentError("outputFailed", "cannot write the output: standard output is closed", .failed)
-                }
-                try writeOutput(bytes)
-            }
+            output: { try writeOutput($0.utf8) },
+            error: { try? StandardDescriptor.error.write($0.utf8) },
+            data: { try writeOutput($0) }
         )
     }
 
@@ -107,35 +94,11 @@ package struct Console: Sendable {
         }
     }
 
-    /// Opens standard streams that are closed at the start of the process. Otherwise the next opened file would get their
-    /// number and their output.
-    private static func openClosedStreams() {
-        for descriptor in Int32(0)...2 where fcntl(descriptor, F_GETFD) == -1 { _ = open("/dev/null", O_RDWR) }
-    }
-
-    private static func writeOutput(_ bytes: [UInt8]) throws {
-        let problem = write(bytes, to: 1)
-        guard problem == 0 else {
-            let why = String(cString: strerror(problem))
-            throw AgentError(problem == EPIPE ? Self.outputClosed : "outputFailed", "cannot write the output: \(why)", .failed)
+    private static func writeOutput(_ bytes: some Sequence<UInt8>) throws(AgentError) {
+        do throws(OutputError) {
+            try StandardDescriptor.output.write(bytes)
+        } catch {
+            throw AgentError(error.isReaderGone ? outputClosed : "outputFailed", "\(error)", .failed)
         }
-    }
-
-    /// - Returns: The error number; 0 on success.
-    private static func write(_ bytes: [UInt8], to descriptor: Int32) -> Int32 {
-        var bytes = bytes[...]
-        while !bytes.isEmpty {
-            #if canImport(Darwin)
-            let count = bytes.withUnsafeBytes { Darwin.write(descriptor, $0.baseAddress, $0.count) }
-            #elseif canImport(Glibc)
-            let count = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
-            #else
-            let count = bytes.withUnsafeBytes { Musl.write(descriptor, $0.baseAddress, $0.count) }
-            #endif
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else { return count < 0 ? errno : EIO }
-            bytes = bytes.dropFirst(count)
-        }
-        return 0
     }
 }

@@ -31,50 +31,50 @@ struct Demo: Sendable {
 
     func run() async throws {
         let begin = ContinuousClock.now
-        screen.title("Device Relay: a relay, a phone and a living room PC, each in its own process on this machine.")
+        try screen.title("Device Relay: a relay, a phone and a living room PC, each in its own process on this machine.")
 
-        screen.step("A relay, and a device on it")
-        screen.command("relay", ["relayd", "serve"])
+        try screen.step("A relay, and a device on it")
+        try screen.command("relay", ["relayd", "serve"])
         let serve = try startRelay()
         defer { serve.terminate() }
-        screen.line("relay", try await serve.line())
+        try await screen.line("relay", serve.line())
         let link = try await joinLink(from: serve)
         try await pc.run("join", link, "--name", pc.name)
 
-        screen.step("The PC invites the phone; the phone joins and watches")
+        try screen.step("The PC invites the phone; the phone joins and watches")
         let invited = try await pc.run("invite", maximumLines: 1)
         guard let second = invited.first(where: { $0.contains("#relay=") }) else { throw DemoFailure("`relay invite` printed no link") }
         try await phone.run("join", second.trimmingCharacters(in: .whitespaces), "--name", phone.name)
         let watch = try phone.start("watch", "--json")
         defer { watch.kill() }
 
-        screen.step("The PC becomes a device that can be launched on; the phone sees it appear")
+        try screen.step("The PC becomes a device that can be launched on; the phone sees it appear")
         try writeSettings()
         var agent = try await startAgent()
         defer { agent.kill() }
         try await seen(on: watch, status: "available")
 
-        screen.step("Continue on the PC: a launch opens there")
+        try screen.step("Continue on the PC: a launch opens there")
         let film = "https://films.example/42?t=1200"
         try await phone.run("launch", pc.name, film)
         try await opened([film])
 
-        screen.step("Measure the round trip: a message and its answer, end-to-end encrypted")
+        try screen.step("Measure the round trip: a message and its answer, end-to-end encrypted")
         try await phone.run("ping", pc.name, "--count", "5", "--interval", "0.1")
 
-        screen.step("Photos from a folder of the PC")
+        try screen.step("Photos from a folder of the PC")
         try makePhotos()
         try await phone.run("fetch", "--recursive", pc.name, "Rome", showsProgress: true, maximumLines: 2)
         try comparePhotos()
 
-        screen.step("Pull the plug: the PC is killed, and a launch is sent meanwhile")
-        screen.command("pc", ["kill", "-9", "<relay agent>"])
+        try screen.step("Pull the plug: the PC is killed, and a launch is sent meanwhile")
+        try screen.command("pc", ["kill", "-9", "AGENT"])
         agent.kill()
         try await seen(on: watch, status: "unavailable")
         let meanwhile = "https://films.example/43"
         try await phone.run("launch", "--no-wait", pc.name, meanwhile)
 
-        screen.step("The PC connects again: the waiting launch is handled once")
+        try screen.step("The PC connects again: the waiting launch is handled once")
         agent = try await startAgent()
         try await opened([film, meanwhile])
         try await phone.run("commands")
@@ -101,7 +101,7 @@ struct Demo: Sendable {
 
     private func joinLink(from serve: DemoProcess) async throws -> String {
         let line = try await serve.line { $0.contains("#relay=") }
-        screen.line("relay", line)
+        try screen.line("relay", line)
         guard let link = line.split(separator: " ").first(where: { $0.contains("#relay=") }) else {
             throw DemoFailure("the relay printed no join link")
         }
@@ -125,7 +125,7 @@ struct Demo: Sendable {
 
     private func startAgent() async throws -> DemoProcess {
         let agent = try pc.start("agent")
-        screen.line(pc.label, try await agent.line { $0.hasPrefix("ready") })
+        try await screen.line(pc.label, agent.line { $0.hasPrefix("ready") })
         return agent
     }
 
@@ -138,7 +138,7 @@ struct Demo: Sendable {
             if lines == uris { break }
             try await Task.sleep(for: .milliseconds(20))
         }
-        if isShown { screen.line(pc.label, "opens \(uris.last ?? "")") }
+        if isShown { try screen.line(pc.label, "opens \(uris.last ?? "")") }
     }
 
     private func makePhotos() throws {
@@ -160,7 +160,7 @@ struct Demo: Sendable {
                 )
             else { throw DemoFailure("\(path) is not the same on both sides") }
         }
-        screen.line(phone.label, "\(photoCount) photos, \(photoCount * photoBytes / 1_048_576) MiB: all bytes equal")
+        try screen.line(phone.label, "\(photoCount) photos, \(photoCount * photoBytes / 1_048_576) MiB: all bytes equal")
     }
 
     // MARK: The phone's view
@@ -182,7 +182,7 @@ struct Demo: Sendable {
                 device.name == pc.name
             else { continue }
             guard device.status == status else { continue }
-            screen.line(phone.label, "\(event.event): \(device.name) is \(status == "available" ? "connected" : "not connected")")
+            try screen.line(phone.label, "\(event.event): \(device.name) is \(status == "available" ? "connected" : "not connected")")
             return
         }
     }
@@ -190,16 +190,16 @@ struct Demo: Sendable {
     // MARK: Summary
 
     private func summarize(took time: Duration) throws {
-        screen.step("Done")
+        try screen.step("Done")
         let seconds = time / .seconds(1)
-        screen.note("Discovered, launched, pinged, fetched, killed, and nothing lost, in \(String(format: "%.1f", seconds)) s.")
-        screen.note("The relay, the devices and their keys are gone again.")
-        screen.note("")
-        screen.note("The same between two machines:")
-        screen.note("  A  relayd serve --listen 0.0.0.0              (prints a join link)")
-        screen.note("  A  relay join --name pc && relay agent install   (asks for the link)")
-        screen.note("  A  relay invite                               (prints a link for the next device)")
-        screen.note("  B  relay join")
-        screen.note("  B  relay launch pc https://example.org")
+        try screen.note("Discovered, launched, pinged, fetched, killed, and nothing lost, in \(String(format: "%.1f", seconds)) s.")
+        try screen.note("The relay, the devices and their keys are gone again.")
+        try screen.note("")
+        try screen.note("The same between two machines:")
+        try screen.note("  A  relayd serve --listen 0.0.0.0              (prints a join link)")
+        try screen.note("  A  relay join --name pc && relay agent install   (asks for the link)")
+        try screen.note("  A  relay invite                               (prints a link for the next device)")
+        try screen.note("  B  relay join")
+        try screen.note("  B  relay launch pc https://example.org")
     }
 }

@@ -33,7 +33,7 @@ struct DemoDevice: Sendable {
 
     /// Starts a long-running command.
     func start(_ arguments: String..., isShown: Bool = true) throws -> DemoProcess {
-        if isShown { screen.command(label, ["relay"] + arguments) }
+        if isShown { try screen.command(label, ["relay"] + arguments) }
         return try DemoProcess(relay, arguments, environment: environment, in: directory)
     }
 
@@ -41,11 +41,11 @@ struct DemoDevice: Sendable {
     /// - Throws: `DemoFailure` if the exit status is not 0.
     @discardableResult
     func run(_ arguments: String..., showsProgress: Bool = false, maximumLines: Int = 8) async throws -> [String] {
-        screen.command(label, ["relay"] + arguments)
+        try screen.command(label, ["relay"] + arguments)
         let process = try DemoProcess(relay, arguments, environment: environment, in: directory, showsProgress: showsProgress)
         let (status, output, error) = await process.finish()
-        for line in output.prefix(maximumLines) { screen.line(label, line) }
-        if output.count > maximumLines { screen.line(label, "… (\(output.count - maximumLines) more)") }
+        for line in output.prefix(maximumLines) { try screen.line(label, line) }
+        if output.count > maximumLines { try screen.line(label, "… (\(output.count - maximumLines) more)") }
         guard status == 0 else { throw DemoFailure("`relay \(arguments.first ?? "")` ended with \(status): \(error)") }
         return output
     }

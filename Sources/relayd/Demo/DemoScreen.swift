@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
+import RelayProtocol
 
 /// Prints what each party does.
 struct DemoScreen: Sendable {
@@ -9,21 +10,21 @@ struct DemoScreen: Sendable {
 
     private func show(_ text: String, _ code: String? = nil) -> StandardStream.Part { .init(text: text, code: hasColours ? code : nil) }
 
-    private func write(_ parts: StandardStream.Part...) { StandardStream.output.writeLine(parts) }
+    private func write(_ parts: StandardStream.Part...) throws { try StandardStream.output.write(parts) }
 
-    func title(_ text: String) { write(show(text, "1")) }
+    func title(_ text: String) throws { try write(show(text, "1")) }
 
-    func step(_ text: String) { write(show("\n"), show("== \(text)", "1")) }
+    func step(_ text: String) throws { try write(show("\n"), show("== \(text)", "1")) }
 
-    func note(_ text: String) { write(show("   \(text)")) }
+    func note(_ text: String) throws { try write(show("   \(text)")) }
 
     /// Prints a command as a user would type it.
-    func command(_ place: String, _ words: [String]) {
-        let line = words.map { $0.contains(where: { " '#&?".contains($0) }) ? "'\($0)'" : $0 }.joined(separator: " ")
-        write(show(" "), show(padded(place), "36"), show(" $ "), show(line, "1"))
+    func command(_ place: String, _ words: [String]) throws {
+        let line = words.map(ShellText.word).joined(separator: " ")
+        try write(show(" "), show(padded(place), "36"), show(" $ "), show(line, "1"))
     }
 
-    func line(_ place: String, _ text: String) { write(show(" "), show(padded(place), "36"), show("   \(text)")) }
+    func line(_ place: String, _ text: String) throws { try write(show(" "), show(padded(place), "36"), show("   \(text)")) }
 
     private func padded(_ place: String) -> String { place.padding(toLength: 5, withPad: " ", startingAt: 0) }
 }

@@ -28,9 +28,32 @@ final class ProcessSignals: Sendable {
     let stops: AsyncStream<Void>
     private let sources: Mutex<[any DispatchSourceSignal]>
 
-    /// Ignores what would end the process by default. Called before anything else.
-    static func ignoreHarmless() {
+    private static let ending = [SIGTERM, SIGINT]
+    /// The ending signal that came before the relay could handle it; 0 if there is none.
+    private static let early = Atomic<Int32>(0)
+    /// Those that the parent process ignores, as a shell does for a program in the background.
+    private static let ignored = ending.filter { unsafeBitCast(signal($0, SIG_IGN), to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self) }
+
+    /// Ignores what would end the process by default, and keeps the first SIGTERM or SIGINT. Called before anything else.
+    static func begin() {
+        // Initialised before a handler runs.
+        _ = early.load(ordering: .sequentiallyConsistent)
+        _ = ignored
         for number in [SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE] { signal(number, SIG_IGN) }
+        for number in ending {
+            signal(number) { number in
+                guard ProcessSignals.early.exchange(number, ordering: .sequentiallyConsistent) != 0 else { return }
+                // The second one: what is on disk is complete at any time.
+                _exit(128 + number)
+            }
+        }
+    }
+
+    /// Lets SIGTERM and SIGINT end the process, as they do for every command but `serve`.
+    static func endDefault() {
+        for number in ending { signal(number, ignored.contains(number) ? SIG_IGN : SIG_DFL) }
+        let number = early.load(ordering: .sequentiallyConsistent)
+        if number != 0 { raise(number) }
     }
 
     init() async {
@@ -40,7 +63,7 @@ final class ProcessSignals: Sendable {
         let hangUp = DispatchSource.makeSignalSource(signal: SIGHUP, queue: .global())
         hangUp.setEventHandler { reload.yield() }
         let ends = Stopping(stop)
-        let ending = [SIGTERM, SIGINT].map { number -> any DispatchSourceSignal in
+        let ending = Self.ending.map { number -> any DispatchSourceSignal in
             #if canImport(Darwin)
             // Without it the default action comes first there.
             signal(number, SIG_IGN)
@@ -58,6 +81,9 @@ final class ProcessSignals: Sendable {
             }
         }
         self.sources = Mutex(sources)
+        // From here on, no handler of `begin` runs.
+        let early = Self.early.load(ordering: .sequentiallyConsistent)
+        if early != 0 { ends.arrived(early) }
     }
 
     deinit { sources.withLock { for source in $0 { source.cancel() } } }

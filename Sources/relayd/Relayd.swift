@@ -26,7 +26,7 @@ struct Relayd: AsyncParsableCommand {
 
     /// Replaces ArgumentParser's `main` for the exit codes: 2 for a usage or configuration error, 1 for any other error.
     static func main() async {
-        ProcessSignals.ignoreHarmless()
+        ProcessSignals.begin()
         StandardDescriptor.openClosed()
         #if os(Linux)
         // A short scheduler time slice reduces the latency of a woken thread. Threads that start later inherit it.
@@ -35,6 +35,7 @@ struct Relayd: AsyncParsableCommand {
         if let problem = ArgumentVector.problem(CommandLine.argc, CommandLine.unsafeArgv) { leave("relayd: \(problem)", code: 2) }
         do {
             var command = try parseAsRoot()
+            if !(command is ServeCommand) { ProcessSignals.endDefault() }
             if var asynchronous = command as? any AsyncParsableCommand {
                 try await asynchronous.run()
             } else {

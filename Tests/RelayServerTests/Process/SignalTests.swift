@@ -86,6 +86,18 @@ import Testing
         #expect(process.terminationReason == .exit && process.terminationStatus == 0)
     }
 
+    /// All other commands end by the signal, from their first instruction.
+    @Test func otherCommandsEndByASignal() async throws {
+        let process = RelaydProcess.process(["token", "revoke", "--data-directory", data])
+        // It waits for the token.
+        process.standardInput = ProcessStart.alone { Pipe() }
+        _ = try ProcessStart.reading(process)
+        try await awaitHandling(of: SIGUSR1, in: process)
+        kill(process.processIdentifier, SIGTERM)
+        process.waitUntilExit()
+        #expect(process.terminationReason == .uncaughtSignal && process.terminationStatus == SIGTERM)
+    }
+
     @Test func hangUpReloadsEachPartAndSaysSo() async throws {
         let issuers = directory.appending(path: "issuers.json")
         try Data(#"{"issuers": []}"#.utf8).write(to: issuers)

@@ -46,7 +46,7 @@ struct RelayAdministration: Sendable {
         case .listEndpoints(let account): return .endpoints(try await endpoints(of: account))
         case .revokeEndpoint(let text, let withInvited):
             guard let id = try? EndpointID(parsing: text) else {
-                throw AdminError("an endpoint's id has 52 characters, as `relayd endpoint list` prints it")
+                throw AdminError.noEndpoint
             }
             return .revocation(try await revoke(id, withLetIn: withInvited))
         case .listAccounts: return .accounts(try await core.accounts().map(AdminAccount.init))
@@ -87,18 +87,7 @@ struct RelayAdministration: Sendable {
     }
 
     /// The account of a name or an id.
-    private func account(_ text: String) async throws -> AccountRow {
-        let rows = try await core.accounts()
-        // An id takes precedence over the name of another account.
-        let key = AccountName(text)?.key
-        guard
-            let row = rows.first(where: { $0.id.rawValue == text })
-                ?? rows.first(where: { key != nil && $0.name.flatMap(AccountName.init)?.key == key })
-        else {
-            throw AdminError("there is no such account: see `relayd account list`")
-        }
-        return row
-    }
+    private func account(_ text: String) async throws -> AccountRow { try await core.accounts().meant(by: text) }
 
     private func row(_ id: AccountID) async throws -> AdminAnswer {
         .account(AdminAccount(try await account(id.rawValue)))
@@ -202,7 +191,7 @@ struct RelayAdministration: Sendable {
 
     private func revoke(_ endpoint: EndpointID, withLetIn: Bool) async throws -> AdminRevocation {
         guard let revocation = try await core.revoke(endpoint, withLetIn: withLetIn) else {
-            throw AdminError("there is no such endpoint: see `relayd endpoint list`")
+            throw AdminError.noEndpoint
         }
         let accounts = try await core.accounts()
         let names = Dictionary(uniqueKeysWithValues: accounts.map { ($0.id, $0.name ?? "") })
@@ -243,18 +232,6 @@ extension IssuerUser {
             }
             return only
         }
-        let key = AccountName(account)?.key
-        let named = users.filter { user in
-            [user.subject, AccountID(of: Composition.identity(of: user.subject)).rawValue].contains(account)
-                || (key != nil && AccountName(user.name)?.key == key)
-        }
-        guard let user = named.first, named.count == 1 else {
-            throw AdminError(
-                named.isEmpty
-                    ? "there is no such account: see `relayd account list`"
-                    : "several accounts have this name: use one of the ids \(named.map(\.subject).joined(separator: ", "))"
-            )
-        }
-        return user
+        return try users.meant(by: account)
     }
 }

@@ -67,17 +67,16 @@ struct AccountCommand: AsyncParsableCommand {
         }
 
         func run() async throws {
-            let text = password ? readLine(strippingNewline: true) : nil
-            if password, text?.isEmpty ?? true { throw ValidationError("the password is read from standard input, which is empty") }
+            let secret = try password ? TypedSecret.newPassword() : nil
             // Before anything is made.
-            if let text { try Issuer.check(password: Secret(text), name: name) }
+            if let secret { try Issuer.check(password: secret, name: name) }
             let configuration = try settings.read()
+            let place = try setUp ? configuration.announcedLinkPlace(.made) : nil
             // The account may be added before the relay first runs.
-            let request = AdminRequest.addAccount(name: name, password: text.map { Secret($0) })
+            let request = AdminRequest.addAccount(name: name, password: secret)
             guard case .account(let account) = try await administer(request, configuration, .made) else { throw AdminError.unknownAnswer }
             var link: String?
-            if setUp {
-                let place = try configuration.announcedLinkPlace()
+            if let place {
                 let request = AdminRequest.setUpLink(account: account.id, origin: place.origin, isReset: false)
                 guard case .link(let made, _) = try await administer(request, configuration) else { throw AdminError.unknownAnswer }
                 link = try configuration.announced(made, at: place)
@@ -136,11 +135,10 @@ struct AccountCommand: AsyncParsableCommand {
         func run() async throws {
             let configuration = try options.settings.read()
             guard case .accounts(let accounts) = try await administer(.listAccounts, configuration) else { throw AdminError.unknownAnswer }
-            // An id takes precedence over the name of another account.
-            if let account = accounts.first(where: { $0.id == options.account }) ?? accounts.first(where: { $0.name == options.account }) {
-                try confirmation.ask("Remove for ever: \(account.line)")
-            }
-            try await options.change(.removeAccount(options.account))
+            let account = try accounts.meant(by: options.account)
+            try confirmation.ask("Remove for ever: \(account.line)")
+            // What was shown is removed, whatever has the name by now.
+            try await options.change(.removeAccount(account.id))
         }
     }
 
@@ -202,7 +200,7 @@ struct AccountOptions: ParsableArguments {
     @Flag(help: "Print a JSON object.") var json = false
     @OptionGroup var settings: DataDirectoryOptions
 
-    /// Asks for a change of the account, and prints the account.
+    /// Asks for a change of an account, and prints the account.
     func change(_ request: AdminRequest) async throws {
         guard case .account(let account) = try await administer(request, settings.read()) else { throw AdminError.unknownAnswer }
         try json ? printJSON(account) : print(account.line)

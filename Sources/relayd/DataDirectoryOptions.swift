@@ -81,8 +81,9 @@ struct LinkOptions: ParsableArguments {
 
 extension RelayConfiguration {
     /// The relay's URL for a link. Says on standard error if no relay runs there.
-    func announcedLinkPlace() throws -> LinkPlace {
-        _ = try DataDirectory(dataDirectory, .existing)
+    /// - Parameter use: `.made` if the command makes the data directory afterwards.
+    func announcedLinkPlace(_ use: DataDirectory.Use = .existing) throws -> LinkPlace {
+        if use == .existing { _ = try DataDirectory(dataDirectory, use) }
         let (place, note) = try linkOrigin()
         if let note { StandardStream.error.writeLine("relayd: \(note)") }
         return place

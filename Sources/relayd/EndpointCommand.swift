@@ -56,9 +56,10 @@ struct EndpointCommand: AsyncParsableCommand {
             guard case .endpoints(let all) = try await AdminSocket.ask(.listEndpoints(account: nil), in: directory) else {
                 throw AdminError.unknownAnswer
             }
-            if let found = all.first(where: { $0.id == endpoint }) {
-                try confirmation.ask("Revoke for ever: \(found.line)" + (withInvited ? "\nand all endpoints that it let in." : ""))
-            }
+            // One that is revoked already is not listed. Those that it let in may still be.
+            let found = all.first { $0.id.utf8.elementsEqual(endpoint.utf8) }
+            let line = found?.line ?? "\(endpoint), which is not listed: it may be revoked already"
+            try confirmation.ask("Revoke for ever: \(line)" + (withInvited ? "\nand all endpoints that it let in." : ""))
             let answer = try await AdminSocket.ask(.revokeEndpoint(id: endpoint, withInvited: withInvited), in: directory)
             guard case .revocation(let revocation) = answer else { throw AdminError.unknownAnswer }
             if json { return try printJSON(revocation) }

@@ -25,10 +25,8 @@ struct TokenCommand: AsyncParsableCommand {
         @OptionGroup var settings: DataDirectoryOptions
 
         func run() async throws {
-            guard let token = readLine(strippingNewline: true), !token.isEmpty else {
-                throw ValidationError("the token is read from standard input, which is empty")
-            }
-            guard case .token(let revoked) = try await administer(.revokeToken(Secret(token)), settings.read()) else {
+            let token = try TypedSecret.line("the token", "Paste the token; it is not shown:")
+            guard case .token(let revoked) = try await administer(.revokeToken(token), settings.read()) else {
                 throw AdminError.unknownAnswer
             }
             if json { return try printJSON(revoked) }

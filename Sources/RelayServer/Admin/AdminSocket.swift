@@ -161,6 +161,8 @@ package struct AdminError: Error, Hashable, Sendable, CustomStringConvertible {
 
     package static let unknownAnswer = AdminError("the relay answered another question: it has another version than the command")
 
+    package static let noEndpoint = AdminError("there is no endpoint of this id: see `relayd endpoint list`")
+
     package static func noRelay(_ directory: String) -> AdminError {
         AdminError("no relay runs on \(directory): start it with `relayd serve`, or name its directory with --data-directory")
     }

@@ -185,10 +185,16 @@ import Testing
         let thumbprint = phone.identityKey.publicKey.jwkThumbprint
         #expect(try DatabaseDump.contains(id, in: relayd.directory, "relay.sqlite"))
 
-        // Without a terminal to ask on, nothing is removed.
-        let unasked = try await RelaydProcess.run(["account", "remove", "Anna", "--data-directory", relayd.directory.path], input: "yes\n")
-        #expect(unasked.status == 2 && unasked.error.contains("--yes"), "\(unasked.error)")
-        #expect(try await account(relayd, "remove", "Anna", "--yes").id == id)
+        // Without a terminal to ask on, nothing is removed, however the account is named.
+        for name in ["Anna", "ANNA", " anna", id] {
+            let arguments = ["account", "remove", name, "--data-directory", relayd.directory.path]
+            let unasked = try await RelaydProcess.run(arguments, input: "yes\n")
+            #expect(unasked.status == 2 && unasked.error.contains("--yes"), "\(unasked.error)")
+        }
+        let unknown = try await RelaydProcess.run(["account", "remove", "Carl", "--yes", "--data-directory", relayd.directory.path])
+        #expect(unknown.status == 1 && unknown.error.contains("no such account"), "\(unknown.error)")
+        #expect(try await list(relayd).map(\.name) == ["Anna", "Bert"])
+        #expect(try await account(relayd, "remove", "ANNA", "--yes").id == id)
         #expect(try await invalidated(phone) == .accountUnknown)
         // Their tokens have not expired.
         for endpoint in [phone, tablet] {

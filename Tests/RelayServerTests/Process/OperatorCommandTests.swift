@@ -131,6 +131,40 @@ import Testing
         #expect(try await run("account", "list").output.split(separator: "\n").count == 1)
     }
 
+    @Test func setUpLinkBeforeTheFirstStartNeedsAnAddress() async throws {
+        let refused = try await run("account", "add", "Anna", "--set-up")
+        #expect(refused.status == 2 && refused.error.contains("give --url"), "\(refused.error)")
+        // Nothing was begun.
+        #expect(!FileManager.default.fileExists(atPath: directory.path))
+        let added = try await run("account", "add", "Anna", "--set-up", "--url", "https://relay.example")
+        #expect(added.status == 0 && added.output.contains("https://relay.example"), "\(added.error)")
+    }
+
+    // MARK: Output
+
+    @Test(arguments: [
+        ["account", "list"], ["account", "export", "Anna"], ["resource-server", "add", "photos"], ["limits"], ["--help"], ["--version"],
+        ["backup", "FILE"],
+    ])
+    func outputThatIsNotWrittenFailsTheCommand(command: [String]) async throws {
+        #expect(try await run("account", "add", "Anna").status == 0)
+        let words = command.map { $0 == "FILE" ? directory.path + "/backup.tar" : $0 }
+        let more = command.contains { $0.hasPrefix("--") } ? [] : ["--data-directory", directory.path]
+        for (target, cause) in [(">/dev/full", "No space left on device"), (">&-", "standard output is closed")] {
+            let process = Process()
+            process.executableURL = URL(filePath: "/bin/sh")
+            process.arguments = ["-c", "exec \"$@\" \(target)", "sh", RelaydProcess.executable.path] + words + more
+            let errors = ProcessStart.alone { Pipe() }
+            process.standardError = errors
+            _ = try ProcessStart.reading(process)
+            let error = String(decoding: try errors.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
+            process.waitUntilExit()
+            #expect(process.terminationStatus == 1, "\(command) \(target)")
+            #expect(error == "relayd: cannot write the output: \(cause)\n", "\(command) \(target)")
+            try? FileManager.default.removeItem(atPath: directory.path + "/backup.tar")
+        }
+    }
+
     // MARK: What is served
 
     @Test(arguments: ["foo", "foo.invalid:8080", "203.0.113.7:0"]) func listenAddressOfAnotherMachineIsRejected(address: String)

@@ -16,8 +16,8 @@ package struct AgentError: Error, Sendable, CustomStringConvertible {
     package var command: CommandID?
     /// Who attests the outcome, if anyone does.
     package var attested: Attestation?
-    /// Whether a signal ended the command. The process then ends itself by that signal, so that the shell sees it.
-    package var isInterruption = false
+    /// The number of the signal that ended the command. The process then ends itself by that signal, so that the shell sees it.
+    package var signal: Int32?
 
     package init(_ code: String, _ message: String, _ status: ExitStatus, command: CommandID? = nil) {
         self.code = code

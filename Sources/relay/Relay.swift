@@ -27,7 +27,8 @@ struct Relay: AsyncParsableCommand {
         abstract: "Find your other devices, open links on them, and let them open links here.",
         discussion: """
             Begin with `relay login URL`, or with `relay join`, which asks for a link; the link comes from `relayd invite` or, on another device, from `relay invite`.
-            Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not signed in, 4 not found, 5 unreachable, 6 declined, 7 expired, 8 no answer in time.
+            Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not signed in, 4 not found, 5 unreachable, 6 declined, 7 expired, 8 no answer in time,
+            9 incomplete.
             `relay completions bash` (zsh, fish) prints completions for a shell.
             """,
         version: "relay \(BuildVersion.text)",
@@ -78,14 +79,14 @@ struct Relay: AsyncParsableCommand {
             default:
                 let failure = AgentError(error)
                 console.fail(failure)
-                if failure.isInterruption {
+                if let number = failure.signal {
                     // Dispatch blocks signals in its threads; `raise` needs the signal unblocked.
                     var signals = sigset_t()
                     sigemptyset(&signals)
-                    sigaddset(&signals, SIGINT)
+                    sigaddset(&signals, number)
                     pthread_sigmask(SIG_UNBLOCK, &signals, nil)
-                    signal(SIGINT, SIG_DFL)
-                    raise(SIGINT)
+                    signal(number, SIG_DFL)
+                    raise(number)
                 }
                 exit(withError: ExitCode(failure.status.rawValue))
             }

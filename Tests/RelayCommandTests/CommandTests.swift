@@ -61,7 +61,7 @@ import Testing
         #expect(try (late.json["error"] as? [String: Any])?["code"] as? String == "ended")
     }
 
-    @Test func interruptedLaunchIsReportedAsPending() async throws {
+    @Test(arguments: [SIGINT, SIGTERM, SIGHUP]) func interruptedLaunchIsReportedAsPending(number: Int32) async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let host = try await tv.host()
@@ -72,10 +72,10 @@ import Testing
         while id == nil {
             id = (try await desk.relay("commands", "--json").json["commands"] as? [[String: Any]])?.first?["id"] as? String
         }
-        launch.send(SIGINT)
+        launch.send(number)
         let output = await launch.finish()
-        // The exit code by which a shell reports SIGINT.
-        #expect(output.status == 130)
+        // The exit code by which a shell reports the signal.
+        #expect(output.status == 128 + number)
         let failure = try #require(try output.json["error"] as? [String: Any])
         #expect(failure["code"] as? String == "pending" && failure["command"] as? String == id)
         #expect((failure["message"] as? String)?.contains("relay cancel \(id ?? "")") == true)

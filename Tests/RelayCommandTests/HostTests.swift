@@ -12,7 +12,7 @@ import Testing
         return devices.flatMap { $0["apps"] as? [[String: Any]] ?? [] }.compactMap { $0["id"] as? String }.sorted()
     }
 
-    @Test(arguments: [SIGINT, SIGTERM])
+    @Test(arguments: [SIGINT, SIGTERM, SIGHUP])
     func hostWithdrawsItsAppWhenItEnds(signal: Int32) async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
@@ -22,6 +22,24 @@ import Testing
         #expect(await host.finish().status == 0)
         #expect(try await apps(desk) == [])
         #expect(!FileManager.default.fileExists(atPath: tv.home + "/hosted-apps"))
+    }
+
+    /// As `nohup` starts it.
+    @Test func hostThatIgnoresHangUpContinues() async throws {
+        let account = try await TestAccount()
+        let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
+        let relay = Project.products.appending(path: "relay").path
+        let host = try RelayProcess(
+            ["-c", "trap '' HUP; exec '\(relay)' host --json --app com.example.player --home '\(tv.home)'"],
+            executable: URL(filePath: "/bin/sh"),
+            environment: tv.environment
+        )
+        _ = try await host.line { $0.contains(#""event":"hosting""#) }
+        host.send(SIGHUP)
+        #expect(try await desk.relay("launch", "TV", "https://films.example/1").status == 0)
+        #expect(try await apps(desk) == ["com.example.player"])
+        host.send(SIGTERM)
+        #expect(await host.finish().status == 0)
     }
 
     @Test func appOfAKilledHostIsWithdrawnByTheNextProcess() async throws {

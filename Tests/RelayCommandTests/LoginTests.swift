@@ -171,12 +171,13 @@ import Testing
     @Test func interruptedLoginLeavesNothing() async throws {
         let (account, browser) = try await Self.bench()
         let desk = try TestDevice()
-        for method in ["--device", "--browser"] {
+        for (method, number) in [("--device", SIGINT), ("--browser", SIGTERM), ("--device", SIGHUP)] {
             let process = try desk.start("login", account.relay.origin, method, "--json")
             _ = try await process.line()
-            process.send(SIGINT)
+            process.send(number)
             let output = await process.finish()
-            #expect(output.status == 130)
+            // The exit code by which a shell reports the signal.
+            #expect(output.status == 128 + number)
             #expect(try (output.json["error"] as? [String: Any])?["code"] as? String == "cancelled")
             #expect(!FileManager.default.fileExists(atPath: desk.home + "/relay.json"))
             #expect(try FileManager.default.contentsOfDirectory(atPath: desk.home + "/accounts").isEmpty)

@@ -80,7 +80,7 @@ package struct Agent: Sendable {
         )
         let app = duties.registration(configuration)
         do {
-            try await context.host(app, output: output) { local in
+            try await context.host(app, output: output, reloads: true) { local in
                 if let pollingInterval {
                     let registration = NotificationRegistration(type: .polling(every: pollingInterval), appID: app.appID)
                     try await local.platform.notifications.register(registration, for: local.account)

@@ -5,21 +5,23 @@ import DeviceRelay
 import RelayProtocol
 
 extension AgentContext {
-    /// Hosts and publishes an app until SIGINT or SIGTERM.
+    /// Hosts and publishes an app until a signal.
     /// - Parameters:
     ///   - app: The app. It is hosted before the platform starts, so that waiting commands find it.
     ///   - output: Prints the requests. An error of the output ends the hosting, because requests that cannot be shown must
     ///     not be answered.
     ///   - isTransient: Whether the app is withdrawn when the process ends, also by a signal. Otherwise it stays published, and launches wait
     ///     for it.
+    ///   - reloads: Whether SIGHUP reloads the settings, and so does not end the hosting.
     ///   - body: Begins once the app is published. It may return early or run until it is cancelled.
     func host(
         _ app: RemoteSystemAppRegistration,
         output: HostOutput,
         isTransient: Bool = false,
+        reloads: Bool = false,
         _ body: @escaping @Sendable (LocalDevice) async throws -> Void
     ) async throws {
-        let stop = await StopSignal()
+        let stop = await StopSignal(reloads: reloads)
         try await withAccount {
             try $0.host(app, for: Membership.account)
         } _: { local in

@@ -124,9 +124,8 @@ package struct Fetch: Sendable {
         } catch {
             guard interruption.isThere else { throw error }
             let isKept = output != Self.standardOutput
-            var failure = AgentError("cancelled", "it was interrupted\(isKept ? "; the same command continues the transfer" : "")", .failed)
-            failure.isInterruption = true
-            throw failure
+            let what = "it was interrupted\(isKept ? "; the same command continues the transfer" : "")"
+            throw interruption.failure(AgentError("cancelled", what, .failed))
         }
     }
 

@@ -106,7 +106,7 @@ package struct Launch: Sendable {
                     commands?.first { $0.id == error.commandID }?.status?.wake
                 )
                 failure.attested = error.attestation.map(local.attested)
-                failure.isInterruption = interruption.isThere
+                failure.signal = interruption.number
                 throw failure
             }
         }

@@ -40,12 +40,16 @@ package struct LinkIdentity: Sendable {
         let url = try UserSignIn.url(issuer)
         let user = UserSignIn(issuer: url, clientID: clientID, method: method, redirectPort: redirectPort)
         let interruption = CancellationSignal()
-        return try await context.withAccount { local in
-            try await local.waitForDirectory()
-            try await interruption.cancelling {
-                try await local.platform.accounts.link(local.account, signingInBy: user.provider(context))
+        do {
+            return try await context.withAccount { local in
+                try await local.waitForDirectory()
+                try await interruption.cancelling {
+                    try await local.platform.accounts.link(local.account, signingInBy: user.provider(context))
+                }
+                return Result(profile: context.account, issuer: url.absoluteString)
             }
-            return Result(profile: context.account, issuer: url.absoluteString)
+        } catch {
+            throw interruption.isThere ? interruption.failure() : error
         }
     }
 }

@@ -125,9 +125,7 @@ package struct Login: Sendable {
         } catch {
             if known == nil { try? context.home.removeMembership() }
             guard interruption.isThere else { throw error }
-            var failure = AgentError(CancellationError())
-            failure.isInterruption = true
-            throw failure
+            throw interruption.failure()
         }
     }
 

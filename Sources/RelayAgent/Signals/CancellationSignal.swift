@@ -3,21 +3,28 @@
 
 import Synchronization
 
-/// Ctrl-C during a wait for something that continues without this process. The user sees a note before the process ends.
+/// A signal such as Ctrl-C during a wait for something that continues without this process. The user sees a note before the process ends.
 final class CancellationSignal: Sendable {
-    private let hasArrived = Mutex(false)
+    private let first = Mutex<Int32?>(nil)
 
-    /// Whether SIGINT or SIGTERM arrived.
-    var isThere: Bool { hasArrived.withLock { $0 } }
+    /// The number of the signal that arrived.
+    var number: Int32? { first.withLock { $0 } }
+    var isThere: Bool { number != nil }
 
-    /// Runs a closure. SIGINT or SIGTERM cancels its task; a second signal ends the process at once.
+    /// What the command fails with after the signal.
+    func failure(_ failure: AgentError = AgentError(CancellationError())) -> AgentError {
+        var failure = failure
+        failure.signal = number
+        return failure
+    }
+
+    /// Runs a closure. A signal cancels its task; a second one ends the process at once.
     func cancelling<Result: Sendable>(_ body: @escaping @Sendable () async throws -> Result) async throws -> Result {
         let stop = await StopSignal()
         let task = Task { try await body() }  // Owner: this function waits for it
         let watching = Task {  // Owner: this function cancels it
-            await stop.arrived()
-            guard !Task.isCancelled else { return }
-            hasArrived.withLock { $0 = true }
+            guard let number = await stop.arrived(), !Task.isCancelled else { return }
+            first.withLock { $0 = number }
             task.cancel()
         }
         defer { watching.cancel() }

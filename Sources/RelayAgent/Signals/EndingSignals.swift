@@ -16,28 +16,34 @@ import Darwin
 /// stored, which takes seconds. Otherwise the login would be lost.
 package enum EndingSignals {
     private static let signals = [SIGINT, SIGTERM, SIGHUP]
+    /// Those that the parent process ignores, as `nohup` does. They stay ignored.
+    private static let ignored = signals.filter { number in
+        var action = sigaction()
+        sigaction(number, nil, &action)
+        return EndingSignals.isIgnored(action)
+    }
+    /// Those that stop a command which ends in order. The shell of a script ignores SIGINT for a program in the background, whose user may
+    /// still send it.
+    static let stopping = signals.filter { $0 != SIGHUP || !ignored.contains($0) }
     /// The signal that waits for the end of an exchange; 0 if there is none.
     private static let waiting = Atomic<Int32>(0)
 
-    /// Handles the signals from now on. One that the parent process ignores, as `nohup` does, stays ignored.
+    /// Handles the signals from now on.
     package static func install() {
         // Initialised before a handler runs.
         _ = waiting.load(ordering: .sequentiallyConsistent)
         _ = UnstoredExchange.isAnyOpen
         UnstoredExchange.whenNoneIsOpen { end() }
-        for number in signals {
-            var old = sigaction()
-            sigaction(number, nil, &old)
-            guard !isIgnored(old) else { continue }
-            restore(number)
-        }
+        restore(signals.filter { !ignored.contains($0) })
     }
 
-    /// Handles a signal in this way again, after code that handled it otherwise.
-    static func restore(_ number: Int32) {
-        signal(number) { number in
-            EndingSignals.waiting.store(number, ordering: .sequentiallyConsistent)
-            if !UnstoredExchange.isAnyOpen { EndingSignals.end() }
+    /// Handles signals in this way again, after code that handled them otherwise.
+    static func restore(_ numbers: [Int32] = stopping) {
+        for number in numbers {
+            signal(number) { number in
+                EndingSignals.waiting.store(number, ordering: .sequentiallyConsistent)
+                if !UnstoredExchange.isAnyOpen { EndingSignals.end() }
+            }
         }
     }
 

@@ -12,21 +12,26 @@ import Musl
 import Darwin
 #endif
 
-/// SIGINT or SIGTERM: the user or the service manager stops the process. A second signal ends it at once.
+/// A signal by which the user or the service manager stops the process: SIGINT, SIGTERM, and SIGHUP when the terminal is closed. A second
+/// one ends it at once.
 final class StopSignal: Sendable {
-    private let arrivals: AsyncStream<Void>
+    private let arrivals: AsyncStream<Int32>
+    private let signals: [Int32]
     private let sources: Mutex<[any DispatchSourceSignal]>
 
     /// Starts to listen. Signals that arrive earlier end the process.
-    init() async {
-        let (arrivals, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingOldest(1))
+    /// - Parameter reloads: Whether SIGHUP reloads the settings instead, see `ReloadSignal`.
+    init(reloads: Bool = false) async {
+        let (arrivals, continuation) = AsyncStream.makeStream(of: Int32.self, bufferingPolicy: .bufferingOldest(1))
         self.arrivals = arrivals
-        let sources = [SIGINT, SIGTERM].map { number -> any DispatchSourceSignal in
+        let signals = EndingSignals.stopping.filter { $0 != SIGHUP || !reloads }
+        self.signals = signals
+        let sources = signals.map { number -> any DispatchSourceSignal in
             signal(number, SIG_IGN)
             let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
             source.setEventHandler {
-                for number in [SIGINT, SIGTERM] { EndingSignals.restore(number) }
-                continuation.yield()
+                EndingSignals.restore(signals)
+                continuation.yield(number)
             }
             return source
         }
@@ -42,10 +47,14 @@ final class StopSignal: Sendable {
 
     deinit {
         sources.withLock { for source in $0 { source.cancel() } }
-        for number in [SIGINT, SIGTERM] { EndingSignals.restore(number) }
+        EndingSignals.restore(signals)
     }
 
-    func arrived() async {
-        for await _ in arrivals { return }
+    /// Waits for the first signal.
+    /// - Returns: Its number; `nil` after a cancellation.
+    @discardableResult
+    func arrived() async -> Int32? {
+        for await number in arrivals { return number }
+        return nil
     }
 }

@@ -58,12 +58,8 @@ package struct TypedInput: Sendable {
             console.note(prompt)
             return try await input.line(most: Self.maximumLine)
         }
-        for number in [SIGINT, SIGTERM] { EndingSignals.restore(number) }
-        guard !interruption.isThere else {
-            var failure = AgentError(CancellationError())
-            failure.isInterruption = true
-            throw failure
-        }
+        EndingSignals.restore()
+        guard !interruption.isThere else { throw interruption.failure() }
         return try Self.text(line)
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import DeviceRelay
 import Foundation
 import RelayTesting
 import Testing
@@ -58,6 +59,21 @@ import Testing
         let away = try await desk.relay("doctor", "TV", "--json")
         #expect(away.status == 5)
         #expect(try statuses(away) == ["account": "ok", "relay": "failed"])
+    }
+
+    /// A body of another server, or of a proxy, is no statement of the relay.
+    @Test(
+        arguments: [
+            (503, "application/problem+json", #"{"detail": "The relay is stopping."}"#, "The relay is stopping."),
+            (404, "application/problem+json", #"{"detail": "Not Found"}"#, nil),
+            (404, "application/json", #"{"detail": "Not Found"}"#, nil),
+            (503, "application/json", #"{"detail": "Not Found"}"#, nil), (503, nil, #"{"detail": "Not Found"}"#, nil),
+            (503, "application/problem+json", #"{"detail": ""}"#, nil), (503, "application/problem+json", "no", nil),
+        ]
+    )
+    func onlyTheRelaySaysWhyItIsNotReady(status: Int, type: String?, body: String, reason: String?) {
+        let answer = RelayProbe.Answer(status: status, date: nil, mediaType: type, body: Array(body.utf8))
+        #expect(RelayChecks.reason(answer) == reason)
     }
 
     @Test func otherRelayAtTheAddressIsNotTrusted() async throws {

@@ -40,6 +40,12 @@ import Testing
             let output = await join.finish()
             #expect(output.status == 0 && output.text.contains("as Desk"), "\(output.errorText)")
         }
+        let long = try TestDevice().startReading("join", "-")
+        try long.write(String(repeating: "x", count: 70_000))
+        try long.endInput()
+        let tooLong = await long.finish()
+        #expect(tooLong.status == 2)
+        #expect(tooLong.errorText == "relay: a line on standard input may have at most 64 KiB", "\(tooLong.errorText)")
         let empty = try await TestDevice().relay("join")
         #expect(empty.status == 2 && empty.errorText.contains("standard input is empty"), "\(empty.errorText)")
     }

@@ -45,6 +45,18 @@ import Testing
         #expect(code { _ = try listing.add([entry("\u{E9}")], more: true, waited: .zero) } == "listingInvalid")
     }
 
+    /// The count of what was left out includes the entries that have no name.
+    @Test func entriesWithoutANameAreCounted() throws {
+        var listing = Listing("Films", .pages)
+        _ = try listing.add([entry("a")], more: true, waited: .zero)
+        let link = FileServiceMessages.Omission(name: "b", reason: FileServiceMessages.Omission.Reason.link.rawValue)
+        let omissions = try listing.add(omitted: [link], more: 5)
+        #expect(omissions.map(\.count) == [1, 5] && omissions.map(\.path) == ["Films/b", "Films"])
+        #expect(omissions.last?.why.message == "5 more entries in 'Films' were left out")
+        #expect(try listing.add(omitted: [], more: 1).first?.why.message == "1 more entry in 'Films' was left out")
+        for number in [-1, .max, .min] { #expect(code { _ = try listing.add(omitted: [], more: number) } == "listingInvalid") }
+    }
+
     /// However few come at a time.
     @Test(arguments: [(Listing.Use.whole, 1), (.whole, 999), (.pages, 1_000)]) func entriesOfAListingAreLimited(use: Listing.Use, page: Int)
         throws

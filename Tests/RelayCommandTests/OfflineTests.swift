@@ -33,6 +33,36 @@ import Testing
         #expect(try failure(ended).code == "endpointRevoked")
     }
 
+    @Test func revocationWithoutTheRelayNamesItselfAndWhatIsUnverified() async throws {
+        let account = try await TestAccount()
+        let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
+        let own = try await tv.relay("whoami", "--json").json
+        let other = try #require(try await desk.relay("whoami", "--json").json["endpoint"] as? String)
+        // It joined by a link of the relay, so nobody has compared the other device.
+        #expect(try await tv.relay("devices", "--all").status == 0)
+        _ = try await account.relay.stop()
+        for key in ["device", "endpoint"] {
+            let id = try #require(own[key] as? String)
+            let refused = try await tv.relay("revoke", id, "--json")
+            #expect(refused.status == 2)
+            #expect(try failure(refused).code == "isLocal", "\(refused.text)")
+        }
+        let revoked = try await tv.relay("revoke", other, "--json")
+        let facts = try #require((try revoked.json["revoked"] as? [[String: Any]])?.first)
+        #expect(facts["id"] as? String == other && facts["unverified"] as? Bool == true && facts["new"] as? Bool == false)
+    }
+
+    @Test func revokedDeviceThatLeavesIsToldSo() async throws {
+        let account = try await TestAccount()
+        let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
+        let endpoint = try #require(try await tv.relay("whoami", "--json").json["endpoint"] as? String)
+        #expect(try await desk.relay("revoke", endpoint).status == 0)
+        let left = try await tv.relay("leave", "--json")
+        #expect(left.status == 0)
+        #expect(try left.json["revoked"] as? Bool == true)
+        #expect(!left.errorText.contains("relay revoke"), "\(left.errorText)")
+    }
+
     /// The advice of each check fits the others.
     @Test func doctorOfARevokedOrDisabledDeviceDoesNotContradictItself() async throws {
         let account = try await TestAccount()

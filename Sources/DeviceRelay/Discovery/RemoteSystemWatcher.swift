@@ -122,9 +122,9 @@ extension ConnectedDevicesPlatform {
     }
 
     /// The account's other endpoints that this one has pinned, sorted by id. It works without a connection.
-    package func knownEndpoints(for account: ConnectedDevicesAccount) async -> [EndpointRecord] {
+    package func knownEndpoints(for account: ConnectedDevicesAccount) async -> [KnownEndpoint] {
         guard let endpoint = endpoint(of: account.id) else { return [] }
-        return await endpoint.pinnedRecords.sorted { $0.endpointID < $1.endpointID }
+        return await endpoint.knownEndpoints.sorted { $0.record.endpointID < $1.record.endpointID }
     }
 
     /// The endpoints of an account as the relay lists them, and again after each change.

@@ -67,6 +67,7 @@ extension LocalEndpoint {
     }
 
     var pinnedRecords: [EndpointRecord] { peers.pinnedRecords }
+    var knownEndpoints: [KnownEndpoint] { peers.knownEndpoints }
 
     func invite() async throws(AccountError) -> JoinLink { try await peers.invite() }
 

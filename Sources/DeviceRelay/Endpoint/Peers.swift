@@ -67,6 +67,9 @@ final class Peers {
 
     /// The records of all pinned endpoints. They are available without a connection.
     var pinnedRecords: [EndpointRecord] { book.pinnedRecords }
+    var knownEndpoints: [KnownEndpoint] {
+        book.pinnedRecords.map { KnownEndpoint(record: $0, isVerified: book.knowledge(of: $0.endpointID) == .verified) }
+    }
 
     // MARK: Messages of the relay
 

@@ -17,7 +17,16 @@ package struct RelayProbe: Sendable {
         package var status: Int
         /// The relay's clock: milliseconds since 1970, in whole seconds.
         package var date: Int64?
+        /// The type of the body without parameters, in lower case, such as `application/problem+json`.
+        package var mediaType: String?
         package var body: [UInt8]
+
+        package init(status: Int, date: Int64?, mediaType: String?, body: [UInt8]) {
+            self.status = status
+            self.date = date
+            self.mediaType = mediaType
+            self.body = body
+        }
     }
 
     package enum TunnelWay: Hashable, Sendable {
@@ -51,7 +60,13 @@ package struct RelayProbe: Sendable {
                 to: address,
                 trust: trust
             )
-            return Answer(status: answer.status, date: answer.date, body: answer.body)
+            let type = answer.headers.first(name: "Content-Type")?.utf8.prefix { $0 != UInt8(ascii: ";") && $0 != UInt8(ascii: " ") }
+            return Answer(
+                status: answer.status,
+                date: answer.date,
+                mediaType: type.map { String(decoding: $0, as: UTF8.self).lowercased() },
+                body: answer.body
+            )
         } catch {
             throw ConnectionError(error)
         }

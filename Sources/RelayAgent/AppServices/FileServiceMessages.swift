@@ -61,7 +61,7 @@ enum FileServiceMessages {
     enum Problem: String, Codable, Sendable {
         /// No file or folder has this name.
         case notFound
-        /// The path leads out of the folder, or contains a link.
+        /// The path leads out of the folder, contains a link, or has a name that is not shared.
         case notAllowed
         case notAFile, notAFolder
         /// The file no longer has the requested `etag`.

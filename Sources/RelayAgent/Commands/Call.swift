@@ -52,7 +52,7 @@ package struct Call: Sendable {
         let message: ValueSet? =
             switch self.input {
             case .message(let text): try Self.message(Array(text.utf8), "the message")
-            case .standardInput: try Self.message(try await input.all(most: Self.maximumInput) ?? [], "the message")
+            case .standardInput: try Self.message(try await input.all("a message", most: Self.maximumInput) ?? [], "the message")
             case .stream: nil
             }
         try await context.withAccount { local in
@@ -95,7 +95,7 @@ package struct Call: Sendable {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
                 var number = 0
-                while let line = try await input.line(most: Self.maximumInput) {
+                while let line = try await input.line("a message", most: Self.maximumInput) {
                     number += 1
                     guard line.contains(where: { !$0.isJSONSpace }) else { continue }
                     let message = try Self.message(line, "line \(number) of the input")

@@ -18,12 +18,6 @@ extension DeviceDirectory.Endpoint: NamedEndpoint {
     var summary: String { EndpointResult(self).summary }
 }
 
-extension EndpointRecord: NamedEndpoint {
-    var id: EndpointID { endpointID }
-    var deviceName: String { name }
-    var summary: String { EndpointResult(known: self).description }
-}
-
 /// Finds endpoints by a user's text, for operations that cannot be undone.
 enum EndpointResolver {
     /// A shorter prefix of an id is more likely a mistake.

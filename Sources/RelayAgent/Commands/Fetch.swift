@@ -72,8 +72,11 @@ package struct Fetch: Sendable {
             package var path: String
             package var code: String
             package var message: String
+            /// The number of entries, if it is more than 1: `path` is then their folder, and the other device does not give their names.
+            package var count: Int?
 
             init(_ leftOut: LeftOut) {
+                count = leftOut.count == 1 ? nil : leftOut.count
                 path = leftOut.path
                 code = leftOut.why.code
                 message = leftOut.why.message
@@ -159,7 +162,7 @@ package struct Fetch: Sendable {
         let entry = try await remote.entry(path)
         var leftOut = 0
         func leaveOut(_ what: LeftOut) throws {
-            leftOut += 1
+            leftOut += what.count
             console.clearProgress()
             // Standard output names the files that were fetched.
             guard console.isJSON else { return console.note("relay: \(what.why.message)") }
@@ -186,7 +189,11 @@ package struct Fetch: Sendable {
             let (folder, shown) = try destination()
             try await download.folder(path, to: folder, shown)
             guard leftOut == 0 else {
-                throw AgentError("incomplete", "\(leftOut) files or folders were left out; all others are there", .incomplete)
+                throw AgentError(
+                    "incomplete",
+                    "\(leftOut == 1 ? "1 file or folder was" : "\(leftOut) files or folders were") left out; all others are there",
+                    .incomplete
+                )
             }
         case (.folder, false):
             guard output == nil else { throw AgentError("notAFile", "'\(path)' is a folder; fetch it with -r", .usage) }

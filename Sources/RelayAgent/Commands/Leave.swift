@@ -10,7 +10,7 @@ package struct Leave: Sendable {
 
     package struct Result: AgentResult {
         package var relay: String
-        /// Whether the relay has accepted the revocation. Otherwise another device has to revoke this one.
+        /// Whether this device is revoked at the relay: by this command, or before. Otherwise another device has to revoke this one.
         package var revoked: Bool
         /// The endpoint id that this device had.
         package var endpoint: String?
@@ -23,8 +23,8 @@ package struct Leave: Sendable {
         let result = try await context.withPlatform(membership) { local in
             guard local.isJoined else { return Result(relay: membership.relay, revoked: false) }
             let endpoint = local.platform.accounts.endpoint(of: local.account)?.description
-            await waitForRelay(local)
-            let isRevoked = try await local.platform.accounts.remove(local.account)
+            let wasRevoked = await waitForRelay(local)
+            let isRevoked = try await local.platform.accounts.remove(local.account) || wasRevoked
             if !isRevoked, let endpoint {
                 context.console.note("the relay did not revoke this device. On another device, run: relay revoke \(endpoint)")
             }
@@ -35,5 +35,13 @@ package struct Leave: Sendable {
     }
 
     /// Waits for the relay. Leaving also works without it, so errors are ignored.
-    private func waitForRelay(_ local: LocalDevice) async { try? await local.waitForDirectory() }
+    /// - Returns: Whether the relay says that this device was revoked before.
+    private func waitForRelay(_ local: LocalDevice) async -> Bool {
+        do {
+            try await local.waitForDirectory()
+            return false
+        } catch {
+            return (error as? ConnectionError)?.code == .endpointRevoked
+        }
+    }
 }

@@ -55,32 +55,65 @@ package struct Revoke: Sendable {
         var facts: EndpointResult
     }
 
+    /// An endpoint of the account, as the relay lists it or, without the relay, as this device knows it.
+    private struct Candidate: NamedEndpoint {
+        var id: EndpointID
+        var systemID: SystemID
+        var deviceName: String
+        var summary: String
+        /// `nil` for the own one, which cannot be revoked here.
+        var facts: EndpointResult?
+
+        init(_ endpoint: DeviceDirectory.Endpoint) {
+            let result = EndpointResult(endpoint)
+            (id, systemID, deviceName, summary) = (endpoint.id, endpoint.systemID, endpoint.record.name, result.summary)
+            facts = endpoint.isLocal ? nil : result
+        }
+
+        init(_ known: KnownEndpoint) {
+            let (record, result) = (known.record, EndpointResult(known))
+            (id, systemID, deviceName, summary) = (record.endpointID, record.systemID, record.name, result.description)
+            facts = result
+        }
+
+        init?(_ local: LocalDevice) {
+            guard let id = local.platform.accounts.endpoint(of: local.account), let device = try? local.platform.accounts.systemID else {
+                return nil
+            }
+            (self.id, systemID, deviceName, summary) = (id, device, local.membership.name, "this device, endpoint \(id)")
+        }
+    }
+
     /// The endpoints that the text means: of those that the relay lists or, without the relay, of those that this device knows.
     /// - Returns: Also why the relay could not be asked.
     private func endpoints(of local: LocalDevice) async throws -> ([Found], AgentError?) {
-        let canAsk = local.console.canAsk
+        let problem: AgentError?
+        let all: [Candidate]
         do {
             try await local.waitForDirectory()
+            problem = nil
+            all = local.platform.endpoints(for: local.account).map { Candidate($0) }
         } catch {
-            let problem = AgentError(error)
-            guard problem.status == .unreachable else { throw problem }
-            let known = await local.platform.knownEndpoints(for: local.account)
-            do {
-                let meant = try EndpointResolver.endpoints(target, in: known, isShown: canAsk)
-                return (meant.map { Found(id: $0.id, facts: EndpointResult(known: $0)) }, problem)
-            } catch let error as AgentError where error.code == "notFound" {
-                throw AgentError(
-                    "notFound",
-                    "this device knows no device or endpoint \(target), and the relay cannot be asked: \(problem.message)",
-                    .notFound
-                )
-            }
+            let failure = AgentError(error)
+            guard failure.status == .unreachable else { throw failure }
+            problem = failure
+            all = await local.platform.knownEndpoints(for: local.account).map { Candidate($0) } + [Candidate(local)].compactMap(\.self)
         }
-        let all = local.platform.endpoints(for: local.account)
-        let meant = try EndpointResolver.endpoints(target, in: all, isShown: canAsk)
-        guard !meant.contains(where: \.isLocal) else {
+        let meant: [Candidate]
+        do {
+            meant = try EndpointResolver.endpoints(target, in: all, isShown: local.console.canAsk)
+        } catch let error as AgentError where error.code == "notFound" {
+            guard let problem else { throw error }
+            throw AgentError(
+                "notFound",
+                "this device knows no device or endpoint \(target), and the relay cannot be asked: \(problem.message)",
+                .notFound
+            )
+        }
+        let found = meant.compactMap { candidate in candidate.facts.map { Found(id: candidate.id, facts: $0) } }
+        guard found.count == meant.count else {
             throw AgentError("isLocal", "this is the device itself. To take it out of the account, run: relay leave", .usage)
         }
-        return (meant.map { Found(id: $0.id, facts: EndpointResult($0)) }, nil)
+        return (found, problem)
     }
 }

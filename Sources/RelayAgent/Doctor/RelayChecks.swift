@@ -26,9 +26,7 @@ struct RelayChecks: Sendable {
         }
         let own = Date.now
         guard answer.status == 200 else {
-            // The relay itself says why it is not ready; a proxy in front of it does not.
-            let problem =
-                Self.detail(of: answer.body).map { ConnectionError(.relayRestarting, $0) } ?? ConnectionError(status: answer.status)
+            let problem = Self.reason(answer).map { ConnectionError(.relayRestarting, $0) } ?? ConnectionError(status: answer.status)
             return [Doctor.Check(.relay, failed: problem, advice: Self.advice(problem, membership))]
         }
         let trust = membership.relay.hasPrefix("https:") ? ", and its certificate is valid" : ""
@@ -37,10 +35,12 @@ struct RelayChecks: Sendable {
         ]
     }
 
-    /// The relay's own description of an error (RFC 9457).
-    private static func detail(of body: [UInt8]) -> String? {
+    /// Why the relay itself is not ready, in its own words (RFC 9457). A proxy in front of it, or another server, does not say so.
+    static func reason(_ answer: RelayProbe.Answer) -> String? {
         struct Problem: Decodable { var detail: String }
-        guard let problem = try? JSONDecoder().decode(Problem.self, from: Data(body)), !problem.detail.isEmpty else { return nil }
+        guard answer.status == 503, answer.mediaType == "application/problem+json",
+            let problem = try? JSONDecoder().decode(Problem.self, from: Data(answer.body)), !problem.detail.isEmpty
+        else { return nil }
         return DisplayText.sanitized(String(problem.detail.prefix(200)))
     }
 

@@ -3,15 +3,18 @@
 
 import RelayProtocol
 
-/// Something that a transfer of a folder left out, and why.
+/// What a transfer of a folder left out, and why: one entry, or several whose names are not known.
 struct LeftOut: Sendable {
     /// Where it is in the shared folder.
     let path: String
     let why: AgentError
+    /// The number of entries.
+    let count: Int
 
-    init(_ path: String, _ why: AgentError) {
+    init(_ path: String, _ why: AgentError, count: Int = 1) {
         self.path = DisplayText.sanitized(path)
         self.why = why
+        self.count = count
     }
 
     /// What the other device left out of a listing.
@@ -32,9 +35,11 @@ struct LeftOut: Sendable {
         self.init(path, AgentError("notShared", "'\(path)' was left out: \(why)", .incomplete))
     }
 
-    /// Further ones whose names the other device does not give.
+    /// Further ones of a folder whose names the other device does not give.
     init(_ count: Int, in folder: String) {
-        self.init(folder, AgentError("notShared", "\(count) more entries in '\(folder)' were left out", .incomplete))
+        let place = folder.isEmpty ? "the folder" : "'\(folder)'"
+        let what = count == 1 ? "1 more entry in \(place) was" : "\(count) more entries in \(place) were"
+        self.init(folder, AgentError("notShared", "\(what) left out", .incomplete), count: count)
     }
 
     /// Whether the transfer of a folder goes on after an error: it concerns one file or folder only.

@@ -22,6 +22,8 @@ struct Listing {
     static let maximumBytes = 64 << 20
     /// The bound for an escaped name: 8 bytes for each of its bytes.
     private static let maximumShownBytes = 8 * EntryName.maximumBytes
+    /// The bound for what a page leaves out without a name. It keeps sums small.
+    private static let maximumUnnamed = 1 << 32
     /// The bound for the wait for responses, all pages together.
     static let maximumWait = Duration.seconds(600)
 
@@ -87,7 +89,7 @@ struct Listing {
 
     /// Adds what the other device left out of the same page.
     mutating func add(omitted: [FileServiceMessages.Omission], more: Int) throws(AgentError) -> [LeftOut] {
-        guard omitted.count <= FileServiceMessages.maximumEntries, more >= 0,
+        guard omitted.count <= FileServiceMessages.maximumEntries, (0...Self.maximumUnnamed).contains(more),
             omitted.allSatisfy({ $0.name.utf8.count <= Self.maximumShownBytes && $0.reason.utf8.count <= 64 })
         else { throw Self.invalid(path, "what it left out is not valid") }
         bytes += omitted.reduce(0) { $0 + $1.name.utf8.count }

@@ -47,7 +47,12 @@ struct RemoteFolder: Sendable {
         let name = path.isEmpty ? "the folder" : "'\(path)'"
         return switch problem {
         case .notFound: AgentError("fileNotFound", "the other device shares no file or folder \(name)", .notFound)
-        case .notAllowed: AgentError("fileNotAllowed", "\(name) leads out of the shared folder", .declined)
+        case .notAllowed:
+            AgentError(
+                "fileNotAllowed",
+                "\(name) cannot be fetched: it is a link or leads through one, or its name is not allowed",
+                .declined
+            )
         case .notAFile: AgentError("notAFile", "\(name) is a folder; fetch it with -r", .usage)
         case .notAFolder: AgentError("notAFolder", "\(name) is not a folder", .usage)
         case .changed: AgentError("fileChanged", "\(name) changed during the transfer; fetch it again", .failed)

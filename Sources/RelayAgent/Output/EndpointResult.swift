@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import DeviceRelay
 import RelayProtocol
 
 #if canImport(FoundationEssentials)
@@ -65,7 +66,8 @@ package struct EndpointResult: Encodable, Sendable {
     }
 
     /// An endpoint that this device knows, while the relay cannot be asked.
-    init(known record: EndpointRecord) {
+    init(_ known: KnownEndpoint) {
+        let record = known.record
         id = "\(record.endpointID)"
         device = "\(record.systemID)"
         words = "\(FingerprintWords(endpoint: record.endpointID, system: record.systemID))"
@@ -76,7 +78,7 @@ package struct EndpointResult: Encodable, Sendable {
         presence = Presence(.unknown, .relayUnreachable)
         status = presence.state.rawValue
         reason = presence.reason.rawValue
-        (new, unverified, local) = (false, false, false)
+        (new, unverified, local) = (false, !known.isVerified, false)
     }
 
     /// The relay's account of how the endpoint joined.

@@ -24,8 +24,11 @@ final class StandardInput: Sendable {
     private let state = Mutex(State())
 
     /// The next line, without its terminator; `nil` at the end of the input or after a cancellation.
+    /// - Parameters:
+    ///   - what: What the line is, for the error, such as `a message`.
+    ///   - most: The limit in bytes.
     /// - Throws: `messageTooLarge` if the line exceeds the limit.
-    func line(most: Int) async throws -> [UInt8]? {
+    func line(_ what: String = "a line", most: Int) async throws -> [UInt8]? {
         try await read { state in
             var searched = 0
             while true {
@@ -34,7 +37,7 @@ final class StandardInput: Sendable {
                     return Array(state.bytes[..<end])
                 }
                 searched = state.bytes.count
-                guard searched <= most else { throw Self.tooLong(most) }
+                guard searched <= most else { throw Self.tooLong(what, most) }
                 guard Self.readMore(into: &state) else {
                     defer { state.bytes = [] }
                     return state.bytes.isEmpty ? nil : state.bytes
@@ -45,10 +48,10 @@ final class StandardInput: Sendable {
 
     /// The input up to its end; `nil` after a cancellation.
     /// - Throws: `messageTooLarge` if it exceeds the limit.
-    func all(most: Int) async throws -> [UInt8]? {
+    func all(_ what: String, most: Int) async throws -> [UInt8]? {
         try await read { state in
             while state.bytes.count <= most { guard Self.readMore(into: &state) else { return state.bytes } }
-            throw Self.tooLong(most)
+            throw Self.tooLong(what, most)
         }
     }
 
@@ -79,7 +82,8 @@ final class StandardInput: Sendable {
         return false
     }
 
-    private static func tooLong(_ most: Int) -> AgentError {
-        AgentError("messageTooLarge", "a message on standard input may have \(most >> 20) MiB of JSON", .usage)
+    private static func tooLong(_ what: String, _ most: Int) -> AgentError {
+        let limit = most < 1 << 20 ? "\(most >> 10) KiB" : "\(most >> 20) MiB"
+        return AgentError("messageTooLarge", "\(what) on standard input may have at most \(limit)", .usage)
     }
 }

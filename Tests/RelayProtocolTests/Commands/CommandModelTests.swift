@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import RelayTesting
 import Testing
 
 @testable import RelayProtocol
 
 /// The guarantees of launches and messages under random faults.
 @Suite struct CommandModelTests {
-    // Not `restoredSenders` yet: of these walks, one ends with a command that was sent and that the model takes for unsent.
-    @Test(arguments: CommandWalk.Faults.allCases.filter { $0 != .restoredSenders })
+    @Test(arguments: CommandWalk.Faults.allCases)
     func commandInvariantsHold(under faults: CommandWalk.Faults) {
         var outcomes: [CommandOutcome: Int] = [:]
         var rejections: [String: Int] = [:]
-        for seed in 0..<CommandWalk.seeds {
+        for seed in Sweep.isFull ? Sweep.seed..<Sweep.seed + 1_000 : 0..<40 {
             var walk = CommandWalk(seed: seed, faults: faults)
             walk.run(steps: 2_500)
             #expect(walk.world.violations.isEmpty, "seed \(seed): \(walk.world.violations)")
@@ -94,7 +94,6 @@ struct CommandWalk {
         var expectedRejections: [String] { self == .everything ? ["mailboxFull", "expired", "targetUnknown"] : [] }
     }
 
-    static let seeds: UInt64 = 40
     private(set) var world: CommandWorld
     private var random: SeededGenerator
     private let faults: Faults

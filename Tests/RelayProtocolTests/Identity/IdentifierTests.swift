@@ -3,6 +3,7 @@
 
 import Crypto
 import Foundation
+import RelayTesting
 import Testing
 
 @testable import RelayProtocol

@@ -3,6 +3,7 @@
 
 import Foundation
 import NIOCore
+import RelayTesting
 import Testing
 
 @testable import RelayProtocol

@@ -3,6 +3,7 @@
 
 import Foundation
 import RelayProtocol
+import RelayTesting
 
 extension ValueSet {
     /// A random valid message: arrays of one type, finite dates, and a limited depth.

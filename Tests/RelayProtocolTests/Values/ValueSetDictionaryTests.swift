@@ -3,6 +3,7 @@
 
 import Foundation
 import RelayProtocol
+import RelayTesting
 import Testing
 
 /// Dictionaries of boxed values, as ported apps have them.

@@ -3,6 +3,7 @@
 
 import Foundation
 import RelayProtocol
+import RelayTesting
 import Testing
 
 @Suite struct ValueSetTests {

@@ -241,7 +241,8 @@ package struct OutboxMachine: Hashable, Sendable {
         let id = step.id
         switch step.action {
         case .persist, .note: return nil
-        case .send(let again): return isCurrent && commands[id]?.isEnded == false ? .send(id, again: again) : nil
+        // A command that has ended since is not sent. One that must be signed again since is sent once it is signed.
+        case .send(let again): return isCurrent && commands[id]?.isSent == true ? .send(id, again: again) : nil
         case .cancel: return isCurrent ? .cancel(id) : nil
         case .acknowledge: return isCurrent ? .acknowledge(id) : nil
         case .signAnew(let number): return .signAnew(id, above: number)

@@ -116,6 +116,14 @@ package struct SentCommand: Hashable, Sendable {
         return row
     }
 
+    /// Whether the relay may have these bytes. If it does not, only `connected` or `signedAnew` sends them.
+    package var isSent: Bool {
+        switch state {
+        case .sent, .accepted: true
+        case .prepared, .queued, .withdrawn, .refused, .final: false
+        }
+    }
+
     /// Whether the command has ended, so that nothing is left to send.
     package var isEnded: Bool {
         switch state {
@@ -138,16 +146,18 @@ package struct SentCommand: Hashable, Sendable {
         case .prepared:
             // Written first, so that a process that reads the row after a crash knows that the relay may have the command.
             state = .sent
-            return [.persist(self), .send(again: false)]
+            return [.persist(self)] + sending(again: false)
         case .queued:
             state = .sent
-            return [.send(again: false)]
+            return sending(again: false)
         case .sent, .accepted:
-            return cancelRequested ? [.send(again: true), .cancel] : [.send(again: true)]
+            return sending(again: true)
         case .withdrawn, .refused, .final:
             return [.answered]
         }
     }
+
+    private func sending(again: Bool) -> [Action] { cancelRequested ? [.send(again: again), .cancel] : [.send(again: again)] }
 
     /// The relay answered `ok` to the send on the current connection.
     package mutating func accepted() -> [Action] {
@@ -214,7 +224,7 @@ package struct SentCommand: Hashable, Sendable {
         self.command = command
         signings += 1
         if sending { state = .sent }
-        return sending ? [.persist(self), .send(again: false)] : [.persist(self)]
+        return [.persist(self)] + (sending ? self.sending(again: false) : [])
     }
 
     /// The app cancels the command. The outcome shows whether the cancellation was in time.

@@ -87,6 +87,18 @@ import Testing
         #expect(actions(&machine) == [.load([])])
     }
 
+    /// The target says that the number had passed, while the command waits to be sent again on a new connection.
+    @Test mutating func commandThatMustBeSignedAgainIsNotSentBefore() {
+        let row = command(1, .accepted(.accepted))
+        var machine = connected([row])
+        let final = CommandFinal(outcome: .failed(reason: "passed"), receipt: [1], reply: nil, highest: 7)
+        machine.ended(row.command.id, final, receiptIsValid: true)
+        guard case .commit(let rows) = machine.next(now: 0) else { return #expect(Bool(false)) }
+        #expect(rows.map(\.state) == [.prepared])
+        machine.committed()
+        #expect(actions(&machine) == [.signAnew(row.command.id, above: 7)])
+    }
+
     @Test mutating func outcomeStoredByAnotherProcessIsKept() {
         let (row, next) = (command(1, .sent), command(2, .sent))
         var machine = connected([row, next])

@@ -214,6 +214,20 @@ import Testing
         #expect(row.command == anew)
     }
 
+    @Test func cancellationFollowsTheNewSignature() {
+        for isCurrent in [true, false] {
+            var row = sent()
+            _ = row.cancel()
+            _ = row.refused(certain(.clockSkew), now: now)
+            let actions = row.signedAnew(.test(number: 1, digest: [9]), sending: isCurrent)
+            guard isCurrent else {
+                #expect(row.connected() == [.persist(row), .send(again: false), .cancel])
+                continue
+            }
+            #expect(actions == [.persist(row), .send(again: false), .cancel])
+        }
+    }
+
     @Test func signaturesForClockSkewAreBounded() {
         var row = sent()
         var signings = 0

@@ -8,7 +8,7 @@ import Testing
 @testable import RelayServer
 
 /// The guarantees of launches and messages: the SDK's and the relay's own state machines together, under random faults.
-@Suite(.timeLimit(.minutes(10))) struct AccountSimulationTests {
+@Suite(.timeLimit(.minutes(Sweep.isFull ? 600 : 10))) struct AccountSimulationTests {
     enum Faults: String, CaseIterable, CustomTestStringConvertible {
         /// No faults: every command that is not cancelled or expired must get the handler's answer.
         case none
@@ -32,11 +32,9 @@ import Testing
         }
     }
 
-    private static let seeds: UInt64 = 30
-
     @Test(arguments: Faults.allCases) func promisesAreKept(under faults: Faults) throws {
         var outcomes: Set<CommandOutcome> = []
-        for seed in 0..<Self.seeds {
+        for seed in Sweep.isFull ? Sweep.seed..<Sweep.seed + 1_000 : 0..<30 {
             var walk = Walk(seed: seed, faults: faults)
             try walk.run(steps: 1_500)
             try walk.drain()

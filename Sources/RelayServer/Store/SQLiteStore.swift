@@ -37,8 +37,8 @@ package final class SQLiteStore: RelayStore {
         let path = lock.directory + "/relay.sqlite"
         do {
             let database = try DatabaseFile.open(path, migrator: SQLiteSchema.migrator)
-            try Self.beginAgainIfReplaced(database, lock)
-            self.init(database: database, lock: lock, metrics: metrics)
+            let mark = try Self.beginAgainIfReplaced(database, lock)
+            self.init(database: database, lock: lock, mark: mark, metrics: metrics)
         } catch {
             throw Self.openingError(error, path: path)
         }
@@ -46,18 +46,18 @@ package final class SQLiteStore: RelayStore {
 
     // MARK: Copies
 
-    /// The longest time between two marks, while there are commits.
-    private static let markPeriod = Duration.seconds(60)
-    /// Used only on the thread.
-    private nonisolated(unsafe) var marked: ContinuousClock.Instant?
+    /// The number of commits with changes, which the database and its directory have. It only grows. Used only on the thread.
+    private nonisolated(unsafe) var mark: Int64
 
-    /// The directory knows the last mark of its database. A database with an earlier mark is a copy that has been put in its place, and one
-    /// in another directory is a copy, too.
-    private static func beginAgainIfReplaced(_ database: DatabaseQueue, _ lock: StoreLock) throws {
-        let mark = try database.read { try Int64.fetchOne($0, sql: "SELECT mark FROM meta") }
-        guard let mark else { return }
-        if let last = lock.mark(), mark >= last { return }
+    /// The directory knows the mark of its database. A database with an earlier mark is a copy that has been put in its place, and one in
+    /// another directory is a copy, too.
+    /// - Returns: The latest mark.
+    private static func beginAgainIfReplaced(_ database: DatabaseQueue, _ lock: StoreLock) throws -> Int64 {
+        let (mark, last) = (try database.read { try Int64.fetchOne($0, sql: "SELECT mark FROM meta") }, lock.mark())
+        guard let mark else { return last ?? 0 }
+        if let last, mark >= last { return mark }
         try database.write { try beginAgain($0) }
+        return max(mark, last ?? 0)
     }
 
     /// Makes a copy of a database usable as one that begins now. A command that was not offered when the copy was made may have been
@@ -76,17 +76,6 @@ package final class SQLiteStore: RelayStore {
         }
     }
 
-    /// Marks the database, and then the directory. So a database is never behind its directory, unless it is a copy.
-    private func markIfDue() {
-        guard let lock, marked.map({ ContinuousClock.now - $0 >= Self.markPeriod }) ?? true else { return }
-        marked = .now
-        let mark = try? database.write { database in
-            try database.execute(sql: "UPDATE meta SET mark = mark + 1")
-            return try Int64.fetchOne(database, sql: "SELECT mark FROM meta")
-        }
-        if let mark = mark ?? nil { lock.write(mark: mark) } else { marked = nil }
-    }
-
     /// A database in memory, for tests.
     package convenience init() throws { try self.init(isCaching: true) }
 
@@ -96,8 +85,15 @@ package final class SQLiteStore: RelayStore {
         self.init(database: database, lock: nil, isCaching: isCaching)
     }
 
-    private init(database: DatabaseQueue, lock: StoreLock?, isCaching: Bool = true, metrics: StoreMetrics = StoreMetrics()) {
+    private init(
+        database: DatabaseQueue,
+        lock: StoreLock?,
+        mark: Int64 = 0,
+        isCaching: Bool = true,
+        metrics: StoreMetrics = StoreMetrics()
+    ) {
         cache = isCaching ? StoreCache() : nil
+        self.mark = mark
         self.database = database
         self.lock = lock
         self.metrics = metrics
@@ -133,14 +129,13 @@ package final class SQLiteStore: RelayStore {
             metrics.committed(in: ContinuousClock.now - begun, isStored: failure == nil)
             for work in group { work.report(failure) }
             queues.done(group)
-            if failure == nil { markIfDue() }
         }
     }
 
     /// Commits a group, with work that joins it. Returns the error if it is not on disk.
     private func commit(_ group: inout [StoreWork]) -> StoreError? {
         database.inDatabase { database in
-            let transaction = transaction(in: database)
+            let (transaction, last) = (transaction(in: database), mark)
             do {
                 try GroupCommit(database, cache: cache).commit(group.count) {
                     // If threads share a core, others may be waiting for it with work for the store. The cost of a commit is shared by
@@ -151,7 +146,12 @@ package final class SQLiteStore: RelayStore {
                     return others.count
                 } run: { index in
                     group[index].run(transaction)
+                } finish: {
+                    mark += 1
+                    try database.cachedStatement(sql: "UPDATE meta SET mark = ?").execute(arguments: .bound(mark))
                 }
+                // After the commit, so that a database is never behind its directory, unless it is a copy.
+                if mark != last { lock?.write(mark: mark) }
                 return nil
             } catch {
                 return Self.unavailable(error)

@@ -30,8 +30,12 @@ package struct StoreLock: Sendable {
         return words.count == 2 && words[1] == lock.fileNumber ? words[0] : nil
     }
 
-    /// A failed write makes the next start take the database for a restored one, which loses nothing.
-    func write(mark: Int64) { lock.sign("\(mark) \(lock.fileNumber)") }
+    /// A failed write makes the next start take the database for a restored one, which loses nothing. The text has always the same length,
+    /// so that each write covers the one before.
+    func write(mark: Int64) {
+        let digits = String(mark)
+        lock.sign(String(repeating: "0", count: max(0, 19 - digits.utf8.count)) + digits + " \(lock.fileNumber)")
+    }
 
     private var path: String { directory + "/relay.lock" }
 

@@ -89,8 +89,8 @@ package final class FileLock: Sendable {
     /// Writes the name of the holder into the file.
     package func sign(_ holder: String) {
         let bytes = Array(holder.utf8.prefix(200))
-        guard ftruncate(descriptor, 0) == 0 else { return }
-        _ = pwrite(descriptor, bytes, bytes.count, 0)
+        guard pwrite(descriptor, bytes, bytes.count, 0) == bytes.count else { return }
+        _ = ftruncate(descriptor, off_t(bytes.count))
     }
 
     /// The holder's name in the file.

@@ -25,12 +25,15 @@ package struct GroupCommit {
     ///     indices.
     ///   - run: Runs the work at an index, and returns its error. If work fails after a write, the transaction is repeated, and all work
     ///     before it runs twice.
+    ///   - finish: Called before the commit, if the group has written anything.
     /// - Throws: Why the group is not committed. In that case the database is outside a transaction. `SQLITE_MISUSE` means that it is closed.
-    package func commit(_ count: Int, join: () -> Int = { 0 }, run: (Int) -> (any Error)?) throws {
+    package func commit(_ count: Int, join: () -> Int = { 0 }, run: (Int) -> (any Error)?, finish: () throws -> Void = {}) throws {
         var count = count
         do {
+            // A closed database has no count.
+            try begin()
+            let before = database.totalChangesCount
             do {
-                try begin()
                 try self.run(0..<count, inSavepoints: false, run)
                 let first = count
                 count += join()
@@ -41,6 +44,7 @@ package struct GroupCommit {
                 try begin()
                 try self.run(0..<count, inSavepoints: true, run)
             }
+            if database.totalChangesCount != before { try finish() }
             try database.cachedStatement(sql: "COMMIT").execute()
         } catch {
             undo()
@@ -63,8 +67,7 @@ package struct GroupCommit {
     private func run(_ indices: Range<Int>, inSavepoints: Bool, _ run: (Int) -> (any Error)?) throws {
         for index in indices {
             if inSavepoints { try database.cachedStatement(sql: "SAVEPOINT work").execute() }
-            let before = database.totalChangesCount
-            let failure = run(index)
+                let failure = run(index)
             // A full or failing disk rolls back the whole transaction. Later statements would run outside it.
             guard database.isInsideTransaction else { throw failure ?? DatabaseError(resultCode: .SQLITE_IOERR) }
             let isPartial = failure != nil && database.totalChangesCount != before

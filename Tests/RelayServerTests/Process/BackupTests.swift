@@ -150,6 +150,75 @@ import Testing
         #expect(again.output.contains("no account, device or revocation is lost"), "\(again.output)")
     }
 
+    /// Ways to put earlier files in place without `relayd restore`.
+    enum Replacement: CaseIterable {
+        /// The database, copied while the relay was stopped, or while it ran.
+        case databaseOfAStop, databaseOfARun
+        /// The whole directory, copied.
+        case directory
+    }
+
+    /// The copied files know two commands that were never offered. Both have run since.
+    @Test(arguments: Replacement.allCases) func olderDatabaseStatesNothingUntrue(replacement: Replacement) async throws {
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let (phone, pc) = try await pair()
+        await pc.disconnect()
+        let commands = try (1...2 as ClosedRange<UInt64>).map { try phone.launch("film:\($0)", on: pc, number: $0) }
+        for command in commands {
+            guard case .ok = try await phone.send(command) else { throw WireEndpoint.Unexpected(message: "not accepted") }
+        }
+        if replacement == .databaseOfAStop { #expect(try await relayd.stop() == 0) }
+        let (files, copy) = (FileManager.default, folder.appending(path: "copy"))
+        try files.createDirectory(at: copy, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
+        for name in try files.contentsOfDirectory(atPath: relayd.directory.path)
+        where name.contains(/^(relay|issuer)\.(key|lock|sqlite)/) {
+            try files.copyItem(at: relayd.directory.appending(path: name), to: copy.appending(path: name))
+        }
+        if replacement == .databaseOfAStop {
+            _ = try await relayd.start()
+            try await phone.connect()
+        }
+
+        try await pc.connect()
+        for (number, command) in zip(1..., commands) {
+            #expect(try await pc.handleNext() == .launch(.init(uri: try LaunchURI("film:\(number)"))))
+            #expect(try await phone.outcome(of: command, target: try pc.record().payload) == .succeeded)
+        }
+        #expect(try await relayd.stop() == 0)
+        if replacement == .directory {
+            // The old files stay, so that none of the new ones gets the number of an old one in the file system.
+            try files.moveItem(at: relayd.directory, to: folder.appending(path: "old"))
+            try files.copyItem(at: copy, to: relayd.directory)
+        } else {
+            for name in ["relay.sqlite", "relay.sqlite-wal", "relay.sqlite-shm"] {
+                let (old, new) = (copy.appending(path: name), relayd.directory.appending(path: name))
+                try? files.removeItem(at: new)
+                if files.fileExists(atPath: old.path) { try files.copyItem(at: old, to: new) }
+            }
+        }
+        _ = try await relayd.start()
+        for endpoint in [phone, pc] {
+            try await endpoint.refresh()
+            try await endpoint.connect()
+        }
+
+        // Neither is offered again, and the relay does not say of one that has run that it is cancelled.
+        let isOffered = try await pc.receivedMessages().contains { if case .command = $0 { true } else { false } }
+        #expect(!isOffered)
+        let cancelled = try await phone.request { .commandCancel(.init(ref: $0, id: commands[0].header.id)) }
+        guard case .failure(let failure) = cancelled, failure.code == .notFound else {
+            throw WireEndpoint.Unexpected(message: "\(cancelled)")
+        }
+        // A sender that did not get the outcome sends the command again, and the target alone decides.
+        let again = try await phone.request { .commandSend(.init(ref: $0, command: Blob(commands[1].encoded), again: true)) }
+        guard case .ok = again else { throw WireEndpoint.Unexpected(message: "\(again)") }
+        _ = try await phone.request { .commandCancel(.init(ref: $0, id: commands[1].header.id)) }
+        _ = try await pc.handleNext()
+        #expect(try await phone.outcome(of: commands[1], target: try pc.record().payload) == .succeeded)
+        try await launch(3, from: phone, to: pc)
+        #expect(try await relayd.stop() == 0)
+    }
+
     @Test func backupReplacesAFileOnlyWithForce() async throws {
         defer { try? FileManager.default.removeItem(at: folder) }
         _ = try await relayd.start()

@@ -12,15 +12,22 @@ import Testing
     @Test func nothingIsLostWhenProcessesAreKilled() async throws {
         // On a busy machine a run can end before a target has fallen asleep.
         var hasSlept = false
-        for seed in 7..<10 where !hasSlept { hasSlept = try await torture(seed: seed) }
+        for seed in 7..<10 where !hasSlept {
+            hasSlept = try await torture("--kills", "6", "--naps", "4", seed: seed).contains("; 0 naps") == false
+        }
         #expect(hasSlept)
     }
 
-    /// - Returns: Whether a target slept.
-    private func torture(seed: Int) async throws -> Bool {
+    @Test func nothingUntrueIsSaidWhenStoredStateGoesBack() async throws {
+        let text = try await torture("--kills", "0", "--naps", "0", "--restores", "6", seed: 11)
+        #expect(text.contains("6 kills"))
+    }
+
+    /// - Returns: What the run tells.
+    private func torture(_ faults: String..., seed: Int) async throws -> String {
         let process = Process()
         process.executableURL = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "Torture")
-        process.arguments = ["--commands", "60", "--senders", "2", "--targets", "2", "--kills", "6", "--naps", "4", "--seed", "\(seed)"]
+        process.arguments = ["--commands", "60", "--senders", "2", "--targets", "2", "--seed", "\(seed)"] + faults
         let (lines, continuation) = AsyncStream.makeStream(of: Data.self)
         let output = try ProcessStart.alone {
             let output = Pipe()
@@ -37,8 +44,7 @@ import Testing
         let text = await lines.reduce("") { $0 + String(decoding: $1, as: UTF8.self) }
         process.waitUntilExit()
         #expect(process.terminationStatus == 0, "\(text)")
-        #expect(text.contains("6 kills"))
-        return !text.contains("; 0 naps")
+        return text
     }
 
     // MARK: The ledger
@@ -115,6 +121,51 @@ import Testing
         for ending in [Ending.refused, .cancelled, .expired, .interrupted, .targetLost, .timedOut] {
             broken { _ = $0.ended("0", learned(ending)) }
         }
+    }
+
+    @Test func stateThatGoesBackExcusesOnlyWhatItExplains() {
+        func isKept(_ party: Party, _ body: (inout Ledger) -> Void) -> Bool {
+            var ledger = ledger()
+            ledger.wentBack(party, ordered: [])
+            body(&ledger)
+            return ledger.violations.isEmpty
+        }
+        func runs(_ ledger: inout Ledger) {
+            ledger.started(0, at: 1)
+            ledger.handled(0, .succeeded)
+        }
+        // A target can run a command again; the others' state does not matter for that.
+        for (party, isExcused) in [(Party.target(0), true), (.target(1), false), (.sender(0), false), (.relayd, false)] {
+            let isFine = isKept(party) {
+                runs(&$0)
+                runs(&$0)
+                _ = $0.ended("0", learned(.succeeded))
+            }
+            #expect(isFine == isExcused, "\(party)")
+        }
+        // The relay never states falsely that a command has not run, and a sender learns so only instead of an end that it has lost.
+        let isExpiredByRelay = isKept(.relayd) {
+            runs(&$0)
+            _ = $0.ended("0", learned(.expired, byTarget: false))
+        }
+        #expect(!isExpiredByRelay)
+        for hasEnded in [true, false] {
+            let isFine = isKept(.sender(0)) {
+                runs(&$0)
+                if hasEnded {
+                    _ = $0.ended("0", learned(.succeeded))
+                    $0.reopened(0)
+                }
+                _ = $0.ended("0", learned(.forgotten))
+            }
+            #expect(isFine)
+        }
+        // Nobody invents an answer.
+        for party in [Party.target(0), .sender(0), .relayd] {
+            #expect(!isKept(party) { _ = $0.ended("0", learned(.succeeded)) })
+        }
+        // A sender without the command tells nothing of it.
+        #expect(isKept(.sender(0)) { $0.lost(0) })
     }
 
     @Test func wrongOrderIsDetected() {

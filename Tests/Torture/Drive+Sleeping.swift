@@ -49,7 +49,7 @@ extension Drive {
         wake(party, for: push.data)
     }
 
-    private func wake(_ party: Party, for notification: [String: String]? = nil) {
+    func wake(_ party: Party, for notification: [String: String]? = nil) {
         if let child = children[party] {
             if frozen.remove(party) != nil { child.resume() }
             return child.tell(notification.map { .notify($0) } ?? .networkChanged)

@@ -31,9 +31,9 @@ actor Drive {
     let plan: Plan
     private let window: Int
     private let patience: Duration
-    private let directory: URL
+    let directory: URL
     private let pushService: PushService
-    private let relayd: RelaydProcess
+    let relayd: RelaydProcess
     private let relayID: RelayID
     private let file: FileHandle
     var ledger: Ledger
@@ -48,6 +48,9 @@ actor Drive {
     private var endpoints: [Party: String] = [:]
     private var lanes: [Ledger.Lane: Lane] = [:]
     private var strikes: ArraySlice<Plan.Strike>
+    private var copies: ArraySlice<Plan.Copy>
+    /// The senders whose state went back, until they have reported what they have.
+    var goneBack: Set<Party> = []
     private var strikesAtWork = 0
     var naps: ArraySlice<Plan.Nap>
     /// The targets that are about to sleep, and whether they will be frozen.
@@ -78,6 +81,7 @@ actor Drive {
         file = try Self.file(directory.appending(path: "ledger.jsonl"))
         ledger = Ledger(plan.issues)
         strikes = plan.strikes[...]
+        copies = plan.copies[...]
         naps = plan.naps[...]
         pushService = try await PushService()
         // High limits, so that the limits do not determine the pace.
@@ -142,6 +146,8 @@ actor Drive {
             try await start(.sender(sender), joining: false)
         }
         try await wait("for what the senders know") { $0.found.values.allSatisfy(\.isEmpty) }
+        // The commands that a sender has lost wait at the relay, too.
+        if !plan.copies.isEmpty { for target in 0..<plan.targets { wake(.target(target)) } }
         try await wait("for the relay to forget") { $0.commandsAtRelay == 0 }
         for party in frozen { children[party]?.resume() }
         for party in plan.parties { children[party]?.tell(.stop) }
@@ -185,8 +191,7 @@ actor Drive {
         // All reports of the previous process come before those of the new one.
         ready.remove(party)
         await readers[party]?.value
-        let name = "\(party)".replacingOccurrences(of: " ", with: "-")
-        let home = directory.appending(path: name)
+        let home = home(of: party)
         try FileManager.default.createDirectory(at: home, withIntermediateDirectories: true)
         let command = if case .sender = party { "send" } else { "host" }
         var arguments = [command, "--relay", relayd.origin, "--relay-id", "\(relayID)", "--directory", home.path]
@@ -207,6 +212,8 @@ actor Drive {
         guard joining else { return }
         try await wait("for \(party) to join") { $0.endpoints[party] != nil }
     }
+
+    func home(of party: Party) -> URL { directory.appending(path: "\(party)".replacingOccurrences(of: " ", with: "-")) }
 
     /// Fails the run if a process ends that was not killed.
     private func ended(_ party: Party, in life: Int) {
@@ -232,6 +239,7 @@ actor Drive {
             frozen.remove(party)
             children.removeValue(forKey: party)?.kill()
         }
+        if strike.goesBack { try goBack(party) }
         try await Task.sleep(for: .milliseconds(strike.down))
         write("start", "\(party)")
         if party == .relayd {
@@ -250,6 +258,14 @@ actor Drive {
         while let next = naps.first, progress >= next.progress {
             naps.removeFirst()
             begin(next)
+        }
+        while let next = copies.first, progress >= next.progress {
+            copies.removeFirst()
+            do {
+                try copy(next.party)
+            } catch {
+                fail("\(next.party) cannot be copied: \(error)")
+            }
         }
         while let next = strikes.first, progress >= next.progress {
             strikes.removeFirst()
@@ -323,7 +339,9 @@ actor Drive {
 
     /// Compares the stored commands of a started sender with the ledger.
     private func found(_ commands: [Report.Found], by sender: Int) {
+        let hasGoneBack = goneBack.remove(.sender(sender)) != nil
         found[.sender(sender)] = Set(commands.map(\.command))
+        if hasGoneBack { reconcile(Set(commands.map(\.command)), of: sender) }
         let unknown = commands.filter { ledger.issue(of: $0.command) == nil }
         for target in 0..<plan.targets {
             let lane = Ledger.Lane(sender: sender, target: target)
@@ -335,6 +353,11 @@ actor Drive {
             if stored.count > 1 { ledger.recordAnomaly("\(current.number) was stored \(stored.count) times") }
             if let command = stored.first {
                 submitted(current.number, command.command, command.expires)
+            } else if hasGoneBack {
+                // It may have been stored, sent and lost.
+                ledger.lost(current.number)
+                lanes[lane]?.current = nil
+                advance()
             } else {
                 again(current)
             }
@@ -377,6 +400,18 @@ actor Drive {
         advance()
         pump(lane)
     }
+
+    /// The commands that senders were ordered to submit and have not reported.
+    var ordered: Set<Int> { Set(lanes.values.compactMap { $0.current?.number }) }
+
+    /// A command without an end is lost with its sender's state.
+    func close(_ number: Int) {
+        lanes[lane(of: number)]?.open -= 1
+        advance()
+    }
+
+    /// A command that had ended is open again.
+    func reopen(_ number: Int) { lanes[lane(of: number)]?.open += 1 }
 
     private func lane(of number: Int) -> Ledger.Lane {
         let issue = plan.issues[number]

@@ -14,6 +14,17 @@ struct Ledger: Sendable {
         var answers: [Ending] = []
         /// All outcomes that the sender learned, over all its starts.
         var learned: Set<Learned> = []
+        /// The parties whose stored state went back after the command was stored.
+        var wentBack: Set<Party> = []
+        /// The sender's restored state does not have the command.
+        var isLost = false
+        /// The outcomes that the sender learned before its state went back.
+        var earlier: Set<Learned> = []
+
+        /// Whether the sender's restored state has the command.
+        var isReopened: Bool { wentBack.contains(.sender(issue.sender)) && !isLost }
+        /// A target whose state goes back can run a command again.
+        var canRunAgain: Bool { wentBack.contains(.target(issue.target)) }
     }
 
     struct Lane: Hashable, Comparable {
@@ -28,6 +39,7 @@ struct Ledger: Sendable {
     private(set) var order: [Lane: [Int]] = [:]
     private(set) var kills: [Party: Int] = [:]
     private(set) var naps: [Party: Int] = [:]
+    private(set) var restores: [Party: Int] = [:]
     private(set) var pushes = 0
     private var issues: [String: Int] = [:]
     /// Reports that fit no command.
@@ -38,6 +50,39 @@ struct Ledger: Sendable {
     func issue(of command: String) -> Int? { issues[command] }
 
     mutating func died(_ party: Party) { kills[party, default: 0] += 1 }
+
+    /// The stored state of a party went back.
+    /// - Parameter ordered: The commands that senders were ordered to submit and have not reported.
+    mutating func wentBack(_ party: Party, ordered: Set<Int>) {
+        restores[party, default: 0] += 1
+        for index in entries.indices where entries[index].command != nil || ordered.contains(index) {
+            let issue = entries[index].issue
+            switch party {
+            case .sender(let sender) where sender != issue.sender: continue
+            case .target(let target) where target != issue.target: continue
+            case .relayd, .sender, .target: entries[index].wentBack.insert(party)
+            }
+        }
+    }
+
+    /// A restored sender does not have the command.
+    mutating func lost(_ issue: Int) { entries[issue].isLost = true }
+
+    /// A restored sender has a command whose end it had learned, and reports an end again.
+    mutating func reopened(_ issue: Int) {
+        entries[issue].earlier.formUnion(entries[issue].learned)
+        entries[issue].learned = []
+    }
+
+    /// The stored commands of a sender that it does not have after its state went back.
+    func missing(from commands: Set<String>, sender: Int) -> [Int] {
+        entries.filter { entry in
+            guard entry.issue.sender == sender, !entry.isLost, let command = entry.command else { return false }
+            return !commands.contains(command)
+        }.map(\.issue.number)
+    }
+
+    func hasEnded(_ issue: Int) -> Bool { !entries[issue].learned.isEmpty }
 
     mutating func fellAsleep(_ party: Party) { naps[party, default: 0] += 1 }
 
@@ -95,7 +140,8 @@ struct Ledger: Sendable {
         var violations = anomalies
         for entry in entries { violations += self.violations(of: entry).map { "\(entry.issue.number): \($0)" } }
         for (lane, numbers) in order.sorted(by: { $0.key < $1.key }) {
-            for (first, second) in zip(numbers, numbers.dropFirst()) where first > second {
+            // A command that was signed again, or runs again, follows later ones.
+            for (first, second) in zip(numbers, numbers.dropFirst()) where first > second && entries[second].wentBack.isEmpty {
                 violations.append("\(second) was handled behind \(first), from sender \(lane.sender) at target \(lane.target)")
             }
         }
@@ -109,24 +155,40 @@ struct Ledger: Sendable {
         var found: [String] = []
         func demand(_ holds: Bool, _ text: @autoclosure () -> String) { if !holds { found.append(text()) } }
 
-        demand(entry.starts.count <= 1, "handled \(entry.starts.count) times")
+        demand(entry.starts.count <= 1 || entry.canRunAgain, "handled \(entry.starts.count) times")
         demand(entry.learned.count <= 1, "has \(entry.learned.count) outcomes: \(entry.learned)")
         if let start = entry.starts.first, let expires = entry.expires {
             demand(start <= expires + Self.tolerance, "handled \(start - expires) ms after its end")
         }
         guard entry.command != nil else {
-            demand(entry.starts.isEmpty, "handled, and never stored")
+            // A killed sender can have stored it without a report, and lost it.
+            demand(entry.starts.isEmpty || entry.isLost, "handled, and never stored")
             return found
         }
+        for learned in entry.earlier where learned.ending.isHandlers {
+            demand(entry.answers.contains(learned.ending), "\(learned.ending), but the handler answered \(entry.answers)")
+        }
+        if entry.isLost, entry.learned.isEmpty { return found }
         guard let learned = entry.learned.first else { return found + ["no outcome"] }
         let ending = learned.ending
 
-        demand(!ending.isHandlers || entry.answers.contains(ending), "\(ending), but the handler answered \(entry.answers)")
+        // Its number had passed each time that it was signed: the target says so, and has not run it.
+        let isPassed = ending == .failed && !entry.wentBack.isEmpty && entry.starts.isEmpty
+        demand(!ending.isHandlers || isPassed || entry.answers.contains(ending), "\(ending), but the handler answered \(entry.answers)")
         demand(!ending.isHandlers || learned.byTarget, "\(ending), which the relay cannot know")
-        demand(!ending.hasNotRun || entry.starts.isEmpty, "\(ending), but it was handled")
+        // Where the sender had the end and lost it, or the target does not know that it ran. See *State that goes back* of the protocol.
+        let mayBeMistaken = entry.isReopened && !entry.earlier.isEmpty || entry.canRunAgain
+        demand(!ending.hasNotRun || entry.starts.isEmpty || mayBeMistaken, "\(ending), but it was handled")
         // After the handler's answer and before it is stored, only a kill or a suspension can intervene.
         let isInterrupted = ending == .interrupted || ending == .timedOut
-        demand(entry.answers.isEmpty || ending == entry.answers[0] || isInterrupted, "\(ending), but it was answered")
+        // A relay that has gone back does not know either what became of later commands that it does not have.
+        let isUnknown =
+            ending == .forgotten && !entry.wentBack.isEmpty
+            || ending == .targetLost && (!entry.wentBack.isEmpty || restores[.relayd] != nil)
+        demand(
+            entry.answers.isEmpty || entry.answers.contains(ending) || isInterrupted || isUnknown || mayBeMistaken,
+            "\(ending), but it was answered"
+        )
         let target = Party.target(entry.issue.target)
         if ending == .interrupted { demand(kills[target] != nil || naps[target] != nil, "interrupted at a target that always ran") }
         if ending == .succeeded, entry.issue.isMessage {
@@ -136,9 +198,9 @@ struct Ledger: Sendable {
         case .cancelled, .withdrawn: demand(entry.issue.cancelAfter != nil, "\(ending), and nobody wanted it")
         case .expired: demand(entry.issue.life < 60_000, "expired in the middle of its life")
         case .refused:
-            demand(!entry.isAccepted, "accepted and then refused: \(learned.reason ?? "")")
+            demand(!entry.isAccepted || entry.isReopened, "accepted and then refused: \(learned.reason ?? "")")
             demand(entry.issue.life < 60_000 && learned.reason?.hasPrefix("expired") == true, "refused: \(learned.reason ?? "")")
-        case .forgotten, .targetLost: found.append("nobody knows what became of it")
+        case .forgotten, .targetLost: demand(isUnknown, "its outcome is not known")
         // A handler is suspended with its target.
         case .timedOut: demand(naps[target] != nil, "the handler did not answer")
         case .succeeded, .declined, .unsupported, .failed, .interrupted: break

@@ -31,6 +31,15 @@ struct Plan: Sendable {
         var down: Int
         /// Whether the others reconnect at once when it is back, as after a network change. Otherwise they follow their back-off.
         var isNoticed: Bool
+        /// Whether its stored state goes back to its last copy before it is started again.
+        var goesBack = false
+    }
+
+    /// A copy of a party's stored state, made while it runs.
+    struct Copy: Sendable {
+        /// As for a strike.
+        var progress: Int
+        var party: Party
     }
 
     /// A target falls asleep until a push wakes it.
@@ -49,8 +58,9 @@ struct Plan: Sendable {
     let issues: [Errand]
     let strikes: [Strike]
     let naps: [Nap]
+    let copies: [Copy]
 
-    init(seed: UInt64, commands: Int, senders: Int, targets: Int, kills: Int, naps: Int = 0) {
+    init(seed: UInt64, commands: Int, senders: Int, targets: Int, kills: Int, naps: Int = 0, restores: Int = 0) {
         (self.seed, self.senders, self.targets) = (seed, senders, targets)
         var random = SeededGenerator(seed: seed)
         issues = (0..<commands).map { number in
@@ -83,7 +93,6 @@ struct Plan: Sendable {
                 )
             )
         }
-        self.strikes = strikes.sorted { $0.progress < $1.progress }
         let planned = (0..<naps).map { _ in
             Nap(
                 progress: Int.random(in: commands / 50...max(commands / 50, commands * 19 / 10), using: &random),
@@ -92,6 +101,29 @@ struct Plan: Sendable {
             )
         }
         self.naps = planned.sorted { $0.progress < $1.progress }
+        var copies: [Copy] = []
+        for number in 0..<restores {
+            let party: Party =
+                switch number % 3 {
+                case 0: .relayd
+                case 1: .sender(Int.random(in: 0..<senders, using: &random))
+                default: .target(Int.random(in: 0..<targets, using: &random))
+                }
+            let times = (0..<2).map { _ in Int.random(in: 1...max(2, commands * 19 / 10), using: &random) }.sorted()
+            copies.append(Copy(progress: times[0], party: party))
+            strikes.append(
+                Strike(
+                    progress: times[1],
+                    delay: Int.random(in: 0...40, using: &random),
+                    party: party,
+                    down: Int.random(in: 0...800, using: &random),
+                    isNoticed: !random.oneIn(5),
+                    goesBack: true
+                )
+            )
+        }
+        self.copies = copies.sorted { $0.progress < $1.progress }
+        self.strikes = strikes.sorted { $0.progress < $1.progress }
     }
 
     var parties: [Party] {

@@ -17,6 +17,10 @@ struct Summary: Encodable, CustomStringConvertible {
     /// How often targets fell asleep, and how many pushes came.
     var naps: Int
     var pushes: Int
+    /// How often stored state went back to an earlier copy.
+    var restores: [String: Int]
+    /// Commands that their sender does not know any more.
+    var lost: Int
     /// The largest delay of a handler's start after its command's expiry, in milliseconds; negative if none was late.
     var latestStart: Int64
     var violations: [String]
@@ -29,14 +33,18 @@ struct Summary: Encodable, CustomStringConvertible {
         accepted = ledger.entries.count { $0.isAccepted || $0.learned.contains { $0.ending != .withdrawn && $0.ending != .refused } }
         handled = ledger.entries.count { !$0.starts.isEmpty }
         endings = Dictionary(uniqueKeysWithValues: ledger.endings.map { ($0.key.rawValue, $0.value) })
-        kills = ["relayd": 0, "senders": 0, "targets": 0]
-        for (party, count) in ledger.kills {
-            switch party {
-            case .relayd: kills["relayd", default: 0] += count
-            case .sender: kills["senders", default: 0] += count
-            case .target: kills["targets", default: 0] += count
+        func byKind(_ counts: [Party: Int]) -> [String: Int] {
+            counts.reduce(into: ["relayd": 0, "senders": 0, "targets": 0]) { result, entry in
+                switch entry.key {
+                case .relayd: result["relayd", default: 0] += entry.value
+                case .sender: result["senders", default: 0] += entry.value
+                case .target: result["targets", default: 0] += entry.value
+                }
             }
         }
+        kills = byKind(ledger.kills)
+        restores = byKind(ledger.restores)
+        lost = ledger.entries.count { $0.isLost }
         naps = ledger.naps.values.reduce(0, +)
         pushes = ledger.pushes
         latestStart = ledger.latest
@@ -50,6 +58,8 @@ struct Summary: Encodable, CustomStringConvertible {
         }
         let seconds = (seconds * 10).rounded() / 10
         return "\(isKept ? "kept" : "BROKEN"): \(launches) launches and \(messages) messages, \(accepted) accepted, \(handled) handled"
-            + " (\(list(endings))); \(kills.values.reduce(0, +)) kills (\(list(kills))); \(naps) naps, \(pushes) pushes; \(seconds) s; seed \(seed)"
+            + " (\(list(endings))); \(kills.values.reduce(0, +)) kills (\(list(kills))); \(naps) naps, \(pushes) pushes"
+            + (restores.values.allSatisfy { $0 == 0 } ? "" : "; \(restores.values.reduce(0, +)) restores (\(list(restores))), \(lost) lost")
+            + "; \(seconds) s; seed \(seed)"
     }
 }

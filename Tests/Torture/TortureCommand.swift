@@ -26,6 +26,8 @@ import Foundation
         var kills = 60
         @Option(help: "How many times a target sleeps until a push wakes it.")
         var naps = 60
+        @Option(help: "How many times the stored state of the relay, a sender or a target goes back to an earlier copy.")
+        var restores = 0
         @Option(help: "How many commands of one sender to one target are under way at most.")
         var window = 5
         @Option(help: "What the plan follows from; a random one unless set.")
@@ -38,7 +40,7 @@ import Foundation
         var json = false
 
         func validate() throws {
-            guard commands > 0, senders > 0, targets > 0, kills >= 0, naps >= 0, window > 0, patience > 0 else {
+            guard commands > 0, senders > 0, targets > 0, kills >= 0, naps >= 0, restores >= 0, window > 0, patience > 0 else {
                 throw ValidationError("the numbers have to be positive")
             }
         }
@@ -47,7 +49,15 @@ import Foundation
             // A write to a killed process must not end this one.
             signal(SIGPIPE, SIG_IGN)
             let seed = seed ?? .random(in: 0...999_999)
-            let plan = Plan(seed: seed, commands: commands, senders: senders, targets: targets, kills: kills, naps: naps)
+            let plan = Plan(
+                seed: seed,
+                commands: commands,
+                senders: senders,
+                targets: targets,
+                kills: kills,
+                naps: naps,
+                restores: restores
+            )
             let home =
                 directory.map { URL(filePath: $0) }
                 ?? FileManager.default.temporaryDirectory.appending(path: "torture-\(UUID().uuidString)")

@@ -111,11 +111,13 @@ package struct Composition: Sendable {
             tunnelMetrics: TunnelMetrics(factory: metrics)
         )
         relay.begin(core)
+        var operated = registry
+        operated.withdrawn = { core.tellRegistrations(of: $0) }
         let administration = RelayAdministration(
             core: core,
             issuer: issuer,
             tokens: trusted,
-            registry: registry,
+            registry: operated,
             credentialsChanged: {
                 await wakes.reload()
                 core.credentialsChanged()

@@ -20,6 +20,8 @@ package struct AppRegistry: Sendable {
     private let key: RelayKey
     private let proof: DomainProof
     private let now: @Sendable () -> Milliseconds
+    /// Called with the endpoints whose apps were withdrawn, by their accounts, because the proof of an identity was.
+    package var withdrawn: @Sendable ([AccountID: Set<EndpointID>]) -> Void = { _ in }
 
     package init(store: any RelayStore, key: RelayKey, now: @escaping @Sendable () -> Milliseconds, proof: DomainProof = DomainProof()) {
         self.store = store
@@ -71,10 +73,12 @@ package struct AppRegistry: Sendable {
     /// - Returns: What remains; `nil` after the identity was removed.
     package func remove(_ id: String, _ apps: [AppIdentity.App]) async throws -> AdminApp? {
         guard !apps.isEmpty else {
-            try await store.transact { store in
+            let withdrawn = try await store.transact { store in
                 guard try store.appIdentity(id) != nil else { throw Self.unknown(id) }
                 try store.removeAppIdentity(id)
+                return try store.withdrawUnproven(of: id)
             }
+            if !withdrawn.isEmpty { self.withdrawn(withdrawn) }
             return nil
         }
         return try await change(id) { _, identity in
@@ -184,11 +188,30 @@ package struct AppRegistry: Sendable {
         _ body: @escaping @Sendable (any StoreTransaction, AppIdentity?) throws -> AppIdentity,
         then: @escaping @Sendable (any StoreTransaction) throws -> Void = { _ in }
     ) async throws -> AdminApp {
-        try await store.transact { store in
+        let (app, withdrawn) = try await store.transact { store in
             try store.put(try body(store, try store.appIdentity(id)))
             try then(store)
             guard let identity = try store.appIdentity(id) else { throw Self.unknown(id) }
-            return AdminApp(identity, try store.credentials())
+            return (AdminApp(identity, try store.credentials()), try store.withdrawUnproven(of: id))
         }
+        if !withdrawn.isEmpty { self.withdrawn(withdrawn) }
+        return app
+    }
+}
+
+extension StoreTransaction {
+    /// Removes the registrations of apps that say they are of this identity and are not proven to be. So what an endpoint hears of another
+    /// one's apps is what the relay has a proof of.
+    fileprivate func withdrawUnproven(of id: String) throws -> [AccountID: Set<EndpointID>] {
+        let identity = try appIdentity(id)
+        var withdrawn: [AccountID: Set<EndpointID>] = [:]
+        for found in try registrations(mentioning: id) {
+            guard let app = try? Unverified<AppRegistration>(decoding: found.row.registration).payload,
+                app.identity?.utf8.elementsEqual(id.utf8) == true, identity?.proves(app.appID) != true
+            else { continue }
+            try removeRegistration(found.row.appID, of: found.endpoint, in: found.account)
+            withdrawn[found.account, default: []].insert(found.endpoint)
+        }
+        return withdrawn
     }
 }

@@ -57,6 +57,18 @@ extension AccountRelay {
         }
     }
 
+    /// Registrations of these endpoints were removed.
+    mutating func tellRegistrations(of endpoints: Set<EndpointID>) {
+        transact { store, _ in
+            try endpoints.map { endpoint in
+                let registrations = try store.registrations(of: endpoint).map { Blob<BlobKinds.AppRegistration>($0.registration) }
+                return RelayMessage.EndpointUpdated(endpoint: endpoint, registrations: registrations)
+            }
+        } then: { (relay, updates: Result<[RelayMessage.EndpointUpdated], any Error>) in
+            for update in (try? updates.get()) ?? [] { relay.tellWatchers(.endpointUpdated(update)) }
+        }
+    }
+
     mutating func update(_ request: EndpointMessage.EndpointUpdate, _ record: Signed<EndpointRecord>, on channel: AccountChannel) {
         serveIntroduction(of: channel.endpoint, request.ref, on: channel) { store, row in
             if row.record == record.encoded { return false }

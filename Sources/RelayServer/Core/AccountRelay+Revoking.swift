@@ -107,6 +107,7 @@ extension AccountRelay {
         }
         perform(tunnels.revoke(endpoint))
         presences.forget(endpoint)
+        takeovers[endpoint] = nil
         tellWatchers(.endpointRemoved(.init(removal.revocation)))
         for change in removal.changes { perform(change) }
         for change in removal.identities { changed(change) }

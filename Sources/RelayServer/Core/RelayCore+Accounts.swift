@@ -69,6 +69,11 @@ extension RelayCore {
         }
     }
 
+    /// Tells the watchers of accounts which apps these endpoints have now.
+    package func tellRegistrations(of endpoints: [AccountID: Set<EndpointID>]) {
+        for (account, endpoints) in endpoints { change(account) { $0.tellRegistrations(of: endpoints) } }
+    }
+
     /// Remembers that a token was revoked.
     package func storeRevokedToken(_ token: Login, until end: Milliseconds) async throws {
         let time = now().count

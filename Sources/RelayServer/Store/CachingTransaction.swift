@@ -114,6 +114,10 @@ struct CachingTransaction<Backend: StoreTransaction>: StoreTransaction {
         cache.forgetDirectory(of: account)
     }
 
+    func registrations(mentioning text: String) throws -> [(account: AccountID, endpoint: EndpointID, row: RegistrationRow)] {
+        try backend.registrations(mentioning: text)
+    }
+
     private func registrationBytes(_ appID: String, of endpoint: EndpointID) throws -> Int {
         try backend.registrations(of: endpoint).first { $0.appID == appID }.map(AccountUse.bytes(of:)) ?? 0
     }

@@ -36,6 +36,24 @@ extension SQLiteTransaction {
         try run("DELETE FROM registrations WHERE endpoint = ? AND app = ?", [endpoint.column, appID])
     }
 
+    func registrations(mentioning text: String) throws -> [(account: AccountID, endpoint: EndpointID, row: RegistrationRow)] {
+        let rows = try Row.fetchCursor(
+            statement(
+                """
+                SELECT account, endpoint, app, registrations.version, registration
+                FROM registrations JOIN endpoints ON endpoints.id = registrations.endpoint WHERE instr(registration, ?) > 0
+                """
+            ),
+            arguments: .bound(Data(text.utf8))
+        )
+        var found: [(account: AccountID, endpoint: EndpointID, row: RegistrationRow)] = []
+        while let row = try rows.next() {
+            let registration = RegistrationRow(appID: row[2], version: NumberColumn.decode(row[3]), registration: try row.bytes(at: 4))
+            found.append((AccountID(row[0] as String), try row.endpoint(at: 1), registration))
+        }
+        return found
+    }
+
     func vouchers(for endpoint: EndpointID) throws -> [[UInt8]] {
         try Data.fetchAll(
             statement("SELECT voucher FROM vouchers WHERE endpoint = ? ORDER BY giver"),

@@ -268,6 +268,8 @@ package protocol StoreTransaction: AppRows {
     /// Adds or replaces an app of a stored endpoint.
     func put(_ registration: RegistrationRow, of endpoint: EndpointID, in account: AccountID) throws
     func removeRegistration(_ appID: String, of endpoint: EndpointID, in account: AccountID) throws
+    /// The registrations of all accounts that have this text in any place.
+    func registrations(mentioning text: String) throws -> [(account: AccountID, endpoint: EndpointID, row: RegistrationRow)]
 
     /// Ordered by the endpoints that gave them.
     func vouchers(for endpoint: EndpointID) throws -> [[UInt8]]

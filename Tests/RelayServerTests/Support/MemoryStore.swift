@@ -246,6 +246,14 @@ final class MemoryRows: StoreTransaction {
         tables.registrations[endpoint]?.removeAll { $0.appID == appID }
     }
 
+    func registrations(mentioning text: String) -> [(account: AccountID, endpoint: EndpointID, row: RegistrationRow)] {
+        tables.registrations.flatMap { endpoint, rows in
+            rows.filter { !$0.registration.ranges(of: Array(text.utf8)).isEmpty }.compactMap { row in
+                tables.endpoints[endpoint].map { (account: $0.account, endpoint: endpoint, row: row) }
+            }
+        }
+    }
+
     func vouchers(for endpoint: EndpointID) -> [[UInt8]] {
         (tables.vouchers[endpoint] ?? [:]).sorted { $0.key < $1.key }.map(\.value)
     }

@@ -255,6 +255,7 @@ let package = Package(
         .target(
             name: "RelayTesting",
             dependencies: [
+                .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
             ],

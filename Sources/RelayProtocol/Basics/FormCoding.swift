@@ -30,9 +30,7 @@ package enum FormCoding {
             default: decoded.append(byte)
             }
         }
-        guard let text = String(validating: decoded, as: UTF8.self),
-            text.unicodeScalars.allSatisfy({ $0.properties.generalCategory != .control })
-        else { return nil }
+        guard let text = String(validating: decoded, as: UTF8.self), !text.hasControlCharacters else { return nil }
         return text
     }
 }

@@ -81,10 +81,12 @@ extension JSONValue {
 
 // Scalars.
 extension JSONValue {
-    /// A string.
+    /// A string without control characters.
     func text() throws(JSONError) -> String {
         try expect(.string)
-        return index.text(node)
+        let text = index.text(node)
+        guard !text.hasControlCharacters else { throw invalid }
+        return text
     }
 
     /// Calls `body` with a string's bytes, without a copy if the string has no escapes.

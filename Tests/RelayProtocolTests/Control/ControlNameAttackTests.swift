@@ -25,6 +25,26 @@ import Testing
         return try? Code(json: JSONValue(parsing: json.bytes)).code.rawValue
     }
 
+    /// An app's id is looked up in a database, and a message is shown: no text of a control message has a control character.
+    @Test func textHasNoControlCharacters() throws {
+        for value in 0...0x2_FFFF as ClosedRange<UInt32> {
+            guard let scalar = Unicode.Scalar(value) else { continue }
+            let isControl = scalar.properties.generalCategory == .control
+            guard isControl || value < 0x180 || value % 97 == 0 else { continue }
+            let text = "play\(scalar)er"
+            #expect(text.hasControlCharacters == isControl)
+            var json = JSONWriter()
+            json.object { $0.member("appID", text) }
+            let decoded = try? JSONValue(parsing: json.bytes).member("appID") as String
+            #expect(decoded.map { Array($0.utf8) } == (isControl ? nil : Array(text.utf8)), "U+\(String(value, radix: 16))")
+        }
+        let message = #"{"type":"unpublish","ref":1,"appID":"player\u0000x"}"#
+        guard case .refused(let failure) = try EndpointMessage.decode(from: controlFrame(message), limits: Limits()) else {
+            return #expect(Bool(false), "it is accepted")
+        }
+        #expect(failure.code == .malformed)
+    }
+
     @Test func nameHasVisibleASCIIOnly() throws {
         for code in ["tokenInvalid", "codeOfALaterVersion", "a", "~!", String(repeating: "x", count: 256)] {
             #expect(try decoded(code) == code)

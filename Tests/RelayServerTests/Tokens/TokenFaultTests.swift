@@ -3,6 +3,7 @@
 
 import Logging
 import RelayProtocol
+import RelayTesting
 import Synchronization
 import Testing
 

@@ -21,10 +21,7 @@ import Testing
         let second = try await TestAccount()
         let link = try JoinLink(parsing: try await second.link(), plainHTTP: .allowed)
         let issuer = second.relay.origin + "/auth"
-        let file = FileManager.default.temporaryDirectory.appending(path: "issuers-\(UUID().uuidString).json")
-        defer { try? FileManager.default.removeItem(at: file) }
-        try Data(#"{"issuers":[{"issuer":"\#(issuer)","audience":"\#(link.relay)"}]}"#.utf8).write(to: file)
-        let account = try await TestAccount(arguments: ["--issuers-file", file.path])
+        let account = try await TestAccount(issuers: #"{"issuers":[{"issuer":"\#(issuer)","audience":"\#(link.relay)"}]}"#)
         let browser = SignInBrowser(origin: second.relay.origin)
         try await browser.setUp(try await second.relay.run("account", "set-up", "Anna"))
 

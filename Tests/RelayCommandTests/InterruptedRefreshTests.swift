@@ -19,10 +19,9 @@ struct InterruptedRefreshTests {
         let desk = try TestDevice()
         let script = try await PythonScript("strict-issuer.py", ["\(FreePort.take())", "relay-test"])
         let issuer = try await script.answer(Provider.self).issuer
-        let file = desk.directory.appending(path: "issuers.json")
-        try Data(#"{"embedded":false,"issuers":[{"issuer":"\#(issuer)","audience":"relay-test","autoProvision":true}]}"#.utf8)
-            .write(to: file)
-        let account = try await TestAccount(arguments: ["--issuers-file", file.path])
+        let account = try await TestAccount(
+            issuers: #"{"embedded":false,"issuers":[{"issuer":"\#(issuer)","audience":"relay-test","autoProvision":true}]}"#
+        )
         let login = try desk.start(
             "login",
             account.relay.origin,

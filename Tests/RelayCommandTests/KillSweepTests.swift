@@ -4,72 +4,100 @@
 #if os(Linux)
 import DeviceRelay
 import Foundation
+import RelayProtocol
 import RelayTesting
 import Testing
 
-/// Programs that are killed, or whose disk fails, at each step of their first start, of a join and of a refresh. What they leave opens again,
-/// and no secret is used up without its result.
+/// Programs that end, or whose disk fails, at each step of their first start, of a join, a login, a link and a refresh. What they leave
+/// opens again, and no secret is used up without its result.
 ///
-/// The suite runs a few steps, chosen by a seed. With `DEVICE_RELAY_FULL_SWEEPS=1` it runs all of them.
+/// The suite runs a few steps, chosen by a seed. `scripts/sweep ends --full` runs all of them.
 @Suite(
     .serialized,
-    .timeLimit(.minutes(60)),
+    .timeLimit(.minutes(Sweep.isFull ? 600 : 60)),
     .enabled(if: FileManager.default.isExecutableFile(atPath: "/usr/bin/strace"), "needs Debian's package strace")
 )
 struct KillSweepTests {
-    /// What happens at which system call: the `number`th of a thread.
-    struct Step: CustomStringConvertible, Sendable {
+    /// How a program ends.
+    enum Step: CustomStringConvertible, Sendable {
         enum Blow: String, CaseIterable, Sendable {
             case kill = "signal=SIGKILL"
+            case interrupt = "signal=SIGINT"
+            case terminate = "signal=SIGTERM"
             case fullDisk = "error=ENOSPC"
             case failingDisk = "error=EIO"
         }
 
-        var blow: Blow
-        var call: String
-        var number: Int
+        /// At the `number`th system call of a thread.
+        case call(Blow, String, Int)
+        /// By a signal, after a time in milliseconds.
+        case time(Int32, Int)
 
-        var description: String { "\(blow.rawValue) at \(call) \(number)" }
+        var description: String {
+            switch self {
+            case .call(let blow, let call, let number): "\(blow.rawValue) at \(call) \(number)"
+            case .time(let signal, let milliseconds): "signal \(signal) after \(milliseconds) ms"
+            }
+        }
 
-        var arguments: [String] {
-            ["-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=\(call)", "-e", "inject=\(call):\(blow.rawValue):when=\(number)"]
+        func start(_ program: URL, _ arguments: [String], _ environment: [String: String]) throws -> RelayProcess {
+            guard case .call(let blow, let call, let number) = self else {
+                return try RelayProcess(arguments, executable: program, environment: environment)
+            }
+            let injection = ["-e", "trace=\(call)", "-e", "inject=\(call):\(blow.rawValue):when=\(number)"]
+            return try RelayProcess(
+                ["-D", "-f", "-qq", "-o", "/dev/null"] + injection + [program.path] + arguments,
+                executable: URL(filePath: "/usr/bin/strace"),
+                environment: environment
+            )
+        }
+
+        /// Ends the program, if its time has come only now.
+        func strike(_ process: RelayProcess) async throws {
+            guard case .time(let signal, let milliseconds) = self else { return }
+            try await Task.sleep(for: .milliseconds(milliseconds))
+            process.send(signal)
         }
     }
 
-    private static let isFull = ProcessInfo.processInfo.environment["DEVICE_RELAY_FULL_SWEEPS"] != nil
-    private static let seed = ProcessInfo.processInfo.environment["DEVICE_RELAY_SEED"].flatMap { UInt64($0) } ?? .random(in: 1 ... .max)
     /// The calls that change files.
     private static let calls = ["fsync", "rename", "link", "unlink", "mkdir", "pwrite64", "ftruncate", "chmod", "fcntl"]
+    private static let signals = [SIGKILL, SIGINT, SIGTERM]
+    /// The time of a last step, in the suite.
+    private static let duration = 300
 
-    /// Runs steps until no call has as many as the step's number.
-    /// - Parameter run: Returns whether the blow had an effect.
+    /// Runs steps: a few, or all until no call has as many as the step's number, and no step of 1 ms finds the program running.
+    /// - Parameter run: Returns whether the step had an effect.
     private static func sweep(_ few: Int, _ run: (Step) async throws -> Bool) async throws {
-        var random = SeededGenerator(seed: seed)
-        print("seed \(seed)")
-        guard isFull else {
-            for _ in 0..<few {
-                let call = calls.randomElement(using: &random) ?? ""
-                // Most of the time a kill: it shows the most.
-                let blow = Bool.random(using: &random) ? Step.Blow.kill : Step.Blow.allCases.randomElement(using: &random) ?? .kill
-                _ = try await run(Step(blow: blow, call: call, number: .random(in: 1...12, using: &random)))
-            }
+        var random = SeededGenerator(seed: Sweep.seed)
+        print("seed \(Sweep.seed)")
+        guard Sweep.isFull else {
+            for _ in 0..<few { _ = try await run(step(&random)) }
             return
         }
         for blow in Step.Blow.allCases {
             for call in calls {
-                for number in 1... {
-                    guard try await run(Step(blow: blow, call: call, number: number)), number < 200 else { break }
-                }
+                for number in 1..<200 { guard try await run(.call(blow, call, number)) else { break } }
             }
+        }
+        for signal in signals {
+            var (milliseconds, without) = (0, 0)
+            // The duration differs from run to run.
+            while without < 20, milliseconds < 3_000 {
+                without = try await run(.time(signal, milliseconds)) ? 0 : without + 1
+                milliseconds += 1
+            }
+            print("signal \(signal): \(milliseconds) steps of 1 ms")
         }
     }
 
-    private static func start(_ step: Step, _ program: URL, _ arguments: [String], _ environment: [String: String]) throws -> RelayProcess {
-        try RelayProcess(
-            step.arguments + [program.path] + arguments,
-            executable: URL(filePath: "/usr/bin/strace"),
-            environment: environment
-        )
+    private static func step(_ random: inout SeededGenerator) -> Step {
+        if random.oneIn(3) {
+            return .time(signals.randomElement(using: &random) ?? SIGKILL, .random(in: 0..<duration, using: &random))
+        }
+        // Most of the time a kill: it shows the most.
+        let blow = Bool.random(using: &random) ? Step.Blow.kill : Step.Blow.allCases.randomElement(using: &random) ?? .kill
+        return .call(blow, calls.randomElement(using: &random) ?? "", .random(in: 1...12, using: &random))
     }
 
     private static var relay: URL { Project.products.appending(path: "relay") }
@@ -79,22 +107,29 @@ struct KillSweepTests {
             let relayd = try await RelaydProcess()
             relayd.standardError = .nullDevice
             let arguments = ["serve", "--data-directory", relayd.directory.path, "--listen", relayd.host, "--tunnel-listen", "127.0.0.1:0"]
-            let first = try Self.start(step, RelaydProcess.executable, arguments, ["PATH": "/usr/bin:/bin"])
-            let isReady = (try? await first.line { $0.contains("http://") }) != nil
-            first.send(SIGKILL)
-            _ = await first.finish()
+            let first = try step.start(RelaydProcess.executable, arguments, ["PATH": "/usr/bin:/bin"])
+            try await step.strike(first)
+            let isReady: Bool
+            if case .time = step {
+                first.send(SIGKILL)
+                isReady = await first.finish().output.contains { $0.contains("http://") }
+            } else {
+                isReady = (try? await first.line { $0.contains("http://") }) != nil
+                first.send(SIGKILL)
+                _ = await first.finish()
+            }
             do {
                 _ = try await relayd.start()
                 let device = try TestDevice()
                 let list = try await relayd.run("account", "list", "--json")
                 let accounts = try JSONSerialization.jsonObject(with: Data(list.utf8)) as? [[String: Any]]
-                #expect(accounts?.count == 1, "\(step), seed \(Self.seed)")
+                #expect(accounts?.count == 1, "\(step), seed \(Sweep.seed)")
                 let name = try #require(accounts?.first?["name"] as? String)
                 let joined = try await device.relay("join", try await relayd.run("invite", name))
-                #expect(joined.status == 0, "\(step), seed \(Self.seed): \(joined.errorText)")
+                #expect(joined.status == 0, "\(step), seed \(Sweep.seed): \(joined.errorText)")
                 #expect(try await relayd.stop() == 0)
             } catch {
-                Issue.record("\(step), seed \(Self.seed): \(error)")
+                Issue.record("\(step), seed \(Sweep.seed): \(error)")
             }
             return !isReady
         }
@@ -110,14 +145,15 @@ struct KillSweepTests {
             _ = try await relayd.run("account", "add", "A\(accounts)")
             let link = try await relayd.run("invite", "A\(accounts)")
             let device = try TestDevice()
-            let arguments = ["join", link, "--name", "Desk", "--home", device.home]
-            let first = await (try Self.start(step, Self.relay, arguments, device.environment)).finish()
+            let process = try step.start(Self.relay, ["join", link, "--name", "Desk", "--home", device.home], device.environment)
+            try await step.strike(process)
+            let first = await process.finish()
             // The same link works again, whatever was stored, unless it has done its work.
             let again = try await device.relay("join", link, "--name", "Desk", "--json")
             let isDone = try (again.json["error"] as? [String: Any])?["code"] as? String == "alreadyJoined"
-            #expect(again.status == 0 || isDone, "\(step), seed \(Self.seed): \(first.errorText); \(again.text)")
+            #expect(again.status == 0 || isDone, "\(step), seed \(Sweep.seed): \(first.errorText); \(again.text)")
             let devices = try await device.relay("devices")
-            #expect(devices.status == 0, "\(step), seed \(Self.seed): \(devices.errorText)")
+            #expect(devices.status == 0, "\(step), seed \(Sweep.seed): \(devices.errorText)")
             return first.status != 0
         }
     }
@@ -133,10 +169,74 @@ struct KillSweepTests {
                 tokens?.accessTokenExpires = 0
                 return tokens?.refreshToken
             }
-            let first = await (try Self.start(step, Self.relay, ["devices", "--home", device.home], device.environment)).finish()
+            let process = try step.start(Self.relay, ["devices", "--home", device.home], device.environment)
+            try await step.strike(process)
+            let first = await process.finish()
             let devices = try await device.relay("devices")
-            #expect(devices.status == 0, "\(step), seed \(Self.seed): \(first.errorText); \(devices.errorText)")
+            #expect(devices.status == 0, "\(step), seed \(Sweep.seed): \(first.errorText); \(devices.errorText)")
             #expect(try tokens.read()?.refreshToken != old)
+            return first.status != 0
+        }
+    }
+
+    // MARK: Sign-ins with a browser
+
+    /// Lets a program sign in that shows a page. It ends by the step after the browser has brought it the code, or before.
+    private static func signIn(_ process: RelayProcess, _ browser: SignInBrowser, _ step: Step? = nil) async throws -> CommandOutput {
+        if let page = try? JSON.object(try await process.line()), let url = (page["url"] as? String).flatMap({ URL(string: $0) }),
+            let location = try? await browser.decide(app: url)
+        {
+            async let answer = try? SignInBrowser.request("GET", location)
+            try await step?.strike(process)
+            _ = await answer
+        }
+        return await process.finish()
+    }
+
+    @Test func login() async throws {
+        let (account, browser) = try await LoginTests.bench()
+        try await Self.sweep(6) { step in
+            let device = try TestDevice()
+            let arguments = ["login", account.relay.origin, "--browser", "--name", "Desk", "--json", "--home", device.home]
+            let first = try await Self.signIn(try step.start(Self.relay, arguments, device.environment), browser, step)
+            var devices = try await device.relay("devices")
+            // The code is lost with the process, and nothing else: the next login gives a device that works.
+            if devices.status != 0 {
+                let again = try await Self.signIn(try device.start("login", account.relay.origin, "--browser", "--json"), browser)
+                #expect(again.status == 0, "\(step), seed \(Sweep.seed): \(first.errorText); \(again.text) \(again.errorText)")
+                devices = try await device.relay("devices")
+            }
+            #expect(devices.status == 0, "\(step), seed \(Sweep.seed): \(first.errorText); \(devices.errorText)")
+            #expect(try await device.relay("logout").status == 0, "\(step), seed \(Sweep.seed)")
+            return first.status != 0
+        }
+    }
+
+    @Test func link() async throws {
+        let (second, browser) = try await LoginTests.bench()
+        let issuer = second.relay.origin + "/auth"
+        let audience = try JoinLink(parsing: try await second.link(), plainHTTP: .allowed).relay
+        let account = try await TestAccount(issuers: #"{"issuers":[{"issuer":"\#(issuer)","audience":"\#(audience)"}]}"#)
+        let desk = try await account.device(named: "Desk")
+        func linked() async throws -> [String] {
+            let list = try JSONSerialization.jsonObject(with: Data(try await account.relay.run("account", "list", "--json").utf8))
+            let identities = (list as? [[String: Any]] ?? []).flatMap { $0["identities"] as? [[String: Any]] ?? [] }
+            return identities.filter { $0["issuer"] as? String == issuer }.compactMap { $0["subject"] as? String }
+        }
+        let arguments = ["account", "link", "--issuer", issuer, "--browser", "--json"]
+        try await Self.sweep(4) { step in
+            let process = try step.start(Self.relay, arguments + ["--home", desk.home], desk.environment)
+            let first = try await Self.signIn(process, browser, step)
+            // The device's own login is as before, and the identity can be linked.
+            let devices = try await desk.relay("devices")
+            #expect(devices.status == 0, "\(step), seed \(Sweep.seed): \(first.errorText); \(devices.errorText)")
+            let again = try await Self.signIn(try RelayProcess(arguments + ["--home", desk.home], environment: desk.environment), browser)
+            #expect(again.status == 0, "\(step), seed \(Sweep.seed): \(first.errorText); \(again.text) \(again.errorText)")
+            let subjects = try await linked()
+            #expect(subjects.count == 1, "\(step), seed \(Sweep.seed)")
+            for subject in subjects {
+                _ = try await account.relay.run("account", "unlink", "Anna", "--issuer", issuer, "--subject", subject)
+            }
             return first.status != 0
         }
     }

@@ -79,12 +79,10 @@ import Testing
         let desk = try TestDevice()
         let script = try await PythonScript("glewlwyd.py", [desk.directory.path, "\(FreePort.take())"])
         let issuer = try await script.answer(Provider.self).issuer
-        let file = desk.directory.appending(path: "issuers.json")
-        try Data(
-            #"{"embedded":false,"issuers":[{"issuer":"\#(issuer)","audience":{"scope":"relay.device.register"},"autoProvision":true}]}"#
-                .utf8
-        ).write(to: file)
-        let account = try await TestAccount(arguments: ["--issuers-file", file.path])
+        let account = try await TestAccount(
+            issuers:
+                #"{"embedded":false,"issuers":[{"issuer":"\#(issuer)","audience":{"scope":"relay.device.register"},"autoProvision":true}]}"#
+        )
         let process = try desk.start(
             "login",
             account.relay.origin,

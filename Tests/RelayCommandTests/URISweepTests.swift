@@ -5,14 +5,8 @@ import Foundation
 import RelayTesting
 import Testing
 
-private let numberOfURIs = ProcessInfo.processInfo.environment["DEVICE_RELAY_URIS"].flatMap { Int($0) } ?? 24
-
-/// Generated URIs from the argument of `relay launch` to the argument of the program that opens them, through all processes. `scripts/sweep-uris`
-/// runs 10,000 of them.
-@Suite(.timeLimit(.minutes(numberOfURIs > 100 ? 600 : 10))) struct URISweepTests {
-    private static let seed =
-        ProcessInfo.processInfo.environment["DEVICE_RELAY_SEED"].flatMap { UInt64($0) } ?? UInt64.random(in: 0..<1_000_000)
-
+/// Generated URIs from the argument of `relay launch` to the argument of the program that opens them, through all processes.
+@Suite(.timeLimit(.minutes(Sweep.isFull ? 600 : 10))) struct URISweepTests {
     @Test func uriArrivesByteForByteOrIsRefusedByName() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
@@ -22,9 +16,9 @@ private let numberOfURIs = ProcessInfo.processInfo.environment["DEVICE_RELAY_URI
             "open:\n  schemes: [http, https, mailto, x-film, file, tel]\n  launchesPerMinute: 6000\n  command: \(program)"
         )
         _ = agent
-        var uris = URIGenerator(seed: Self.seed)
-        for number in 0..<numberOfURIs {
-            let (uri, what) = (uris.next(), "seed \(Self.seed), number \(number)")
+        var uris = URIGenerator(seed: Sweep.seed)
+        for number in 0..<Sweep.count(24, full: 10_000) {
+            let (uri, what) = (uris.next(), "seed \(Sweep.seed), number \(number)")
             try? FileManager.default.removeItem(atPath: opened)
             let output = try await desk.run(["launch", "TV", uri])
             guard output.status == 0 else {

@@ -4,6 +4,7 @@
 import Logging
 import NIOHTTP1
 import RelayProtocol
+import RelayTesting
 import Testing
 
 @testable import RelayPush

@@ -42,40 +42,11 @@ import Testing
     }
 
     private func command(_ number: UInt64, for target: Signed<EndpointRecord>) throws -> SealedCommand {
-        var random = SystemRandomNumberGenerator()
-        var ids = CommandIDGenerator()
-        let created = PlatformClock.system.wall()
-        let header = CommandHeader(
-            id: ids.next(now: UInt64(created) + number, using: &random),
-            account: "account",
-            relay: RelayID(P256SigningKey.sampleRelay.publicKey),
-            sender: sender.id,
-            target: target.payload.endpointID,
-            senderApp: nil,
-            targetApp: "player",
-            keyID: target.payload.agreementKey.keyID,
-            kind: .launch,
-            number: number,
-            created: created,
-            expires: created + 3_600_000
-        )
-        let body = CommandBody.launch(.init(uri: try LaunchURI("https://example.org/\(number)")))
-        return try SealedCommand(body, header: header, target: target.payload.agreementKey, key: sender.key)
+        try SealedCommand.launch("https://example.org/\(number)", number, by: sender, on: target)
     }
 
     private func row(of command: SealedCommand, in world: EndpointWorld) throws -> JournalTransaction.Result? {
         try world.endpoint.journal.read { try $0.result(command.descriptor.key) }
-    }
-
-    /// The outcome of a result without a reply, whose receipt is verified.
-    private func outcome(
-        _ result: EndpointMessage.CommandResult,
-        of command: SealedCommand,
-        in world: EndpointWorld
-    ) async throws -> CommandOutcome {
-        let record = try await world.record().payload
-        return try Signed<CommandReceipt>(verifying: result.receipt.bytes, for: command.descriptor, from: record, reply: nil).payload
-            .outcome
     }
 
     @Test func offeredCommandIsHandledAndSettled() async throws {
@@ -86,7 +57,7 @@ import Testing
         let result = try await world.next { $0.result }
         #expect(app.launched.value == ["https://example.org/1"])
         #expect(world.sentMessages.value.first?.received == command.header.id)
-        #expect(try await outcome(result, of: command, in: world) == .succeeded)
+        #expect(try await result.outcome(of: command, by: world.record()) == .succeeded)
         await world.answer(result.ref, .settled(.init(ref: result.ref, sender: sender.id, id: command.header.id)))
         await world.end()
         let next = try EndpointWorld(directory)
@@ -180,7 +151,7 @@ import Testing
         await world.connect()
         await world.offered(Blob(command.encoded), from: sender.record)
         let result = try await world.next { $0.result }
-        #expect(try await outcome(result, of: command, in: world) == .succeeded)
+        #expect(try await result.outcome(of: command, by: world.record()) == .succeeded)
         #expect(app.launched.value.count == 1)
         #expect(world.sentMessages.value.compactMap(\.result).count == 1)
         await world.end()

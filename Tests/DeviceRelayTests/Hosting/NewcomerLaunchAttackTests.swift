@@ -32,30 +32,10 @@ import Testing
 
     private func launch(_ uri: String, _ number: UInt64, by sender: Member, at world: EndpointWorld) async throws -> CommandOutcome {
         let target = try await world.record()
-        var random = SystemRandomNumberGenerator()
-        var ids = CommandIDGenerator()
-        let created = PlatformClock.system.wall()
-        let header = CommandHeader(
-            id: ids.next(now: UInt64(created) + number, using: &random),
-            account: "account",
-            relay: RelayID(P256SigningKey.sampleRelay.publicKey),
-            sender: sender.id,
-            target: target.payload.endpointID,
-            senderApp: nil,
-            targetApp: "player",
-            keyID: target.payload.agreementKey.keyID,
-            kind: .launch,
-            number: number,
-            created: created,
-            expires: created + 3_600_000
-        )
-        let key = target.payload.agreementKey
-        let command = try SealedCommand(.launch(.init(uri: try LaunchURI(uri))), header: header, target: key, key: sender.key)
+        let command = try SealedCommand.launch(uri, number, by: sender, on: target)
         await world.offered(Blob(command.encoded), from: sender.record)
-        let result = try await world.next { message in message.result.flatMap { $0.id == header.id ? $0 : nil } }
-        return try Signed<CommandReceipt>(verifying: result.receipt.bytes, for: command.descriptor, from: target.payload, reply: nil)
-            .payload
-            .outcome
+        let result = try await world.next { message in message.result.flatMap { $0.id == command.header.id ? $0 : nil } }
+        return try result.outcome(of: command, by: target)
     }
 
     /// However many they are, and whether or not the app is the agent.

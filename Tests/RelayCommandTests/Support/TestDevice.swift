@@ -88,15 +88,22 @@ final class TestDevice {
 /// A real relay with one account, and the devices that join it.
 final class TestAccount {
     let relay: RelaydProcess
+    private let issuersFile: URL
 
     /// - Parameters:
     ///   - networks: Further addresses of this machine that lead to the relay.
     ///   - arguments: Flags of the relay.
-    init(networks: [String] = [], arguments: [String] = []) async throws {
-        relay = try await RelaydProcess(networks: networks, arguments: arguments)
+    ///   - issuers: The content of the relay's file of trusted issuers.
+    init(networks: [String] = [], arguments: [String] = [], issuers: String? = nil) async throws {
+        issuersFile = FileManager.default.temporaryDirectory.appending(path: "issuers-\(UUID().uuidString).json")
+        if let issuers { try Data(issuers.utf8).write(to: issuersFile) }
+        let file = issuers == nil ? [] : ["--issuers-file", issuersFile.path]
+        relay = try await RelaydProcess(networks: networks, arguments: arguments + file)
         _ = try await relay.start()
         _ = try await relay.run("account", "add", "Anna")
     }
+
+    deinit { try? FileManager.default.removeItem(at: issuersFile) }
 
     func link() async throws -> String { try await relay.run("invite", "Anna") }
 

@@ -62,13 +62,8 @@ package final class SignInBrowser: Sendable {
     private let visit = Mutex("")
     private let formCode = Mutex("")
 
-    /// - Parameters:
-    ///   - origin: The relay's, such as `http://127.0.0.1:8080`.
-    ///   - secrets: The values of its cookies, by name.
-    package init(origin: String, secrets: [String: String] = [:]) {
-        self.origin = origin
-        cookies.withLock { $0 = secrets }
-    }
+    /// - Parameter origin: The relay's, such as `http://127.0.0.1:8080`.
+    package init(origin: String) { self.origin = origin }
 
     // MARK: What a user does
 

@@ -29,7 +29,7 @@ struct InviteCommand: AsyncParsableCommand {
         let invitation = try JoinLink(origin: place.origin, relay: relay, invite: code, plainHTTP: .allowed)
         let login = place.login(at: relay)
         if json { return try printJSON(["link": invitation.text, "account": subject, "login": login]) }
-        print(invitation.text)
+        try print(invitation.text)
         if place.showsOwnKey {
             StandardStream.error.writeLine("relayd: a device also signs in, with a password, by: relay login '\(login)'")
         }

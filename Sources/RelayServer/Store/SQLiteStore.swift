@@ -38,6 +38,7 @@ package final class SQLiteStore: RelayStore {
         do {
             let database = try DatabaseFile.open(path, migrator: SQLiteSchema.migrator)
             let mark = try Self.beginAgainIfReplaced(database, lock)
+            lock.write(mark: mark, isFirst: true)
             self.init(database: database, lock: lock, mark: mark, metrics: metrics)
         } catch {
             throw Self.openingError(error, path: path)

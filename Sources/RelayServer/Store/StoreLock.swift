@@ -30,11 +30,12 @@ package struct StoreLock: Sendable {
         return words.count == 2 && words[1] == lock.fileNumber ? words[0] : nil
     }
 
-    /// A failed write makes the next start take the database for a restored one, which loses nothing. The text has always the same length,
-    /// so that each write covers the one before.
-    func write(mark: Int64) {
+    /// A lost first write makes the next start take the database for a copy, so it waits for the disk. The text has always the same length,
+    /// so that each later write covers the one before, and a power cut leaves one of them.
+    func write(mark: Int64, isFirst: Bool = false) {
         let digits = String(mark)
         lock.sign(String(repeating: "0", count: max(0, 19 - digits.utf8.count)) + digits + " \(lock.fileNumber)")
+        if isFirst { lock.flush() }
     }
 
     private var path: String { directory + "/relay.lock" }

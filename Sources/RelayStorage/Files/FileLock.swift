@@ -89,9 +89,13 @@ package final class FileLock: Sendable {
     /// Writes the name of the holder into the file.
     package func sign(_ holder: String) {
         let bytes = Array(holder.utf8.prefix(200))
-        guard pwrite(descriptor, bytes, bytes.count, 0) == bytes.count else { return }
-        _ = ftruncate(descriptor, off_t(bytes.count))
+        var status = stat()
+        guard pwrite(descriptor, bytes, bytes.count, 0) == bytes.count, fstat(descriptor, &status) == 0 else { return }
+        if status.st_size != off_t(bytes.count) { _ = ftruncate(descriptor, off_t(bytes.count)) }
     }
+
+    /// Waits until the file is on disk. A later text of the same length then never leaves an empty file behind, also after a power cut.
+    package func flush() { _ = fsync(descriptor) }
 
     /// The holder's name in the file.
     package static func holder(of path: String) -> String {

@@ -67,7 +67,8 @@ package struct GroupCommit {
     private func run(_ indices: Range<Int>, inSavepoints: Bool, _ run: (Int) -> (any Error)?) throws {
         for index in indices {
             if inSavepoints { try database.cachedStatement(sql: "SAVEPOINT work").execute() }
-                let failure = run(index)
+            let before = database.totalChangesCount
+            let failure = run(index)
             // A full or failing disk rolls back the whole transaction. Later statements would run outside it.
             guard database.isInsideTransaction else { throw failure ?? DatabaseError(resultCode: .SQLITE_IOERR) }
             let isPartial = failure != nil && database.totalChangesCount != before

@@ -3,6 +3,7 @@
 
 import Logging
 import RelayServer
+import RelayTesting
 import Testing
 
 /// A client behind a proxy that wants the others behind it shut out.

@@ -17,8 +17,8 @@ final class Arrivals: Sendable {
     let origin: String
     private let port: Int
     private let issuer: IssuerServer
-    /// What the owner's browser keeps of an earlier sign-in.
-    private let known: [String: String]
+    /// The owner has signed in with it before.
+    private let browser: SignInBrowser
     private let tablet: Tablet
 
     /// Only one arrival at a time uses it.
@@ -46,7 +46,7 @@ final class Arrivals: Sendable {
         _ = try await relayd.run("account", "add", Self.owner)
         let browser = SignInBrowser(origin: origin)
         try await browser.setUp(try await relayd.run("account", "set-up", Self.owner))
-        known = browser.secrets.filter { $0.key.hasSuffix("relay-known") }
+        self.browser = browser
         let tablet = WireEndpoint("Tablet", at: relayd)
         tablet.token = Self.token(of: issuer)
         try await tablet.connect()
@@ -63,7 +63,9 @@ final class Arrivals: Sendable {
 
     /// Each is let in at the first try.
     func come() async throws {
-        let page = try await SignInBrowser(origin: origin, secrets: known).signIn(Self.owner)
+        _ = try await browser.get("/auth/account")
+        _ = try await browser.post("/auth/logout", [:])
+        let page = try await browser.signIn(Self.owner)
         #expect(page.status == 303, "signing in")
         let (tablet, port) = (tablet, port)
         tablet.endpoint.token = Self.token(of: issuer)

@@ -39,7 +39,13 @@ extension Issuer {
         post("setup") { [self] visit, form throws(OAuthError) in
             let (_, setUp) = try await setUp(of: form, visit)
             // Only a set-up link leaves it to the person what else ends.
-            return TerminalSetUp(account: setUp.user.name, isChoice: setUp.kind == .link, passkeys: setUp.passkeys, logins: setUp.logins, identities: setUp.identities.count)
+            return TerminalSetUp(
+                account: setUp.user.name,
+                isChoice: setUp.kind == .link,
+                passkeys: setUp.passkeys,
+                logins: setUp.logins,
+                identities: setUp.identities.count
+            )
         }
         post("password") { [self] visit, form throws(OAuthError) in
             form["token"] == nil ? try await changePassword(form, visit) : try await setPassword(form, visit)

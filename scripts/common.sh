@@ -16,7 +16,7 @@ install_quietly='
         printf "#!/bin/sh\nexit 101\n" >"$policy"
         chmod 755 "$policy"
     fi
-    find /var/lib/apt/lists -name "*Packages*" -mmin -60 2>/dev/null | grep -q . || apt-get update -qq
+    find /var/lib/apt/lists/partial -maxdepth 0 -mmin -60 2>/dev/null | grep -q . || apt-get update -qq
     apt-get install -y -qq --no-install-recommends "$1" >/dev/null
     ! command -v systemctl >/dev/null || for unit in $(dpkg -L "$1" | sed -n "s|^.*/lib/systemd/system/\([^/]*\.service\)$|\1|p"); do
         systemctl --quiet disable "$unit" 2>/dev/null || true

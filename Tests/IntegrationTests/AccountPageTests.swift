@@ -78,10 +78,11 @@ import Testing
             let head = try await SignInBrowser.request("HEAD", home.relayd.origin + place)
             #expect(head.status == get.status && head.text.isEmpty, "\(place)")
             for name in ["content-type", "content-length", "location", "content-security-policy"] {
-                #expect(
-                    head.headers.first { $0.name == name }?.value == get.headers.first { $0.name == name }?.value,
-                    "\(place): \(name)"
-                )
+                // Each visit has a key of its own.
+                let values = [head, get].map { page in
+                    page.headers.first { $0.name == name }?.value.replacing(/\/at\/[A-Za-z0-9_-]{22}\//, with: "/at/KEY/")
+                }
+                #expect(values[0] == values[1], "\(place): \(name)")
             }
         }
     }

@@ -198,7 +198,7 @@ import Testing
             (with("client_id", "app"), "invalid_client"),
             (with("client_id", "com..app"), "invalid_client"),
             (with("client_id", "com.ex ample"), "invalid_client"),
-            (with("client_id", "com." + String(repeating: "a", count: 252)), "invalid_client"),
+            (with("client_id", "com." + String(repeating: "a", count: 509)), "invalid_client"),
             (with("grant_type", "password"), "unsupported_grant_type"),
             (with("grant_type", "authorization_code"), "invalid_request"),
             (with("grant_type", "client_credentials"), "unsupported_grant_type"),

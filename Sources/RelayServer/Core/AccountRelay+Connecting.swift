@@ -226,11 +226,11 @@ extension AccountRelay {
         // The same process has abandoned its older channel; messages still in transit on it are outdated.
         for forerunner in forerunners { close(forerunner, saying: nil, code: 1000, reason: "the same process connected again") }
         if channel.role == .host {
+            // A process that has said that it leaves is not pushed out.
+            let active = others.filter { channels[$0.id]?.hasLeft == false }
             for older in others { close(older, saying: .replaced(.init()), code: 1000, reason: "replaced by a newer channel") }
             presences.losses[channel.endpoint] = nil
             var takeovers = takeovers[channel.endpoint] ?? HostTakeovers()
-            // A process that has said that it leaves is not pushed out.
-            let active = others.filter { channels[$0.id]?.hasLeft == false }
             takeovers.opened(channel.instance, insteadOf: active.map(\.instance), at: now)
             self.takeovers[channel.endpoint] = takeovers.isEmpty ? nil : takeovers
             if let push {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import RelayProtocol
+
 #if canImport(Darwin)
 import Darwin
 #elseif canImport(Glibc)
@@ -75,7 +77,7 @@ package struct StorageError: Error, Hashable, Sendable, CustomStringConvertible 
         case .notADirectory: "\(path) is not a directory; choose another one"
         case .notWritable: "\(path) cannot be written; choose another directory, or change its owner"
         case .notReadable: "\(path) cannot be read; it must belong to the user that runs this"
-        case .unprotected: "other users can replace files in \(path); choose another folder, or run: chmod +t '\(path)'"
+        case .unprotected: "other users can replace files in \(path); choose another folder, or run: \(ShellText.command("chmod +t", path))"
         case .accessibleToOthers: "\(path) is open to other users; run: chmod go-rwx '\(path)'"
         case .endpointInUse(let holder): "\(path) is in use by \(holder); stop it, or choose another storage directory"
         case .keyStorage(let error): "the storage of keys failed: \(error)"

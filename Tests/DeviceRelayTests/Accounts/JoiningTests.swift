@@ -42,7 +42,7 @@ import Testing
         #expect(try owner.tokens.read() == nil)
         // The issuer cannot know which endpoint was meant, so the login ends.
         try await thief.expire()
-        #expect(try await tokenError(JoinLinkAccessTokenProvider(clientID: JoiningBench.clientID), thief) == .signInRequired)
+        #expect(try await tokenError(JoinLinkAccessTokenProvider(clientID: JoiningBench.clientID), thief) == .linkReused)
     }
 
     @Test func invalidClientIDIsRejected() async throws {

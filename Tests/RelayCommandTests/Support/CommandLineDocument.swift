@@ -48,8 +48,9 @@ struct CommandLineDocument {
         return codes
     }
 
-    /// The names of the commands, without options.
+    /// The names of the commands, without options. One that has subcommands may have several rows.
     var commands: [String] {
-        table("command").compactMap { $0.first?.firstMatch(of: /`([a-z]+)/).map { String($0.1) } }
+        let names = table("command").compactMap { $0.first?.firstMatch(of: /`([a-z]+)/).map { String($0.1) } }
+        return names.enumerated().filter { $0.offset == 0 || names[$0.offset - 1] != $0.element }.map(\.element)
     }
 }

@@ -75,7 +75,7 @@ import Testing
     private func random(_ random: inout SeededGenerator, depth: Int = 0) -> Anything {
         func maybe<T>(_ make: (inout SeededGenerator) -> T) -> T? { Bool.random(using: &random) ? make(&random) : nil }
         return Anything(
-            text: maybe { Self.texts.randomElement(using: &$0) ?? "" },
+            text: maybe { Self.texts.filter { !$0.hasControlCharacters }.randomElement(using: &$0) ?? "" },
             number: maybe { [.min, -1, 0, 7, 1 << 53, .max].randomElement(using: &$0) ?? 0 },
             flag: maybe { .random(using: &$0) },
             list: depth > 2
@@ -99,6 +99,14 @@ import Testing
             #expect(try mine(own) == value)
             #expect(try mine(String(decoding: try pretty.encode(value), as: UTF8.self)) == value)
         }
+    }
+
+    @Test func controlCharacterInATextIsRefused() throws {
+        for scalar in (0...0x9F).compactMap(Unicode.Scalar.init) where scalar.properties.generalCategory == .control {
+            let escaped = "\\u00" + (scalar.value < 16 ? "0" : "") + String(scalar.value, radix: 16)
+            #expect(throws: JSONError.self, "\(scalar.value)") { try mine("{\"text\":\"a\(escaped)\"}") }
+        }
+        #expect(try mine("{\"text\":\"\\u00a0\"}").text == "\u{A0}")
     }
 
     /// Damaged at random: JSON that is accepted, Foundation accepts too, with equal values. Unread values are not checked, nor a comma too

@@ -46,6 +46,7 @@ enum RouteTable {
     static let relay: [(route: String, need: Need)] =
         clients
         + ofBrowsers.flatMap { page in
+            if page.route.hasPrefix("POST /auth/terminal/") { return [page] }
             let parts = page.route.split(separator: " /auth/").map(String.init)
             // Without TLS, the issuer's own path begins a visit, and takes no form.
             let begin = (route: page.route, need: Need.nothing(status: parts[0] == "GET" ? 303 : 403, because: "it begins a visit"))

@@ -12,7 +12,7 @@ import Testing
     @Test(arguments: [true, false]) func rowsAreFoundByTheirOwnTextOnly(isCaching: Bool) async throws {
         var random = SeededGenerator(seed: Sweep.seed)
         let texts = TextVariants.texts(of: "Player K\u{E9}", Sweep.count(100, full: 2_000), using: &random)
-        let (account, owner) = (AccountID("account"), Identity(issuer: "issuer", subject: "subject"))
+        let (account, owner) = (AccountID(String(repeating: "a", count: 32)), Identity(issuer: "issuer", subject: "subject"))
         let endpoint = EndpointRow.sample(1, account)
         try await SQLiteStore(isCaching: isCaching).transact { store in
             try store.addAccount(account, identity: owner, time: 1)

@@ -84,5 +84,6 @@ try:
     finally:
         call("DELETE", "")
 finally:
-    driver.terminate()
+    # It inherits which signals are ignored, and may ignore SIGTERM.
+    driver.kill()
     driver.wait()

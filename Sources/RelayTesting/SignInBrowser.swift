@@ -144,8 +144,7 @@ package final class SignInBrowser: Sendable {
 
     /// What it sends of its cookies to a URL of the relay's host, at any port.
     package func cookies(for url: String) -> String {
-        let place = url.split(separator: "/", maxSplits: 2, omittingEmptySubsequences: true).dropFirst(2).first ?? ""
-        let path = "/" + place.prefix { $0 != "?" && $0 != "#" }
+        let path = URLComponents(string: url)?.percentEncodedPath ?? "/"
         return cookies.withLock { $0.filter { $0.goes(to: path[...]) }.map { "\($0.name)=\($0.value)" }.joined(separator: "; ") }
     }
 

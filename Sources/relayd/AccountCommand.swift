@@ -137,7 +137,7 @@ struct AccountCommand: AsyncParsableCommand {
             guard case .accounts(let accounts) = try await administer(.listAccounts, configuration) else { throw AdminError.unknownAnswer }
             let account = try accounts.meant(by: options.account)
             try confirmation.ask("Remove for ever: \(account.line)")
-            // What was shown is removed, whatever has the name by now.
+            // By its id, because another account may have the name by now.
             try await options.change(.removeAccount(account.id))
         }
     }

@@ -95,6 +95,14 @@ enum RouteTable {
         ("POST /auth/invitations", .accessToken),
     ]
 
+    /// The name and a new recovery code of Anna.
+    private static func recoveryCode(in world: RouteWorld) async throws -> [String: String] {
+        let code = RecoveryCode()
+        let digest = code.digest(by: world.issuer.master.recoveryKey)
+        try await world.issuer.store.write { [anna = world.anna] in try $0.setRecoveryCodes([digest], of: anna) }
+        return ["name": "Anna", "code": code.text.exposed]
+    }
+
     /// The issuer's pages.
     private static let ofBrowsers: [(route: String, need: Need)] = [
         ("GET /auth/login", .nothing(status: 200, because: pages)),
@@ -123,12 +131,7 @@ enum RouteTable {
         (
             "POST /auth/recover",
             .credential(
-                fields: { world in
-                    let code = RecoveryCode()
-                    let digest = code.digest(by: world.issuer.master.recoveryKey)
-                    try await world.issuer.store.write { [anna = world.anna] in try $0.setRecoveryCodes([digest], of: anna) }
-                    return ["name": "Anna", "code": code.text.exposed]
-                },
+                fields: recoveryCode,
                 wrong: { _ in ["name": "Anna", "code": RecoveryCode().text.exposed] },
                 status: 401
             )
@@ -144,12 +147,7 @@ enum RouteTable {
         (
             "POST /auth/terminal/recovery",
             .typed(
-                fields: { world in
-                    let code = RecoveryCode()
-                    let digest = code.digest(by: world.issuer.master.recoveryKey)
-                    try await world.issuer.store.write { [anna = world.anna] in try $0.setRecoveryCodes([digest], of: anna) }
-                    return ["name": "Anna", "code": code.text.exposed]
-                },
+                fields: recoveryCode,
                 wrong: { _ in ["name": "Anna", "code": RecoveryCode().text.exposed] },
                 status: 401
             )

@@ -185,7 +185,7 @@ import Testing
         #expect(two.status == 2)
         let failure = try failure(two)
         #expect(failure.code == "ambiguous")
-        #expect(failure.message.contains("TV/com.example.photos, TV/com.example.second"), "\(failure.message)")
+        #expect(failure.message.contains("TV/com.example.photos or TV/com.example.second"), "\(failure.message)")
         #expect(try await desk.relay("call", "TV", "ping", "--json").json["app"] as? String == "com.example.second")
         await tv.platform.shutdown()
         _ = account

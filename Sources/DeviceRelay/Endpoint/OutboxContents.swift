@@ -9,7 +9,7 @@ final class OutboxContents {
     /// A command that was signed again and is not stored yet.
     struct Resigned {
         let command: CommandDescriptor
-        fileprivate let content: JournalTransaction.SentContent
+        fileprivate let content: JournalTransaction.ResignedContent
     }
 
     private let endpoint: EndpointContext
@@ -92,16 +92,18 @@ final class OutboxContents {
 
     // MARK: Storage
 
-    /// - Returns: The commands that another process has ended.
+    /// - Returns: The stored rows of commands that another process has ended or signed again.
     nonisolated(nonsending) func store(_ rows: [SentCommand]) async throws -> [SentCommand] {
         let writes = rows.map { row in
             let content = resigned[row.command.id].flatMap { $0.command.digest == row.command.digest ? $0.content : nil }
             if content != nil { resigned[row.command.id] = nil }
             return (row: row, content: content)
         }
-        return try await journal.write { transaction in
+        let superseded = try await journal.write { transaction in
             try writes.compactMap { try transaction.update($0.row, $0.content) ? nil : try transaction.sent($0.row.command.id) }
         }
+        for row in superseded { _ = blobs.take(row.command.id) }
+        return superseded
     }
 
     /// Stores rows, and reads all open commands and the ended ones among the watched.
@@ -147,7 +149,7 @@ final class OutboxContents {
         let command = try SealedCommand(body, header: header, target: target.payload.agreementKey, key: endpoint.identityKey)
         return Resigned(
             command: command.descriptor,
-            content: .init(blob: command.encoded, body: content.body, target: content.target)
+            content: .init(.init(blob: command.encoded, body: content.body, target: content.target), insteadOf: old.descriptor.digest)
         )
     }
 

@@ -113,13 +113,30 @@ package struct JournalTransaction {
         )
     }
 
+    /// The new content of a command that was signed again.
+    package struct ResignedContent: Hashable, Sendable {
+        package var content: SentContent
+        /// The digest of the bytes in whose place it comes.
+        package var earlier: Digest256
+
+        package init(_ content: SentContent, insteadOf earlier: Digest256) {
+            self.content = content
+            self.earlier = earlier
+        }
+    }
+
     /// Stores a command's new state, and its new content if it was signed again.
-    /// - Returns: False if another process has stored the command's end or has deleted the command. Then nothing is changed.
+    /// - Returns: False if another process has stored the command's end, has signed it again or sent it meanwhile, or has deleted it. Then
+    ///   nothing is changed.
     @discardableResult
-    package func update(_ sent: SentCommand, _ content: SentContent? = nil) throws -> Bool {
-        try run(Self.updateState, Self.stateValues(sent) + [sent.command.id.column])
+    package func update(_ sent: SentCommand, _ resigned: ResignedContent? = nil) throws -> Bool {
+        let earlier = resigned?.earlier ?? sent.command.digest
+        try run(
+            resigned == nil ? Self.updateState : Self.updateSigned,
+            Self.stateValues(sent) + [sent.command.id.column, earlier.column]
+        )
         guard database.changesCount > 0 else { return false }
-        if let content {
+        if let content = resigned?.content {
             try raiseSentLane(sent.command.lane.target, sent.command.lane.appID, to: sent.command.number)
             try run(
                 "UPDATE sent_commands SET (\(Self.signedColumns)) = (\(Self.marks(9))) WHERE id = ?",
@@ -173,8 +190,9 @@ package struct JournalTransaction {
         """
     private static let insertSent = "INSERT INTO sent_commands (\(signedColumns), \(stateColumns)) VALUES (\(marks(22)))"
     private static let updateState = """
-        UPDATE sent_commands SET (\(stateColumns)) = (\(marks(13))) WHERE id = ? AND \(JournalSchema.isOpen)
+        UPDATE sent_commands SET (\(stateColumns)) = (\(marks(13))) WHERE id = ? AND digest = ? AND \(JournalSchema.isOpen)
         """
+    private static let updateSigned = "\(updateState) AND state = 'prepared'"
 
     // The columns that change only when the command is signed again.
     private static let signedColumns = "id, target, app, number, created, expires, digest, size, signings"

@@ -126,8 +126,9 @@ extension AccountRelay {
             }
         }
         // Identical bytes get the same answer, even if admission would now decide differently.
-        if let known = try store.change(key, { $0.sentAgain(digest: command.digest) }) { return known }
-        guard case .failure(let rejection) = admitted else { throw Rejection(.internalError, "the stored command cannot be found") }
+        let rejection = if case .failure(let rejection) = admitted { rejection } else { nil as CommandRejection? }
+        if let known = try store.change(key, { $0.sentAgain(descriptor, refusedFor: rejection) }) { return known }
+        guard let rejection else { throw Rejection(.internalError, "the stored command cannot be found") }
         return CommandChange(command: descriptor, state: .accepted, effects: [.refuse(rejection)])
     }
 

@@ -110,6 +110,37 @@ import Testing
         await world.end()
     }
 
+    /// Two processes of the endpoint have the same command, and the relay's answer makes each sign it again.
+    @Test func commandThatTwoProcessesSignAgainHasOneOutcome() async throws {
+        let (first, second) = (try await world(), try await world())
+        await first.connect()
+        let (row, state) = try await first.launch("https://example.org/", on: target.id, appID: "player")
+        let send = try await sent(by: first)
+        await second.connect()
+        let repeated = try await sent(by: second)
+        #expect(repeated.command == send.command)
+        let time = Milliseconds(clamping: row.command.created + 9 * 3_600_000)
+        await first.answer(send.ref, .failure(.init(ref: send.ref, code: .clockSkew, message: "", time: time)))
+        let again = try await sent(by: first, after: 1)
+        await second.answer(repeated.ref, .failure(.init(ref: repeated.ref, code: .clockSkew, message: "", time: time)))
+        let alike = try await sent(by: second, after: 1)
+        #expect(alike.command == again.command)
+        #expect(alike.again)
+        let command = try SealedCommand(decoding: again.command.bytes).descriptor
+        let receipt = Blob<BlobKinds.Receipt>(
+            try Signed(CommandReceipt(for: command, outcome: .succeeded, time: 1), key: target.key).encoded
+        )
+        for world in [second, first] {
+            await world.receiveStatus(.init(id: row.command.id, status: .attestedByTarget(receipt, reply: nil)))
+            #expect(try await world.next { $0.acknowledged } == row.command.id)
+        }
+        guard case .final(let final) = await state.first(where: \.isEnded) else { return #expect(Bool(false)) }
+        #expect(final.outcome == .succeeded)
+        #expect(try second.endpoint.journal.read { try $0.sent(row.command.id)?.state } == .final(final))
+        await first.end()
+        await second.end()
+    }
+
     /// The journal of the endpoint goes back to an earlier state, as with a restored backup.
     @Test func restoredJournalUsesNoNumberTwice() async throws {
         let copy = try TemporaryDirectory()

@@ -246,7 +246,16 @@ import Testing
         let after = SentCommand(restoring: anew, state: .sent, cancelRequested: false, signings: 2)
         let content = JournalTransaction.SentContent(blob: [9, 9, 9, 9], body: [4], target: [5])
         try await journal.write { try $0.add(before) }
-        _ = try await journal.write { try $0.update(after, content) }
+        // Another process has signed it again first, or has sent it.
+        #expect(try await !journal.write { try $0.update(after, .init(content, insteadOf: Digest256(hashing: [7]))) })
+        let sent = SentCommand(restoring: old, state: .sent, cancelRequested: false, signings: 1)
+        #expect(try await journal.write { try $0.update(sent) })
+        #expect(try await !journal.write { try $0.update(after, .init(content, insteadOf: old.digest)) })
+        #expect(try journal.read { try $0.sentCommands() } == [sent])
+        #expect(try await journal.write { try $0.update(before) })
+        #expect(try await journal.write { try $0.update(after, .init(content, insteadOf: old.digest)) })
+        // The state of the earlier bytes is no state of these.
+        #expect(try await !journal.write { try $0.update(sent) })
         #expect(try journal.read { try $0.sentCommands() } == [after])
         #expect(try journal.read { try $0.sentContent(old.id) } == content)
         let peer = peer

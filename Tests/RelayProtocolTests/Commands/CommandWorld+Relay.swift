@@ -23,12 +23,8 @@ extension CommandWorld {
 
     mutating func arrive(_ command: CommandDescriptor, _ again: Bool, _ link: Int, _ epoch: Int) {
         guard let target = targets.firstIndex(where: { $0.id == command.lane.target }) else { return }
-        if let row = relay.rows[command.key] {
-            guard command.replaces(row.command) else { return perform(command, row.sentAgain(digest: command.digest)) }
-            relay.rows[command.key] = nil
-            relay.queue.append(.removeMailbox(command.key))
-            relay.deliveries[target]?.answered(row.command)
-        }
+        let known = relay.rows[command.key]
+        if let known, !command.replaces(known.command) { return perform(command, known.sentAgain(command)) }
         let mailbox = relay.rows.values.filter { $0.command.lane.target == command.lane.target && !$0.isFinal }
         let waiting = relay.rows.values.filter { $0.command.lane.sender == command.lane.sender && $0.isFinal }
         let inLane = relay.rows.values.filter { $0.command.lane == command.lane }
@@ -43,12 +39,17 @@ extension CommandWorld {
                 mailbox: MailboxUse(commands: mailbox.count, bytes: mailbox.reduce(0) { $0 + $1.command.size }),
                 repliesWaiting: MailboxUse(commands: waiting.count, bytes: 0)
             )
+            if let known {
+                relay.queue.append(.removeMailbox(command.key))
+                relay.deliveries[target]?.answered(known.command)
+            }
             let (row, actions) = MailboxCommand.store(command, inDoubt: inDoubt)
             relay.rows[command.key] = row
             perform(command, actions)
             relay.deliveries[target]?.add(command)
             offerNext(target)
         } catch {
+            if let known { return perform(command, known.sentAgain(command, refusedFor: error)) }
             relay.queue.append(.frame(link: link, epoch: epoch, .refused(command.id, command.digest, error)))
         }
     }

@@ -70,8 +70,13 @@ package struct MailboxCommand: Hashable, Sendable {
     // MARK: The sender
 
     /// The sender sent a command with this key. The same bytes get the same answer.
-    package func sentAgain(digest: Digest256) -> [Action] {
-        guard digest == command.digest else { return [.refuse(CommandRejection(.idConflict, mayHaveRun: true))] }
+    /// - Parameter rejection: Why the relay would not store these bytes as a new command, if so.
+    package func sentAgain(_ sent: CommandDescriptor, refusedFor rejection: CommandRejection? = nil) -> [Action] {
+        guard sent.digest == command.digest else {
+            // The earlier bytes certainly have not run. So what counts is why there is no place for the new ones.
+            if let rejection, sent.replaces(command) { return [.refuse(rejection)] }
+            return [.refuse(CommandRejection(.idConflict, mayHaveRun: true))]
+        }
         switch state {
         case .stored, .offered(received: false, _): return [.accept]
         case .offered(received: true, _): return [.accept, .progress(.delivered)]

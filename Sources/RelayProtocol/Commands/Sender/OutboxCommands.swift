@@ -79,10 +79,23 @@ package struct OutboxCommands: Hashable, Sendable {
     /// Replaces a command that the owner has signed again.
     package mutating func signedAnew(_ command: CommandDescriptor) -> [Step] {
         guard rows[command.id]?.state == .prepared else { return [] }
-        // The relay had accepted the earlier bytes, so the lane has gone on.
-        let isAdded = sending.map { !$0.holds(command) } ?? false
-        let isCurrent = isAdded ? sending?.add(command) ?? false : sending?.isCurrent(command) ?? false
+        let isCurrent = takesItsTurn(command)
         return input(command.id) { $0.signedAnew(command, sending: isCurrent) }
+    }
+
+    /// Replaces a command that another process has signed again. This process sends the other's bytes too, as after a reconnection.
+    package mutating func adopt(signedAgain stored: SentCommand) -> [Step] {
+        let id = stored.command.id
+        guard let known = rows.updateValue(stored, forKey: id) else { return [] }
+        let steps = known.isCancelled && !stored.cancelRequested ? input(id) { $0.cancel() } : []
+        guard let row = rows[id], row.isUnanswered, takesItsTurn(row.command) else { return steps }
+        return steps + input(id) { $0.connected() }
+    }
+
+    /// Whether the command may be sent now. If the relay had accepted the earlier bytes, the lane has gone on without the command.
+    private mutating func takesItsTurn(_ command: CommandDescriptor) -> Bool {
+        guard let sending else { return false }
+        return sending.holds(command) ? sending.isCurrent(command) : self.sending?.add(command) ?? false
     }
 
     /// Removes a command whose end was reported to the app.

@@ -141,16 +141,34 @@ package struct OutboxMachine: Hashable, Sendable {
     // MARK: Storage
 
     /// The commit is on disk.
-    /// - Parameter superseded: Rows that were not stored, because another process has stored the command's end. That end is valid, and the
-    ///   other process has acknowledged it to the relay.
+    /// - Parameter superseded: The stored rows of commands whose rows were not stored. Another process has stored an end; that end is
+    ///   valid, and the other process has acknowledged it to the relay. Or it has signed the command again.
     package mutating func committed(superseded: [SentCommand] = []) {
         isWaiting = false
-        for row in superseded {
+        for row in superseded where row.isEnded {
             commands.replace(row)
             first.append(.report(row))
             append(commands.answered(row.command.id))
             commands.remove(row.command.id)
         }
+        let open = superseded.filter { !$0.isEnded }
+        guard !open.isEmpty else { return }
+        // What was decided for the earlier bytes is dropped. What follows from the stored row may need a write before the rest.
+        let ids = Set(open.map(\.command.id))
+        let rest = batch.filter { queued in
+            switch queued.work {
+            case .step(let step): !step.action.isWrite && !ids.contains(step.id)
+            case .storeNoted: false
+            case .load, .mark: true
+            }
+        }
+        let later = queue
+        (batch, queue) = ([], [])
+        for row in open {
+            noted.remove(row.command.id)
+            append(commands.adopt(signedAgain: row))
+        }
+        queue += rest + later
     }
 
     /// The stored rows take precedence: other processes of this endpoint may have sent commands or received outcomes.

@@ -57,6 +57,13 @@ package struct SentCommand: Hashable, Sendable {
         case report(Report)
         /// The relay sent a statement that it has no authority for. Log it.
         case reject
+
+        var isWrite: Bool {
+            switch self {
+            case .persist, .note: true
+            default: false
+            }
+        }
     }
     package enum Report: Hashable, Sendable {
         case status(CommandStatus)
@@ -115,6 +122,9 @@ package struct SentCommand: Hashable, Sendable {
         row.cancelRequested = stored.cancelRequested || cancelRequested
         return row
     }
+
+    /// Whether the app wants the command to end, if it still can.
+    package var isCancelled: Bool { cancelRequested || state == .withdrawn }
 
     /// Whether the relay may have these bytes. If it does not, only `connected` or `signedAnew` sends them.
     package var isSent: Bool {

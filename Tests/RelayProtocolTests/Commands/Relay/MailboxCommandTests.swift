@@ -38,13 +38,39 @@ import Testing
 
     @Test func sameBytesGetTheSameAnswer() {
         var row = offered()
-        #expect(row.sentAgain(digest: command.digest) == [.accept])
-        #expect(row.sentAgain(digest: Digest256(hashing: [7, 7])) == [.refuse(CommandRejection(.idConflict, mayHaveRun: true))])
+        #expect(row.sentAgain(command) == [.accept])
+        #expect(row.sentAgain(other(number: command.number)) == [.refuse(CommandRejection(.idConflict, mayHaveRun: true))])
         _ = row.received()
-        #expect(row.sentAgain(digest: command.digest) == [.accept, .progress(.delivered)])
+        #expect(row.sentAgain(command) == [.accept, .progress(.delivered)])
         _ = row.ended(done, digest: command.digest, now: early)
-        #expect(row.sentAgain(digest: command.digest) == [.accept, .final(done)])
+        #expect(row.sentAgain(command) == [.accept, .final(done)])
         #expect(row.senderConnected() == [.final(done)])
+    }
+
+    /// A command that was signed again with a higher number, for which there is no room: it certainly has not run.
+    @Test func refusedReplacementGetsTheReasonOfItsRefusal() {
+        let row = offered()
+        let replacement = other(number: command.number + 1, first: command.number)
+        let full = CommandRejection(.targetUnknown, mayHaveRun: false)
+        #expect(row.sentAgain(replacement, refusedFor: full) == [.refuse(full)])
+        let conflict = CommandRejection(.idConflict, mayHaveRun: true)
+        #expect(row.sentAgain(replacement) == [.refuse(conflict)])
+        #expect(row.sentAgain(other(number: command.number + 1), refusedFor: full) == [.refuse(conflict)])
+        #expect(row.sentAgain(command, refusedFor: full) == [.accept])
+    }
+
+    /// Other bytes under the same id.
+    private func other(number: UInt64, first: UInt64? = nil) -> CommandDescriptor {
+        CommandDescriptor(
+            id: command.id,
+            lane: command.lane,
+            number: number,
+            firstNumber: first,
+            created: command.created,
+            expires: command.expires,
+            digest: Digest256(hashing: [7, 7]),
+            size: command.size
+        )
     }
 
     @Test func resultIsSettledAfterTheCommit() {

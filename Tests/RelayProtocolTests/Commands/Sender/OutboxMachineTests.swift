@@ -112,6 +112,52 @@ import Testing
         #expect(machine[row.command.id] == nil)
     }
 
+    /// Both processes of the endpoint sign a command again, and the other one is first.
+    @Test mutating func commandSignedByAnotherProcessIsSentAsTheOtherSignedIt() {
+        let (row, next) = (command(1, .sent), command(2, .sent))
+        var machine = connected([row, next])
+        _ = actions(&machine)
+        machine.refused(row.command.id, CommandRejection(.clockSkew, mayHaveRun: false), now: 9)
+        guard case .commit = machine.next(now: 0) else { return #expect(Bool(false)) }
+        let other = SentCommand(restoring: resigned(row.command), state: .sent, cancelRequested: false, signings: 2)
+        machine.committed(superseded: [other])
+        #expect(actions(&machine) == [.send(row.command.id, again: true)], "it is neither signed again nor overtaken")
+        machine.accepted(row.command.id)
+        #expect(actions(&machine) == [.report(machine[row.command.id] ?? row), .send(next.command.id, again: true)])
+    }
+
+    /// The app cancels a command while this process would sign it again, which another process has done.
+    @Test mutating func cancellationOutlivesTheBytesThatItWasFor() {
+        let row = command(1, .prepared)
+        var machine = connected([row])
+        guard case .commit = machine.next(now: 0) else { return #expect(Bool(false)) }
+        machine.committed()
+        machine.refused(row.command.id, CommandRejection(.clockSkew, mayHaveRun: false), now: 9)
+        machine.cancel(row.command.id)
+        machine.mark(3)
+        guard case .commit = machine.next(now: 0) else { return #expect(Bool(false)) }
+        let other = SentCommand(restoring: resigned(row.command), state: .sent, cancelRequested: false, signings: 2)
+        machine.committed(superseded: [other])
+        guard case .commit(let rows) = machine.next(now: 0) else { return #expect(Bool(false)) }
+        #expect(rows.map(\.cancelRequested) == [true])
+        #expect(rows.map(\.command) == [other.command])
+        machine.committed()
+        let id = row.command.id
+        #expect(actions(&machine) == [.cancel(id), .send(id, again: true), .cancel(id), .reached(mark: 3)])
+    }
+
+    private func resigned(_ command: CommandDescriptor) -> CommandDescriptor {
+        CommandDescriptor(
+            id: command.id,
+            lane: command.lane,
+            number: command.number,
+            created: 9,
+            expires: command.expires,
+            digest: CommandWorld.digest(command.id, 9),
+            size: command.size
+        )
+    }
+
     @Test mutating func failedWriteIsNotReported() {
         let row = command(1, .sent)
         var machine = connected([row])

@@ -29,6 +29,7 @@ func administer(
     let logger = Logger(label: "relayd") { _ in RelayLogHandler(output) }
     let store = try SQLiteStore(holding: lock)
     defer { store.close() }
+    store.logCopy(to: logger)
     let composition = try await Composition(configuration, store: store, key: key, metrics: PrometheusMetrics(), logger: logger)
     defer { try? composition.issuer.close() }
     try await composition.parts.core.start(tunnelPorts: [])

@@ -12,6 +12,17 @@ import RelayStorage
 import ServiceLifecycle
 import Synchronization
 
+extension SQLiteStore {
+    /// Says that the relay has taken its database for a copy of an earlier state.
+    func logCopy(to logger: Logger) {
+        guard let droppedCommands else { return }
+        logger.warning(
+            "the database is an older copy, or lies in a copied directory: treated as restored; commands that were not offered yet wait for their senders",
+            metadata: ["commands": "\(droppedCommands)"]
+        )
+    }
+}
+
 /// Composes the relay from its settings, and runs it until SIGTERM or SIGINT.
 /// - Parameter greeting: Makes the text to print once when the relay is ready; it may use the open ports.
 func runRelay(
@@ -34,6 +45,7 @@ func runRelay(
     let runFile = Mutex<FileLock?>(nil)
     let metrics = PrometheusMetrics(known: MetricDescription.all)
     let store = try SQLiteStore(holding: lock, metrics: StoreMetrics(factory: metrics))
+    store.logCopy(to: logger)
     metrics.add { [process = ProcessMetrics()] in process.samples + store.samples + [BuildVersion.sample] }
     let composition = try await Composition(configuration, store: store, key: key, metrics: metrics, logger: logger)
     let (ready, isReady) = AsyncStream.makeStream(of: [Origin].self, bufferingPolicy: .bufferingOldest(1))

@@ -95,6 +95,26 @@ import Testing
         }
     }
 
+    /// What an intruder's browser has allowed, and whose tokens are not asked for yet.
+    @Test(arguments: [SetUpKind.link, .reset]) func setUpEndsWhatABrowserAllowedAnAppOrDevice(kind: SetUpKind) async throws {
+        try await test.browse { client in
+            let routes = DeviceGrantRouteTests(test)
+            let intruder = TestBrowser(client, address: "203.0.113.9")
+            try await intruder.setUp(test, password: "the old password")
+            let app = try await TestApp(registeredAt: client)
+            let begun = try await app.post("/device_authorization", DeviceGrantRouteTests.fields)
+            _ = try await intruder.get("/device")
+            #expect(try await routes.decide(intruder, begun.userCode, "allow").status == 200)
+            let code = try #require(try await app.decide(intruder)["code"])
+            let owner = TestBrowser(client)
+            let link = try await test.issuer.setUpLink(subject: test.ada(), origin: TestIssuer.origin, isReset: kind == .reset)
+            _ = try await open(link, owner)
+            if kind == .link { #expect(try await owner.post("/setup", password).location == "/auth/account") }
+            #expect(try await app.redeem(code, test).error == "invalid_grant")
+            #expect(try await routes.poll(app, begun.deviceCode).status == 400)
+        }
+    }
+
     /// An intruder has linked an identity of his own at another provider, with which he can add devices.
     @Test(arguments: [SetUpKind.link, .reset, .recovery], [true, false])
     func identitiesOfOtherProvidersEnd(kind: SetUpKind, isTicked: Bool) async throws {

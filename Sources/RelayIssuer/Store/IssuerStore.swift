@@ -61,6 +61,7 @@ protocol IssuerTransaction {
     func setUsed(_ id: Digest256, at now: Milliseconds) throws
     /// Whether there was one.
     func removeSession(_ id: Digest256, of subject: String) throws -> Bool
+    /// Ends all sessions, and what they have allowed apps and devices that have not asked for their tokens yet.
     func removeSessions(of subject: String) throws
 
     // MARK: What happened to an account

@@ -165,6 +165,9 @@ extension SQLiteIssuerTransaction {
 
     func removeSessions(of subject: String) throws {
         try db.execute(sql: "DELETE FROM web_session WHERE subject = ?", arguments: .bound(subject))
+        // Redeemed codes stay, because a second use ends the login.
+        try db.execute(sql: "DELETE FROM authorization_code WHERE subject = ? AND redeemed = 0", arguments: .bound(subject))
+        try db.execute(sql: "DELETE FROM device_authorization WHERE subject = ? AND decided = 1", arguments: .bound(subject))
     }
 
     // MARK: Events

@@ -142,9 +142,15 @@ struct AccountRelay: Sendable {
         perform(tunnels.stop())
     }
 
+    /// The longest time to the next `handleDeadlines` of an account that waits for something. The owner remembers each time until it comes,
+    /// also those of accounts that it has dropped.
+    private static let longestWait = Milliseconds(60_000)
+
     /// The time for `handleDeadlines`, if it is earlier than what this function has returned since the last `handleDeadlines`.
     mutating func takeDeadline() -> Milliseconds? {
-        guard let next = deadline.next, deadline.known.map({ next < $0 }) ?? true else { return nil }
+        guard let due = deadline.next else { return nil }
+        let next = min(due, now + Self.longestWait)
+        guard deadline.known.map({ next < $0 }) ?? true else { return nil }
         deadline.known = next
         return next
     }

@@ -37,9 +37,9 @@ package final class SQLiteStore: RelayStore {
         let path = lock.directory + "/relay.sqlite"
         do {
             let database = try DatabaseFile.open(path, migrator: SQLiteSchema.migrator)
-            let mark = try Self.beginAgainIfReplaced(database, lock)
+            let (mark, dropped) = try Self.beginAgainIfReplaced(database, lock)
             lock.write(mark: mark, isFirst: true)
-            self.init(database: database, lock: lock, mark: mark, metrics: metrics)
+            self.init(database: database, lock: lock, mark: mark, dropped: dropped, metrics: metrics)
         } catch {
             throw Self.openingError(error, path: path)
         }
@@ -47,31 +47,36 @@ package final class SQLiteStore: RelayStore {
 
     // MARK: Copies
 
+    /// How many commands were dropped because the database was found to be a copy of an earlier state; `nil` if it is none.
+    package let droppedCommands: Int?
+
     /// The number of commits with changes, which the database and its directory have. It only grows. Used only on the thread.
     private nonisolated(unsafe) var mark: Int64
 
     /// The directory knows the mark of its database. A database with an earlier mark is a copy that has been put in its place, and one in
     /// another directory is a copy, too.
-    /// - Returns: The latest mark.
-    private static func beginAgainIfReplaced(_ database: DatabaseQueue, _ lock: StoreLock) throws -> Int64 {
+    /// - Returns: The latest mark, and how many commands a copy has lost.
+    private static func beginAgainIfReplaced(_ database: DatabaseQueue, _ lock: StoreLock) throws -> (mark: Int64, dropped: Int?) {
         let (mark, last) = (try database.read { try Int64.fetchOne($0, sql: "SELECT mark FROM meta") }, lock.mark())
-        guard let mark else { return last ?? 0 }
-        if let last, mark >= last { return mark }
-        try database.write { try beginAgain($0) }
-        return max(mark, last ?? 0)
+        guard let mark else { return (last ?? 0, nil) }
+        if let last, mark >= last { return (mark, nil) }
+        return (max(mark, last ?? 0), try database.write { try beginAgain($0) })
     }
 
     /// Makes a copy of a database usable as one that begins now. A command that was not offered when the copy was made may have been
     /// offered, cancelled or ended since. Only its sender knows whether it is still open, and sends it again.
-    private static func beginAgain(_ database: Database) throws {
+    /// - Returns: The number of these commands.
+    private static func beginAgain(_ database: Database) throws -> Int {
         try database.execute(sql: "DELETE FROM commands WHERE state = 0")
+        let dropped = database.changesCount
         try database.execute(sql: "DELETE FROM meta")
+        return dropped
     }
 
     /// Makes the database, which is a copy, one that begins when it is used next. Call it before any work is submitted.
     package func beginAgain() throws(StoreError) {
         do {
-            try database.write { try Self.beginAgain($0) }
+            _ = try database.write { try Self.beginAgain($0) }
         } catch {
             throw Self.unavailable(error)
         }
@@ -90,11 +95,13 @@ package final class SQLiteStore: RelayStore {
         database: DatabaseQueue,
         lock: StoreLock?,
         mark: Int64 = 0,
+        dropped: Int? = nil,
         isCaching: Bool = true,
         metrics: StoreMetrics = StoreMetrics()
     ) {
         cache = isCaching ? StoreCache() : nil
         self.mark = mark
+        droppedCommands = dropped
         self.database = database
         self.lock = lock
         self.metrics = metrics

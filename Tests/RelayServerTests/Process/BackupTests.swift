@@ -196,7 +196,12 @@ import Testing
                 if files.fileExists(atPath: old.path) { try files.copyItem(at: old, to: new) }
             }
         }
+        let log = folder.appending(path: "log")
+        try Data().write(to: log)
+        relayd.standardError = try FileHandle(forWritingTo: log)
         _ = try await relayd.start()
+        relayd.standardError = nil
+        #expect(try String(contentsOf: log, encoding: .utf8).contains(/treated as restored; .* wait for their senders commands=2/))
         for endpoint in [phone, pc] {
             try await endpoint.refresh()
             try await endpoint.connect()

@@ -19,35 +19,31 @@ package struct AgentContext: Sendable {
     /// The directory of the account.
     package var home: Home { accounts.home(of: account) }
 
-    private static let joiningUnfinished = AgentError(
-        "notSignedIn",
-        "joining was not finished: run `relay login`, or `relay join` with a new link",
-        .notSignedIn
-    )
-
     /// What the home holds of this device, without the relay and without any write.
     func storedEndpoint() throws -> StoredEndpoint {
-        guard let endpoint = try StoredEndpoint.read(Membership.account, in: home.path) else { throw Self.joiningUnfinished }
+        guard let endpoint = try StoredEndpoint.read(Membership.account, in: home.path) else { throw AgentError.joiningUnfinished }
         return endpoint
     }
 
     /// Starts the platform of the home, runs a closure with it, and shuts it down.
     /// - Parameters:
     ///   - accessTokens: The source of tokens; `nil` for the stored login.
+    ///   - question: Asks whether this device joins an account; `nil` joins without a question.
     ///   - connects: Whether the command needs the relay.
     ///   - prepare: Runs before the platform starts.
     func withPlatform<Result>(
         _ membership: Membership,
         accessTokens: (any AccessTokenProvider)? = nil,
+        asking question: (@Sendable (AccountToJoin) async -> Bool)? = nil,
         connects: Bool = true,
         prepare: (ConnectedDevicesPlatform) throws -> Void = { _ in },
         _ body: (LocalDevice) async throws -> Result
     ) async throws -> Result {
         let platform =
             if let accessTokens {
-                try membership.platform(in: home, console: console, accessTokens: accessTokens)
+                try membership.platform(in: home, console: console, accessTokens: accessTokens, confirmsAccount: question)
             } else {
-                try membership.platform(in: home, console: console)
+                try membership.platform(in: home, console: console, confirmsAccount: question)
             }
         if !connects { await platform.suspend() }
         try prepare(platform)
@@ -65,6 +61,14 @@ package struct AgentContext: Sendable {
         }
     }
 
+    /// Removes what an earlier command has left that ended before a person confirmed the account, and ends its login.
+    func forgetUnfinished(_ membership: Membership) async throws {
+        try await withPlatform(membership, connects: false) { local in
+            if local.isJoined { try await local.platform.accounts.remove(local.account) }
+        }
+        try home.removeMembership()
+    }
+
     /// Runs a closure with the account that this device has joined.
     func withAccount<Result>(
         connects: Bool = true,
@@ -72,7 +76,7 @@ package struct AgentContext: Sendable {
         _ body: (LocalDevice) async throws -> Result
     ) async throws -> Result {
         try await withPlatform(try home.membership(), connects: connects, prepare: prepare) { local in
-            guard local.isJoined else { throw Self.joiningUnfinished }
+            guard local.isJoined else { throw AgentError.joiningUnfinished }
             do {
                 return try await body(local)
             } catch {

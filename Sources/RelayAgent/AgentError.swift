@@ -30,12 +30,19 @@ package struct AgentError: Error, Sendable, CustomStringConvertible {
 }
 
 extension AgentError {
+    static let joiningUnfinished = AgentError(
+        "notSignedIn",
+        "joining was not finished: run `relay login`, or `relay join` with the same link or a new one",
+        .notSignedIn
+    )
+
     /// Converts any error of the SDK.
     package init(_ error: any Error) {
         switch error {
         case let error as AgentError: self = error
         case let error as RemoteLaunchError: self.init(error)
         case let error as AppServiceError: self.init(error)
+        case let error as AccountError where error.code == .accountNotConfirmed: self = .accountNotConfirmed
         case let error as AccountError: self.init("\(error.code)", error.message, .of(error.code, in: ExitStatus.accounts))
         case let error as ConnectionError: self.init(error)
         case let error as PublishError: self.init("\(error.code)", error.message, .of(error.code, in: ExitStatus.publishing))
@@ -64,7 +71,17 @@ extension AgentError {
         }
     }
 
+    private static let accountNotConfirmed = AgentError(
+        "accountNotConfirmed",
+        "the account was not confirmed: its login was ended, and nothing of it is kept here",
+        .declined
+    )
+
     private init(_ problem: ConnectionError) {
+        if problem.code == .accountNotConfirmed {
+            self = .accountNotConfirmed
+            return
+        }
         // Some messages name a command of this command line instead of the SDK's remedy.
         let message =
             switch problem.code {

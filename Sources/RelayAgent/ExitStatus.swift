@@ -77,6 +77,7 @@ extension ExitStatus {
         (.cancelled, .failed),
         (.identityOfOtherAccount, .failed),
         (.notEstablished, .failed),
+        (.accountNotConfirmed, .declined),
     ]
 
     package static let connections: [(code: ConnectionError.Code, status: ExitStatus)] = [
@@ -85,6 +86,7 @@ extension ExitStatus {
         (.notARelay, .unreachable),
         (.authenticationError, .notSignedIn),
         (.accountUnknown, .notSignedIn),
+        (.accountNotConfirmed, .declined),
         (.endpointRevoked, .notSignedIn),
         (.endpointInUse, .failed),
         (.limitExceeded, .failed),

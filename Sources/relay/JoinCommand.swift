@@ -10,8 +10,9 @@ struct JoinCommand: AsyncParsableCommand {
         abstract: "Make this machine a device of the account that a link is for.",
         discussion: """
             Without a link, or with -, it is read from the terminal, which does not show it, or from standard input. A link among the arguments \
-            is visible to other users of this machine, and in the shell's history; quote it, because # begins a comment in a shell. A device that has joined this relay before takes the link's address as the \
-            relay's new address, and keeps its keys. It joins again only if its login has ended.
+            is visible to other users of this machine, and in the shell's history; quote it, because # begins a comment in a shell. At a terminal \
+            the command names the link's account and asks, before this device is in it. A device that has joined this relay before takes the \
+            link's address as the relay's new address, and keeps its keys. It joins again only if its login has ended.
             """
     )
 
@@ -19,6 +20,7 @@ struct JoinCommand: AsyncParsableCommand {
     @Argument(help: "A join link, from `relayd invite` or `relay invite`, or -. It works once.") var link: String?
     @Option(help: "The device's name on your other devices. Default: the host name.") var name: String?
     @Flag(help: "Accept a link to plain HTTP on another machine. Others on the network can then read the traffic.") var allowHttp = false
+    @OptionGroup var confirmation: ConfirmationOption
 
     @Option(
         help: ArgumentHelp(
@@ -32,6 +34,7 @@ struct JoinCommand: AsyncParsableCommand {
     func run() async throws {
         let context = try common.context
         let link = try await TypedInput(context.console).secret(link, "Paste the join link; it is not shown:")
-        try context.console.print(try await Join(link: link, name: name, allowsPlainHTTP: allowHttp, caFile: caFile).run(context))
+        let join = Join(link: link, name: name, allowsPlainHTTP: allowHttp, caFile: caFile, isConfirmed: confirmation.yes)
+        try context.console.print(try await join.run(context))
     }
 }

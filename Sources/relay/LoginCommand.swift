@@ -15,6 +15,9 @@ struct LoginCommand: AsyncParsableCommand {
             key, which no browser trusts. For other relays the default is a browser if there is a display and a terminal, and else a code to \
             enter on another device. A passkey, or another identity provider, needs a browser. A script gives --user, and writes the password to \
             standard input.
+
+            A browser or a code can be used by another person than you. So the command names the account and asks, before this device is in it. \
+            A script that uses them needs --yes.
             """
     )
 
@@ -36,6 +39,7 @@ struct LoginCommand: AsyncParsableCommand {
     @Option(help: "The name of your account at the relay. Implies --password.") var user: String?
     @Option(help: "The device's name on your other devices. Default: the host name.") var name: String?
     @Flag(help: "Accept plain HTTP to another machine. Others on the network can then read the traffic.") var allowHttp = false
+    @OptionGroup var confirmation: ConfirmationOption
 
     @Option(
         help: ArgumentHelp(
@@ -67,7 +71,8 @@ struct LoginCommand: AsyncParsableCommand {
             redirectPort: redirect.redirectPort,
             name: name,
             allowsPlainHTTP: allowHttp,
-            caFile: caFile
+            caFile: caFile,
+            isConfirmed: confirmation.yes
         )
         try context.console.print(try await login.run(context))
     }

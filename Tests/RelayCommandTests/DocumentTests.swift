@@ -122,7 +122,7 @@ import Testing
         let browser = SignInBrowser(origin: account.relay.origin)
         try await browser.setUp(try await account.relay.run("account", "set-up", "Anna"))
         let radio = try TestDevice()
-        let login = try radio.start("login", account.relay.origin, "--device", "--name", "Radio", "--json")
+        let login = try radio.start("login", account.relay.origin, "--device", "--name", "Radio", "--json", "--yes")
         let code = try JSON.object(try await login.line())
         try check(code, "`login`")
         let page = try #require((code["url"] as? String).flatMap { URL(string: $0) })

@@ -27,7 +27,7 @@ import Testing
 
         let desk = try await account.device(named: "Desk")
         let radio = try TestDevice()
-        let login = ["login", account.relay.origin, "--issuer", issuer, "--name", "Radio"]
+        let login = ["login", account.relay.origin, "--issuer", issuer, "--name", "Radio", "--yes"]
         // The relay has no account for this identity yet.
         let early = try await signIn(radio, browser, login)
         #expect(try (early.json["error"] as? [String: Any])?["code"] as? String == "serviceFailed", "\(early.text)")

@@ -32,7 +32,8 @@ struct InterruptedRefreshTests {
             "--device",
             "--name",
             "Desk",
-            "--json"
+            "--json",
+            "--yes"
         )
         _ = try await login.line()
         let signedIn = await login.finish()

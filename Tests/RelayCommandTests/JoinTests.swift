@@ -58,6 +58,8 @@ import Testing
         _ = try await join.line { $0.contains("Paste the join link") }
         let link = try await account.link()
         try join.write(link + "\n")
+        _ = try await join.line { $0.contains("shall this device join it? [y/N]") }
+        try join.write("y\n")
         let output = await join.finish()
         let isJoined = output.status == 0 && output.text.contains("joined the account Anna at \(account.relay.origin)")
         #expect(isJoined && !output.text.contains("invite="), "\(output.text)")

@@ -197,12 +197,12 @@ struct KillSweepTests {
         let (account, browser) = try await LoginTests.bench()
         try await Self.sweep(6) { step in
             let device = try TestDevice()
-            let arguments = ["login", account.relay.origin, "--browser", "--name", "Desk", "--json", "--home", device.home]
+            let arguments = ["login", account.relay.origin, "--browser", "--name", "Desk", "--json", "--yes", "--home", device.home]
             let first = try await Self.signIn(try step.start(Self.relay, arguments, device.environment), browser, step)
             var devices = try await device.relay("devices")
             // The code is lost with the process, and nothing else: the next login gives a device that works.
             if devices.status != 0 {
-                let again = try await Self.signIn(try device.start("login", account.relay.origin, "--browser", "--json"), browser)
+                let again = try await Self.signIn(try device.start("login", account.relay.origin, "--browser", "--json", "--yes"), browser)
                 #expect(again.status == 0, "\(step), seed \(Sweep.seed): \(first.errorText); \(again.text) \(again.errorText)")
                 devices = try await device.relay("devices")
             }

@@ -16,9 +16,15 @@ import Testing
     }
 
     /// Signs in by a code that the user enters.
-    static func signIn(_ device: TestDevice, _ browser: SignInBrowser, _ arguments: [String]) async throws -> CommandOutput {
+    /// - Parameter confirms: Whether the account is confirmed, whosever it is.
+    static func signIn(
+        _ device: TestDevice,
+        _ browser: SignInBrowser,
+        _ arguments: [String],
+        confirms: Bool = true
+    ) async throws -> CommandOutput {
         let process = try RelayProcess(
-            ["login"] + arguments + ["--device", "--json", "--home", device.home],
+            ["login"] + arguments + ["--device", "--json", "--home", device.home] + (confirms ? ["--yes"] : []),
             environment: device.environment
         )
         let code = try JSON.object(try await process.line())
@@ -57,7 +63,7 @@ import Testing
     @Test func browserSignsIn() async throws {
         let (account, browser) = try await Self.bench()
         let desk = try TestDevice()
-        let process = try desk.start("login", account.relay.origin, "--browser", "--name", "Desk", "--json")
+        let process = try desk.start("login", account.relay.origin, "--browser", "--name", "Desk", "--json", "--yes")
         let page = try JSON.object(try await process.line())
         #expect(page["event"] as? String == "page")
         let location = try await browser.decide(app: try #require((page["url"] as? String).flatMap { URL(string: $0) }))
@@ -93,7 +99,8 @@ import Testing
             "--device",
             "--name",
             "Desk",
-            "--json"
+            "--json",
+            "--yes"
         )
         let code = try JSON.object(try await process.line())
         try await script.ask("device \(try #require(code["userCode"] as? String))")
@@ -156,7 +163,7 @@ import Testing
     @Test func deniedLoginLeavesNothing() async throws {
         let (account, browser) = try await Self.bench()
         let desk = try TestDevice()
-        let process = try desk.start("login", account.relay.origin, "--device", "--json")
+        let process = try desk.start("login", account.relay.origin, "--device", "--json", "--yes")
         let code = try JSON.object(try await process.line())
         let page = try #require((code["url"] as? String).flatMap { URL(string: $0) })
         try await browser.decide(device: page, code: try #require(code["userCode"] as? String), "deny")
@@ -170,7 +177,7 @@ import Testing
         let (account, browser) = try await Self.bench()
         let desk = try TestDevice()
         for (method, number) in [("--device", SIGINT), ("--browser", SIGTERM), ("--device", SIGHUP)] {
-            let process = try desk.start("login", account.relay.origin, method, "--json")
+            let process = try desk.start("login", account.relay.origin, method, "--json", "--yes")
             _ = try await process.line()
             process.send(number)
             let output = await process.finish()
@@ -181,7 +188,7 @@ import Testing
             #expect(try FileManager.default.contentsOfDirectory(atPath: desk.home + "/accounts").isEmpty)
         }
         // A process that was killed may leave the account, which the next login completes.
-        let killed = try desk.start("login", account.relay.origin, "--device", "--json")
+        let killed = try desk.start("login", account.relay.origin, "--device", "--json", "--yes")
         _ = try await killed.line()
         killed.send(SIGKILL)
         _ = await killed.finish()
@@ -197,7 +204,7 @@ import Testing
             (["login"], 2, "relayMissing"), (["login", "ftp://relay.example"], 2, "relayInvalid"),
             (["login", "https://user@relay.example"], 2, "relayInvalid"), (["login", "http://192.0.2.1:8080"], 2, "plainHTTP"),
             (["login", account.relay.origin, "--issuer", "nonsense"], 2, "issuerInvalid"),
-            (["login", account.relay.origin, "--issuer", "https://login.example", "--device"], 3, "accessTokenRequestFailed"),
+            (["login", account.relay.origin, "--issuer", "https://login.example", "--device", "--yes"], 3, "accessTokenRequestFailed"),
             (["login", account.relay.origin, "--ca-file", "/no/such"], 2, "caFileUnreadable"),
             (["login", account.relay.origin, "--device", "--browser"], 2, "usage"),
             (["login", account.relay.origin, "--profile", "../x"], 2, "usage"),

@@ -10,7 +10,7 @@ public struct AccountError: DeviceRelayError {
         private enum Name: String {
             case networkNotAvailable, serviceFailed, noAccessTokenProvider, accessTokenRequestFailed, unknown
             case linkInvalid, otherRelay, storageFailed, alreadyAdded, notFound, cancelled
-            case identityOfOtherAccount, notEstablished
+            case identityOfOtherAccount, notEstablished, accountNotConfirmed
         }
 
         private let name: Name
@@ -37,6 +37,8 @@ public struct AccountError: DeviceRelayError {
         public static let identityOfOtherAccount = Self(name: .identityOfOtherAccount)
         /// No other device has approved this one yet.
         public static let notEstablished = Self(name: .notEstablished)
+        /// The app's `confirmsAccount` has declined the account. The login was ended.
+        public static let accountNotConfirmed = Self(name: .accountNotConfirmed)
         /// The task was cancelled.
         public static let cancelled = Self(name: .cancelled)
         /// Any other failure; see the cause.

@@ -31,7 +31,8 @@ public struct ConnectedDevicesAccountManager: Sendable {
     ///     in.
     /// - Returns: The account, once the relay has accepted this endpoint. After a link was used, it returns even if the relay
     ///   is not reachable yet.
-    /// - Throws: `AccountError`. An account that could not be added leaves no data behind, and its login is ended. If it is not known
+    /// - Throws: `AccountError`; `accountNotConfirmed` if the settings' `confirmsAccount` declines it. An account that could not be added leaves
+    ///   no data behind, and its login is ended. If it is not known
     ///   whether a link was used, its keys remain, and the same link works again with them.
     @discardableResult
     public func add(_ account: ConnectedDevicesAccount, joining link: JoinLink? = nil) async throws(AccountError) -> ConnectedDevicesAccount
@@ -57,6 +58,11 @@ public struct ConnectedDevicesAccountManager: Sendable {
     public func invite(to account: ConnectedDevicesAccount) async throws(AccountError) -> JoinLink {
         guard let endpoint = platform.endpoint(of: account.id) else { throw AccountError(notFound: account) }
         return try await endpoint.invite()
+    }
+
+    /// Ends the stored login of an account at its issuer, and deletes it here. The account stays.
+    package func endLogin(of account: ConnectedDevicesAccount) async {
+        await platform.endpoint(of: account.id)?.endLogin(forgets: true)
     }
 
     /// The endpoint id of this installation; `nil` if the account is unknown.
@@ -90,7 +96,8 @@ extension ConnectedDevicesPlatform {
         if let endpoint = endpoint(of: account.id) {
             guard let link else { return try await signInAgain(endpoint) }
             try await join(link, endpoint.credentials)
-            return await endpoint.startAgain(joining: link)
+            await endpoint.startAgain(joining: link)
+            return try await confirmed(endpoint)
         }
         let relay = try await relayID(link)
         let account = try await open(account, at: relay, in: storage, joining: link)
@@ -167,30 +174,46 @@ extension ConnectedDevicesPlatform {
         await begin(endpoint)
         let state = await outcome(of: endpoint)
         if state.isConnected { return }
+        // A cancelled question is a no.
+        let isKept = isKept && !endpoint.link.value.isConfirmingAccount
         if isKept, state.problem?.code.isTransient ?? true { return }
         // A cancelled task also ends the login and reports to the relay.
         _ = try? await Task { try await remove(account) }.value
         throw AccountError(notConnected: state)
     }
 
+    /// Waits for the answer to the question whether this endpoint, which has used a link, joins the link's account.
+    private func confirmed(_ endpoint: LocalEndpoint) async throws(AccountError) {
+        guard settings.confirmsAccount != nil else { return }
+        let state = await outcome(of: endpoint)
+        let isDeclined = state.problem?.code == .accountNotConfirmed || endpoint.link.value.isConfirmingAccount
+        guard isDeclined else { return }
+        // An endpoint that has never been in an account is of no use.
+        if await !endpoint.isInAccount { _ = try? await Task { try await remove(endpoint.account) }.value }
+        throw AccountError(notConnected: state)
+    }
+
     /// Signs an account in again whose login has ended. Other problems are left to the platform.
     private func signInAgain(_ endpoint: LocalEndpoint) async throws(AccountError) {
         let link = endpoint.link.value
-        guard link.isRequestingToken || link.state.problem?.code == .authenticationError else { return }
+        guard link.isWithUser || [.authenticationError, .accountNotConfirmed].contains(link.state.problem?.code) else { return }
         if link.state.phase == .stopped { await endpoint.start() }
         let state = await outcome(of: endpoint)
-        guard state.isConnected || state.problem?.code.isTransient ?? false else { throw AccountError(notConnected: state) }
+        guard !state.isConnected, !(state.problem?.code.isTransient ?? false) else { return }
+        // The login is one of another account. It is not kept, so that the right one can follow.
+        if state.problem?.code == .accountUnknown { await endpoint.endLogin(forgets: true) }
+        throw AccountError(notConnected: state)
     }
 
     /// Waits until an endpoint is connected, or has failed to connect.
     private func outcome(of endpoint: LocalEndpoint) async -> ConnectionState {
         while !Task.isCancelled {
             let link = await endpoint.link.first(within: .seconds(30)) { link in
-                link.isRequestingToken || link.state.isConnected || link.state.phase != .connecting && link.state.problem != nil
+                link.isWithUser || link.state.isConnected || link.state.phase != .connecting && link.state.problem != nil
             }
-            guard let link, link.isRequestingToken else { return link?.state ?? endpoint.link.value.state }
+            guard let link, link.isWithUser else { return link?.state ?? endpoint.link.value.state }
             // A user may need long to sign in.
-            _ = await endpoint.link.first { !$0.isRequestingToken }
+            _ = await endpoint.link.first { !$0.isWithUser }
         }
         return endpoint.link.value.state
     }
@@ -234,13 +257,20 @@ extension RelayID {
 extension LocalEndpoint {
     /// Ends this endpoint's login at its issuer, even if the relay did not revoke the endpoint. Logins that the platform does not store
     /// belong to the app.
-    fileprivate func endLogin() async {
+    /// - Parameter forgets: Whether it is deleted here, too.
+    func endLogin(forgets: Bool = false) async {
         guard let tokens = try? storage.tokens.read() else { return }
         let client = IssuerClient(credentials, http: HTTPRequestClient(timeout: Self.loginPatience))
         do throws(IssuerClientError) {
             _ = try await client.revoke(tokens)
         } catch {
             logger.warning("the login could not be ended at the issuer", metadata: ["reason": "\(type(of: error))"])
+        }
+        guard forgets else { return }
+        do {
+            try await storage.tokens.withExclusiveAccess { stored in if stored == tokens { stored = nil } }
+        } catch {
+            logger.warning("the login could not be deleted", metadata: ["error": "\(error)"])
         }
     }
 
@@ -254,7 +284,7 @@ extension AccountError {
     }
 
     fileprivate init(notConnected state: ConnectionState) {
-        guard !Task.isCancelled else {
+        guard !Task.isCancelled || state.problem?.code == .accountNotConfirmed else {
             self.init(.cancelled, message: "the task was cancelled")
             return
         }
@@ -281,6 +311,7 @@ extension AccountError {
         let code: Code =
             switch problem.code {
             case .relayNotTrusted: .otherRelay
+            case .accountNotConfirmed: .accountNotConfirmed
             case .authenticationError: .accessTokenRequestFailed
             case .relayUnreachable, .connectionLost, .networkChanged, .relayRestarting: .networkNotAvailable
             case .storageFailed: .storageFailed

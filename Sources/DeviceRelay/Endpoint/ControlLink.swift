@@ -46,6 +46,7 @@ final class ControlLink: ControlSending {
     private(set) var problem: ConnectionError?
     /// Why the endpoint leaves, until the connection has ended.
     private var leavingProblem: ConnectionError?
+    private var isPaused = false
     /// The token provider's error, set only while the machine handles it.
     private var tokenError: AccessTokenError?
     private var hasEnded = false
@@ -78,6 +79,7 @@ final class ControlLink: ControlSending {
     // MARK: Start and end
 
     func start() {
+        isPaused = false
         leavingProblem = nil
         perform(machine.start(now: loop.now))
     }
@@ -86,10 +88,17 @@ final class ControlLink: ControlSending {
 
     /// Disconnects with this problem as the reported reason.
     func leave(because problem: ConnectionError) {
+        isPaused = false
         leavingProblem = problem
         self.problem = problem
         leave(.suspended)
         publishStatus()
+    }
+
+    /// Stays disconnected while the app is asked, until `start` or `leave(because:)`. This is no problem.
+    func pauseForQuestion() {
+        isPaused = true
+        leave(.suspended)
     }
 
     /// Retries now, because the network has changed or an obstacle is gone.
@@ -335,7 +344,7 @@ final class ControlLink: ControlSending {
             case .connected: .connected
             case .waiting(let until): waiting(until)
             }
-        let state = ConnectionState(phase: phase, problem: phase == .connected ? nil : problem)
+        let state = ConnectionState(phase: phase, problem: phase == .connected || isPaused ? nil : problem)
         let takesRequests = machine.isOpen
         let published = endpoint.status.value
         guard state != published.state || takesRequests != published.takesRequests else { return }

@@ -106,6 +106,9 @@ extension LocalEndpoint {
         return await peers.confirm(peer)
     }
 
+    /// Whether it is, or has been, in an account of the relay.
+    var isInAccount: Bool { identity.account != nil }
+
     func revoke(_ peer: EndpointID) async throws -> ControlAnswer {
         // Before the relay has stated the account, no other endpoint is known.
         guard let account = identity.account else { return .connectionLost }

@@ -55,6 +55,10 @@ actor LocalEndpoint {
         var isEnumerated = false
         /// Whether the token provider works, which may mean that a user signs in.
         var isRequestingToken = false
+        /// Whether the app is asked about the account that the relay has stated.
+        var isConfirmingAccount = false
+        /// Whether a user may be busy with the sign-in.
+        var isWithUser: Bool { isRequestingToken || isConfirmingAccount }
         /// The account's name at the relay; `nil` if the relay has stated none.
         var accountName: String?
     }
@@ -185,15 +189,43 @@ actor LocalEndpoint {
         guard case .rejected(let rejected) = reason else { return }
         do {
             switch try identity.recovery(from: rejected) {
-            case .account(let account, let isOther):
-                peers.accountChanged(to: account, isOther: isOther)
-                control.startAgain(atOnce: true)
+            case .account(let account): stated(account)
             case .record: control.startAgain(atOnce: false)
             case nil: break
             }
         } catch {
             storageGuard.fail(error)
         }
+    }
+
+    /// The relay registers this endpoint in the account with the next hello. So this is where the app is asked.
+    private func stated(_ account: OwnIdentity.StatedAccount) {
+        guard let confirms = endpoint.settings.confirmsAccount else { return adopt(account) }
+        control.pauseForQuestion()
+        // An earlier connection has led to the same question.
+        guard !link.value.isConfirmingAccount else { return }
+        link.update { $0.isConfirmingAccount = true }
+        let question = AccountToJoin(accountID: endpoint.account.id, name: account.name)
+        endpoint.loop.spawn(self) { endpoint in
+            let isConfirmed = await confirms(question)
+            if !isConfirmed { await endpoint.endLogin(forgets: true) }
+            await endpoint.answered(account, isConfirmed)
+        }
+    }
+
+    private func answered(_ account: OwnIdentity.StatedAccount, _ isConfirmed: Bool) {
+        if isConfirmed {
+            adopt(account)
+        } else {
+            control.leave(because: .accountNotConfirmed)
+        }
+        link.update { $0.isConfirmingAccount = false }
+    }
+
+    private func adopt(_ account: OwnIdentity.StatedAccount) {
+        let isOther = identity.adopt(account)
+        peers.accountChanged(to: account.id, isOther: isOther)
+        control.startAgain(atOnce: true)
     }
 
     /// Disconnects until the storage works again, because the endpoint must not accept commands that it cannot store.

@@ -9,10 +9,17 @@ import RelayStorage
 final class OwnIdentity {
     /// Why another attempt can succeed after the relay has rejected a hello.
     enum Recovery {
-        /// The relay has stated the account: for the first time, or another account after a new sign-in.
-        case account(String, isOther: Bool)
+        /// The relay has stated the account: for the first time, or another account after a new sign-in. `adopt` takes it.
+        case account(StatedAccount)
         /// There is a newer record to send.
         case record
+    }
+
+    /// The account of the login, as the relay has stated it.
+    struct StatedAccount: Sendable {
+        let id: String
+        /// Safe to show.
+        let name: String?
     }
 
     private let endpoint: EndpointContext
@@ -156,9 +163,7 @@ final class OwnIdentity {
         case .wrongAccount:
             // Only the token determines the account, so the relay states it the first time. A token of another account later is an error.
             guard account == nil || mayChangeAccount, let account = rejected.account, ProgramText.isValid(account) else { return nil }
-            mayChangeAccount = false
-            setAccountName(rejected.accountName)
-            return .account(account, isOther: setAccount(account))
+            return .account(StatedAccount(id: account, name: Self.shown(rejected.accountName)))
         case .recordOutdated where outdatedRecords < 2:
             outdatedRecords += 1
             // Another process may have signed a newer record. Or the storage, including the version counter, was restored from a backup.
@@ -170,9 +175,21 @@ final class OwnIdentity {
         }
     }
 
+    /// Takes the account that the relay has stated: the next record is for it.
+    /// - Returns: Whether there was another one before.
+    func adopt(_ account: StatedAccount) -> Bool {
+        mayChangeAccount = false
+        setAccountName(account.name)
+        return setAccount(account.id)
+    }
+
     /// The name is the relay's statement: it is bounded, and made safe to show.
+    private static func shown(_ name: String?) -> String? {
+        name.map { DisplayText.sanitized(String($0.prefix(maximumNameCharacters))) }
+    }
+
     private func setAccountName(_ stated: String?) {
-        let name = stated.map { DisplayText.sanitized(String($0.prefix(Self.maximumNameCharacters))) }
+        let name = Self.shown(stated)
         guard name != accountName else { return }
         accountName = name
         endpoint.status.update { $0.accountName = name }

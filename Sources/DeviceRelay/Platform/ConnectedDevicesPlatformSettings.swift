@@ -26,6 +26,11 @@ public struct ConnectedDevicesPlatformSettings: Sendable {
     /// The source of the token for notifications, for apps that get it from their system after the platform has started. Apps that know
     /// their token call `platform.notifications.register` instead.
     public var notificationProvider: (any NotificationProvider)?
+    /// Asks whether this device joins an account: after the first sign-in or join link, and if a new sign-in leads to another account than
+    /// before. The relay has stated the account then, and does not list this device there yet. If the answer is `false`, the login is ended and
+    /// deleted, and the account's problem is `accountNotConfirmed`. The default asks nothing and joins. After a restart of the app an account
+    /// that waits for the answer is asked about again.
+    public var confirmsAccount: (@Sendable (AccountToJoin) async -> Bool)?
     /// How other devices show this device.
     public var device: DeviceDescription
     /// Whether a relay on another machine may be used without TLS. The default is `false`: without TLS, anyone on the network

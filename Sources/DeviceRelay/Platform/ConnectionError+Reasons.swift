@@ -62,6 +62,11 @@ extension ConnectionError {
         self.init(code, failure.advice, isWithoutRoute: failure == .noRoute)
     }
 
+    static let accountNotConfirmed = ConnectionError(
+        .accountNotConfirmed,
+        "the account was not confirmed: the sign-in was ended, and this device is not in the account"
+    )
+
     /// The error for an HTTP status that is no answer of a relay.
     package init(status: Int) { self.init(Code(StatusCause(status)), StatusCause.message(status)) }
 
@@ -91,7 +96,7 @@ extension RemoteSystemWatcherError {
     init(_ problem: ConnectionError) {
         let code: Code =
             switch problem.code {
-            case .authenticationError, .accountUnknown, .endpointRevoked: .authenticationError
+            case .authenticationError, .accountUnknown, .accountNotConfirmed, .endpointRevoked: .authenticationError
             default: .relayUnavailable
             }
         self.init(code, message: problem.message)

@@ -56,7 +56,8 @@ public struct ConnectionError: DeviceRelayError {
     /// The kind of problem.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Kind: String {
-            case relayUnreachable, relayNotTrusted, notARelay, authenticationError, accountUnknown, endpointRevoked, endpointInUse
+            case relayUnreachable, relayNotTrusted, notARelay, authenticationError, accountUnknown, accountNotConfirmed
+            case endpointRevoked, endpointInUse
             case limitExceeded, notCompatible, relayRestarting, connectionLost, networkChanged, suspended, refused, storageFailed
         }
         private let kind: Kind
@@ -72,6 +73,8 @@ public struct ConnectionError: DeviceRelayError {
         public static let authenticationError = Code(.authenticationError)
         /// The relay has no account for this identity, or the endpoint belongs to another account.
         public static let accountUnknown = Code(.accountUnknown)
+        /// The app's `confirmsAccount` has declined the account.
+        public static let accountNotConfirmed = Code(.accountNotConfirmed)
         /// Another device of the account has permanently revoked this endpoint.
         public static let endpointRevoked = Code(.endpointRevoked)
         /// Another process hosts with the same endpoint.

@@ -16,17 +16,20 @@ package struct Join: Sendable {
     var name: String?
     var allowsPlainHTTP: Bool
     var caFile: String?
+    var isConfirmed: Bool
 
     /// - Parameters:
     ///   - link: The join link.
     ///   - name: The name that other devices show; `nil` for the host name.
     ///   - allowsPlainHTTP: Whether to accept a link to plain HTTP on another machine.
     ///   - caFile: A PEM file of the authorities that may sign the relay's certificate; `nil` for the system's.
-    package init(link: String, name: String?, allowsPlainHTTP: Bool, caFile: String? = nil) {
+    ///   - isConfirmed: Whether to join whatever account the link is for. Else a person at a terminal is asked, before this device is in it.
+    package init(link: String, name: String?, allowsPlainHTTP: Bool, caFile: String? = nil, isConfirmed: Bool = false) {
         self.link = link
         self.name = name
         self.allowsPlainHTTP = allowsPlainHTTP
         self.caFile = caFile.map { URL(filePath: $0).standardizedFileURL.path }
+        self.isConfirmed = isConfirmed
     }
 
     package struct Result: AgentResult {
@@ -57,7 +60,13 @@ package struct Join: Sendable {
         // Plain HTTP is safe on this machine. `checkAddress` decides on other machines.
         let link = try Self.parsed(link)
         try checkAddress(of: link)
-        let known = try context.home.storedMembership()
+        // Without a terminal the link itself says which account is meant.
+        let asks = !isConfirmed && context.console.canAsk
+        var known = try context.home.storedMembership()
+        if let unfinished = known, unfinished.isUnconfirmed ?? false, !asks || unfinished.relayID != link.relay {
+            try await context.forgetUnfinished(unfinished)
+            known = nil
+        }
         if let known, known.relayID != link.relay {
             throw AgentError(
                 "alreadyJoined",
@@ -69,7 +78,7 @@ package struct Join: Sendable {
             throw AgentError("caFileUnreadable", "'\(caFile)' cannot be read, or holds no certificate in PEM form", .usage)
         }
         let device = DeviceDescription.thisDevice
-        let membership = Membership(
+        var membership = Membership(
             relay: link.origin,
             relayID: link.relay,
             name: try Membership.checked(name ?? known?.name ?? device.name),
@@ -77,12 +86,30 @@ package struct Join: Sendable {
             allowsPlainHTTP: allowsPlainHTTP,
             caFile: caFile ?? known?.caFile
         )
+        let isUnfinished = known?.isUnconfirmed ?? false
+        let isNew = known == nil || isUnfinished
+        let interruption = CancellationSignal()
+        let question = asks ? AccountQuestion(membership, context, interruption: interruption) : nil
+        membership.isUnconfirmed = isNew && asks ? true : nil
         // Stored before the link is used, so that a crash leaves no account that no command can find.
-        if known == nil { try context.home.store(membership) }
+        if isNew { try context.home.store(membership) }
+        return try await joined(link, membership, known: isNew ? nil : known, isUnfinished, question, interruption, context)
+    }
+
+    private func joined(
+        _ link: JoinLink,
+        _ membership: Membership,
+        known: Membership?,
+        _ isUnfinished: Bool,
+        _ question: AccountQuestion?,
+        _ interruption: CancellationSignal,
+        _ context: AgentContext
+    ) async throws -> Result {
         var hasJoined = false
         do {
-            return try await context.withPlatform(membership) { local in
-                hasJoined = local.isJoined
+            return try await context.withPlatform(membership, asking: question?.isConfirmed) { local in
+                if isUnfinished, local.isJoined, try await isFinished(local) { return try await result(local) }
+                hasJoined = local.isJoined && !isUnfinished
                 if hasJoined {
                     guard try await isLoginOver(local) else {
                         guard let known, known.relay != membership.relay || known.caFile != membership.caFile else {
@@ -112,9 +139,24 @@ package struct Join: Sendable {
             // If the link may be used up, the same command is to find the keys that can use it again.
             let mayHaveUsedLink = (error as? AccountError)?.mayHaveUsedLink ?? false
             if known == nil, !hasJoined, !mayHaveUsedLink { try? context.home.removeMembership() }
-            throw error
+            throw interruption.isThere ? interruption.failure() : error
         }
     }
+
+    /// Whether the person now confirms the account of a link that an earlier command has used, and the relay accepts its login.
+    private func isFinished(_ local: LocalDevice) async throws -> Bool {
+        do {
+            try await local.waitForPerson(Self.patience)
+            return true
+        } catch let problem as ConnectionError {
+            if problem.code == .authenticationError { return false }
+            if problem.code == .accountNotConfirmed { try await local.platform.accounts.remove(local.account) }
+            throw problem
+        }
+    }
+
+    /// How long a person gets for the answer.
+    private static let patience = Duration.seconds(10 * 60)
 
     private static func parsed(_ text: String) throws -> JoinLink {
         do throws(JoinLinkError) {

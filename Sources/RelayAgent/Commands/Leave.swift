@@ -19,7 +19,11 @@ package struct Leave: Sendable {
     }
 
     package func run(_ context: AgentContext) async throws -> Result {
-        let membership = try context.home.membership()
+        let membership = if let stored = try context.home.storedMembership() { stored } else { try context.home.membership() }
+        if membership.isUnconfirmed ?? false {
+            try await context.forgetUnfinished(membership)
+            return Result(relay: membership.relay, revoked: false)
+        }
         let result = try await context.withPlatform(membership) { local in
             guard local.isJoined else { return Result(relay: membership.relay, revoked: false) }
             let endpoint = local.platform.accounts.endpoint(of: local.account)?.description

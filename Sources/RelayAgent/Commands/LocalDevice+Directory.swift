@@ -16,6 +16,13 @@ extension LocalDevice {
         } _: {
             try await within(patience) { try await enumeration() }
         }
+        try await check(isThere)
+    }
+
+    /// Waits in the same way while a person signs in or is asked, so it shows nothing in between.
+    func waitForPerson(_ patience: Duration) async throws { try await check(try await within(patience) { try await enumeration() }) }
+
+    private func check(_ isThere: Bool?) async throws {
         guard isThere == nil else { return await hostedApps.withdrawEnded(by: self) }
         let state = await connectionState()
         if let problem = state?.problem { throw AgentError(problem) }

@@ -24,6 +24,7 @@ package struct Login: Sendable {
     var name: String?
     var allowsPlainHTTP: Bool
     var caFile: String?
+    var isConfirmed: Bool
 
     /// - Parameters:
     ///   - relay: The relay's URL, perhaps with its id; see `PinnedRelay`. `nil` for that of the account, whose login has ended.
@@ -36,6 +37,8 @@ package struct Login: Sendable {
     ///   - name: The name that other devices show; `nil` for the host name.
     ///   - allowsPlainHTTP: Whether to accept plain HTTP to another machine.
     ///   - caFile: A PEM file of the authorities that may sign the relay's and the issuer's certificate.
+    ///   - isConfirmed: Whether to join the account of whichever person signs in. Else a person at the terminal is asked, unless this person
+    ///     has named the account with the password.
     package init(
         relay: String?,
         issuer: String? = nil,
@@ -45,7 +48,8 @@ package struct Login: Sendable {
         redirectPort: UInt16? = nil,
         name: String? = nil,
         allowsPlainHTTP: Bool = false,
-        caFile: String? = nil
+        caFile: String? = nil,
+        isConfirmed: Bool = false
     ) {
         self.relay = relay
         self.issuer = issuer
@@ -56,6 +60,7 @@ package struct Login: Sendable {
         self.name = name
         self.allowsPlainHTTP = allowsPlainHTTP
         self.caFile = caFile.map { URL(filePath: $0).standardizedFileURL.path }
+        self.isConfirmed = isConfirmed
     }
 
     package struct Event: AgentResult {
@@ -103,36 +108,75 @@ package struct Login: Sendable {
         if let caFile, (try? TrustRoots.certificates(in: URL(filePath: caFile))) == nil {
             throw AgentError("caFileUnreadable", "'\(caFile)' cannot be read, or holds no certificate in PEM form", .usage)
         }
-        let known = try context.home.storedMembership()
-        let (membership, isPinned) = try await membership(known)
-        if known != nil { try await checkLoginIsOver(membership, context) }
-        let provider =
-            if let password = try await passwordSignIn(membership, isPinned: isPinned, context) {
-                try await password.provider(membership, context)
-            } else {
-                user.provider(context)
-            }
+        let stored = try context.home.storedMembership()
+        let isUnfinished = stored?.isUnconfirmed ?? false
+        let isNew = stored == nil || isUnfinished
+        var (membership, isPinned) = try await membership(isUnfinished && relay != nil ? nil : stored)
+        if let stored, isUnfinished { try await context.forgetUnfinished(stored) }
+        if !isNew { try await checkLoginIsOver(membership, context) }
+        let password = try await passwordSignIn(membership, isPinned: isPinned, context)
+        let asks = password == nil && !isConfirmed
+        if asks, isNew, !context.console.canAsk { throw Self.cannotAsk() }
+        let provider = if let password { try await password.provider(membership, context) } else { user.provider(context) }
+        let question = asks ? AccountQuestion(membership, context) : nil
+        membership.isUnconfirmed = isNew && asks ? true : nil
         // Stored before the user signs in, so that a crash leaves no account that no command can find.
-        if known == nil { try context.home.store(membership) }
+        if isNew { try context.home.store(membership) }
+        return try await signedIn(membership, provider, isNew: isNew, asking: question, context)
+    }
+
+    private func signedIn(
+        _ membership: Membership,
+        _ provider: any AccessTokenProvider,
+        isNew: Bool,
+        asking question: AccountQuestion?,
+        _ context: AgentContext
+    ) async throws -> Event {
         let interruption = CancellationSignal()
         do {
-            return try await context.withPlatform(membership, accessTokens: provider) { local in
+            return try await context.withPlatform(membership, accessTokens: provider, asking: question?.isConfirmed) { local in
                 // Ctrl-C while the user signs in must leave nothing behind.
                 try await interruption.cancelling { try await signIn(local) }
+                var membership = membership
+                membership.isUnconfirmed = nil
                 try context.home.store(membership)
                 return try await event(local, context)
             }
         } catch {
-            if known == nil { try? context.home.removeMembership() }
+            if isNew { try? context.home.removeMembership() }
             guard interruption.isThere else { throw error }
             throw interruption.failure()
         }
     }
 
     private func signIn(_ local: LocalDevice) async throws {
-        if local.isJoined { return try await local.waitForDirectory(Self.patience) }
+        if local.isJoined { return try await signInAgain(local) }
         try await local.platform.accounts.add(local.account)
         try? await local.waitForDirectory()
+    }
+
+    private func signInAgain(_ local: LocalDevice) async throws {
+        do {
+            try await local.waitForPerson(Self.patience)
+        } catch let problem as ConnectionError where problem.code == .accountUnknown {
+            await local.platform.accounts.endLogin(of: local.account)
+            let own = AccountText.place(local.accountName.map(DisplayText.quoted), at: local.membership.relay)
+            throw AgentError(
+                "accountUnknown",
+                "the relay does not accept this sign-in for this device, which is in \(own). It was ended, and is not kept. Sign in again as the owner of that account, or run `relay leave` first",
+                .notSignedIn
+            )
+        }
+    }
+
+    /// Refused before a page is opened: no person could say whose account it is.
+    private static func cannotAsk() -> AgentError {
+        let command = (["relay"] + CommandLine.arguments.dropFirst() + ["--yes"]).map(ShellText.word).joined(separator: " ")
+        return AgentError(
+            "yesRequired",
+            "the person who finishes the sign-in decides whose account this device joins, and no person at a terminal can be asked about it. To join whichever account it is, run: \(command)",
+            .usage
+        )
     }
 
     /// Whether the password is asked for here; `nil` if the user signs in by a page.

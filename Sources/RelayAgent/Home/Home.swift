@@ -64,9 +64,11 @@ package struct Home: Sendable {
                 .notSignedIn
             )
         }
+        guard !(membership.isUnconfirmed ?? false) else { throw AgentError.joiningUnfinished }
         return membership
     }
 
+    /// What is stored, also if joining was not finished.
     func storedMembership() throws -> Membership? {
         guard let bytes = try PrivateFile.contents(of: file) else { return nil }
         do {

@@ -22,9 +22,12 @@ struct Membership: Codable, Hashable {
     var allowsPlainHTTP = false
     /// A PEM file of the authorities that may sign the relay's certificate; `nil` for the system's.
     var caFile: String?
+    /// Whether a person at the terminal has to confirm the account before this device is in it; absent in older files.
+    var isUnconfirmed: Bool?
 
     private enum CodingKeys: String, CodingKey {
         case relay, relayID, name, kind, caFile
+        case isUnconfirmed = "unconfirmed"
         case allowsPlainHTTP = "insecure"
     }
 
@@ -35,11 +38,14 @@ struct Membership: Codable, Hashable {
     static let clientID = "org.device-relay.cli"
 
     /// Creates the platform without starting it.
-    /// - Parameter accessTokens: The source of tokens; by default the stored login, which never asks a user.
+    /// - Parameters:
+    ///   - accessTokens: The source of tokens; by default the stored login, which never asks a user.
+    ///   - confirmsAccount: Asks whether this device joins an account.
     func platform(
         in home: Home,
         console: Console,
-        accessTokens: any AccessTokenProvider = JoinLinkAccessTokenProvider(clientID: Self.clientID)
+        accessTokens: any AccessTokenProvider = JoinLinkAccessTokenProvider(clientID: Self.clientID),
+        confirmsAccount: (@Sendable (AccountToJoin) async -> Bool)? = nil
     ) throws -> ConnectedDevicesPlatform {
         guard let url = URL(exactly: relay) else {
             throw AgentError(
@@ -58,6 +64,8 @@ struct Membership: Codable, Hashable {
             device: device
         )
         settings.allowsPlainHTTP = allowsPlainHTTP
+        settings.confirmsAccount = confirmsAccount
+        if confirmsAccount == nil, isUnconfirmed ?? false { settings.confirmsAccount = { _ in false } }
         settings.logger = Logger(label: "relay") { _ in ConsoleLogHandler { console.note($0) } }
         settings.certificateAuthorities = caFile.map { URL(filePath: $0) }
         return ConnectedDevicesPlatform(settings: settings, accessTokens: accessTokens)

@@ -38,6 +38,7 @@ package enum Words {
         case "notARelay": "not a relay"
         case "authenticationError": "login has ended"
         case "accountUnknown": "account not accepted"
+        case "accountNotConfirmed": "account not confirmed"
         case "endpointRevoked": "revoked"
         case "endpointInUse": "hosted by another process"
         case "limitExceeded": "limit reached"

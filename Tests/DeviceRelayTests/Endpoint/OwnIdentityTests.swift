@@ -32,8 +32,8 @@ import Testing
 
         /// - Returns: whether another account was stated; `nil` if the rejection is final.
         func wrongAccount(_ account: String?, _ name: String? = nil) throws -> Bool? {
-            guard case .account(_, let isOther)? = try identity.recovery(from: rejected(.wrongAccount, account, name)) else { return nil }
-            return isOther
+            guard case .account(let stated)? = try identity.recovery(from: rejected(.wrongAccount, account, name)) else { return nil }
+            return identity.adopt(stated)
         }
 
         /// - Returns: whether there is a newer record to send.

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+
+/// Whether a command asks whose account this device joins.
+struct ConfirmationOption: ParsableArguments {
+    @Flag(help: "Join the account without a question, whosever it is.") var yes = false
+}

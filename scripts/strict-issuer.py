@@ -4,9 +4,10 @@
 """An OpenID Connect provider that forgives nothing, for tests: each refresh token works once, and its second use ends the login. Its access
 tokens count as old at once, so each command refreshes.
 
-usage: strict-issuer.py PORT AUDIENCE
+usage: strict-issuer.py PORT AUDIENCE [SCOPE]
 
-Listens on the free PORT of 127.0.0.1, and lets every device in. Prints one JSON line: issuer. Once it has read the line `hold`, it prints one
+With SCOPE it behaves as Microsoft Entra: it refuses `resource`, each request for tokens needs SCOPE beside `offline_access`, and its tokens
+have the last part of SCOPE in `scp`. Listens on the free PORT of 127.0.0.1, and lets every device in. Prints one JSON line: issuer. Once it has read the line `hold`, it prints one
 JSON line for each refresh, `{"refresh": "held"}` or `{"refresh": "refused"}`, and answers a held one when it has read a further line. Runs
 until standard input ends.
 """
@@ -24,6 +25,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, utils
 
 port, audience = int(sys.argv[1]), sys.argv[2]
+api = sys.argv[3] if len(sys.argv) > 3 else None
 issuer = f"http://127.0.0.1:{port}"
 key = ec.generate_private_key(ec.SECP256R1())
 lock, released, holds = threading.Lock(), threading.Semaphore(0), threading.Event()
@@ -40,6 +42,9 @@ def access_token():
     header = {"alg": "ES256", "typ": "at+jwt", "kid": "1"}
     claims = {"iss": issuer, "sub": "anna", "aud": audience, "client_id": "relay", "scope": scope, "iat": now, "exp": now + 600,
               "jti": secrets.token_urlsafe(8)}
+    if api:
+        claims["scp"] = api.rsplit("/", 1)[1]
+        del claims["scope"]
     signed = ".".join(text(json.dumps(part).encode()) for part in (header, claims))
     r, s = utils.decode_dss_signature(key.sign(signed.encode(), ec.ECDSA(hashes.SHA256())))
     return signed + "." + text(r.to_bytes(32, "big") + s.to_bytes(32, "big"))
@@ -72,13 +77,20 @@ class Handler(http.server.BaseHTTPRequestHandler):
                                           "x": text(numbers.x.to_bytes(32, "big")), "y": text(numbers.y.to_bytes(32, "big"))}]})
         if self.path == "/.well-known/openid-configuration":
             return self.answer({"issuer": issuer, "token_endpoint": issuer + "/token", "jwks_uri": issuer + "/jwks",
-                                "device_authorization_endpoint": issuer + "/device", "scopes_supported": scope.split()})
+                                "device_authorization_endpoint": issuer + "/device", "scopes_supported": ["openid", "profile", "offline_access"] if api else scope.split()})
         self.answer({"error": "not_found"}, 404)
 
     def do_POST(self):
         form = dict(urllib.parse.parse_qsl(self.rfile.read(int(self.headers["Content-Length"])).decode()))
+        if api:
+            asked = form.get("scope", "").split()
+            redeems = form.get("grant_type", "").endswith("device_code")
+            if "resource" in form or not redeems and not {api, "offline_access"} <= set(asked):
+                return self.answer({"error": "invalid_target" if "resource" in form else "invalid_scope"}, 400)
+            if any(one.startswith("relay.") for one in asked):
+                return self.answer({"error": "invalid_scope"}, 400)
         # RFC 8707: each request names the relay.
-        if not form.get("resource", "").startswith("http://127.0.0.1:"):
+        elif not form.get("resource", "").startswith("http://127.0.0.1:"):
             return self.answer({"error": "invalid_target"}, 400)
         if self.path == "/device":
             return self.answer({"device_code": "d", "user_code": "CODE", "verification_uri": issuer + "/page", "expires_in": 60,

@@ -32,7 +32,7 @@ struct LoginCommand: AsyncParsableCommand {
     var issuer: String?
     @Option(help: ArgumentHelp("The client id that this program has at the provider, if it needs one.", valueName: "id")) var clientID:
         String?
-    @OptionGroup var redirect: RedirectOptions
+    @OptionGroup var provider: ProviderOptions
     @Flag(help: "Print a code to enter in a browser on any device.") var device = false
     @Flag(help: "Open a browser on this machine.") var browser = false
     @Flag(help: "Ask for name and password at this terminal.") var password = false
@@ -51,7 +51,7 @@ struct LoginCommand: AsyncParsableCommand {
     var caFile: String?
 
     func validate() throws {
-        try redirect.validate(device: device, browser: browser, clientID: clientID)
+        try provider.validate(device: device, browser: browser, issuer: issuer, clientID: clientID)
         if password || user != nil {
             if device || browser { throw ValidationError("--device, --browser and --password exclude each other.") }
             if issuer != nil || clientID != nil {
@@ -66,9 +66,10 @@ struct LoginCommand: AsyncParsableCommand {
             relay: relay,
             issuer: issuer,
             clientID: clientID,
-            method: redirect.method(device: device, browser: browser),
+            scopes: provider.scopes,
+            method: provider.method(device: device, browser: browser),
             password: password || user != nil ? PasswordSignIn(user: user) : nil,
-            redirectPort: redirect.redirectPort,
+            redirectPort: provider.redirectPort,
             name: name,
             allowsPlainHTTP: allowHttp,
             caFile: caFile,

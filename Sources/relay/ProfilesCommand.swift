@@ -61,19 +61,20 @@ extension AccountCommand {
         @Option(help: ArgumentHelp("The identity provider, of those that the relay accepts.", valueName: "url")) var issuer: String
         @Option(help: ArgumentHelp("The client id that this program has at the provider, if it needs one.", valueName: "id")) var clientID:
             String?
-        @OptionGroup var redirect: RedirectOptions
+        @OptionGroup var provider: ProviderOptions
         @Flag(help: "Print a code to enter in a browser on any device.") var device = false
         @Flag(help: "Open a browser on this machine.") var browser = false
 
-        func validate() throws { try redirect.validate(device: device, browser: browser, clientID: clientID) }
+        func validate() throws { try provider.validate(device: device, browser: browser, issuer: issuer, clientID: clientID) }
 
         func run() async throws {
             let context = try common.context
             let link = LinkIdentity(
                 issuer: issuer,
                 clientID: clientID,
-                method: redirect.method(device: device, browser: browser),
-                redirectPort: redirect.redirectPort
+                scopes: provider.scopes,
+                method: provider.method(device: device, browser: browser),
+                redirectPort: provider.redirectPort
             )
             try context.console.print(try await link.run(context))
         }

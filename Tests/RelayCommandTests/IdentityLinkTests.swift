@@ -17,6 +17,37 @@ import Testing
         return await process.finish()
     }
 
+    /// A provider that compares the whole redirect URI.
+    @Test func linkComesBackToTheGivenPort() async throws {
+        struct Client: Decodable {
+            var id: String
+
+            enum CodingKeys: String, CodingKey { case id = "client_id" }
+        }
+        let (second, browser) = try await LoginTests.bench()
+        let issuer = second.relay.origin + "/auth"
+        let audience = try JoinLink(parsing: try await second.link(), plainHTTP: .allowed).relay
+        let account = try await TestAccount(issuers: #"{"issuers":[{"issuer":"\#(issuer)","audience":"\#(audience)"}]}"#)
+        let desk = try await account.device(named: "Desk")
+        let registered = try await SignInBrowser.request(
+            "POST",
+            issuer + "/register",
+            headers: [("Content-Type", "application/json")],
+            body: #"{"redirect_uris":["http://127.0.0.1/signed-in"],"client_name":"relay","token_endpoint_auth_method":"none"}"#
+        )
+        let client = try JSONDecoder().decode(Client.self, from: Data(registered.text.utf8)).id
+        let port = try await FreePort.take()
+        let arguments = ["account", "link", "--issuer", issuer, "--client-id", client, "--redirect-port", "\(port)", "--json"]
+        let process = try RelayProcess(arguments + ["--home", desk.home], environment: desk.environment)
+        let page = try JSON.object(try await process.line())
+        let location = try await browser.decide(app: try #require((page["url"] as? String).flatMap { URL(string: $0) }))
+        #expect(location.hasPrefix("http://127.0.0.1:\(port)/signed-in?"))
+        #expect(try await SignInBrowser.request("GET", location).status == 200)
+        let output = await process.finish()
+        #expect(output.status == 0, "\(output.text)")
+        #expect(try output.json["event"] as? String == "linked")
+    }
+
     @Test func deviceThatSignsInAtTheSecondIssuerIsInTheSameAccount() async throws {
         let second = try await TestAccount()
         let link = try JoinLink(parsing: try await second.link(), plainHTTP: .allowed)

@@ -102,16 +102,23 @@ import Testing
             let (owner, attacker, visitor) = (TestBrowser(client), TestBrowser(client), TestBrowser(client))
             try await attacker.setUp(test, subject: bob)
             #expect(try await !attacker.get("/account").text.contains("thief"))
-            _ = try await attacker.post("/account/identity", form)
-            _ = try await visitor.post("/account/identity", form)
+            _ = try await attacker.post("/account/identity", form.merging(["confirmed": "yes"]) { $1 })
+            _ = try await visitor.post("/account/identity", form.merging(["confirmed": "yes"]) { $1 })
             #expect(count() == 2)
             try await owner.setUp(test)
             let page = try await owner.get("/account").text
             #expect(page.contains("https://issuer.example/&lt;a&gt;") && page.contains("as thief&amp;co"))
             #expect(page.contains("linked by endpoint \(phone.label)") && page.ranges(of: "Remove it").count == 1)
-            #expect(try await owner.post("/account/identity", ["issuer": url, "subject": "first"]).location == "/auth/account")
+            let confirmed = form.merging(["confirmed": "yes"]) { $1 }
+            let first = ["issuer": url, "subject": "first", "confirmed": "yes"]
+            #expect(try await owner.post("/account/identity", first).location == "/auth/account")
             #expect(count() == 2)
-            #expect(try await owner.post("/account/identity", form).location == "/auth/account")
+            let question = try await owner.post("/account/identity", form)
+            #expect(
+                question.location == nil && question.text.contains("as thief&amp;co?") && question.text.contains("class=\"destructive\"")
+            )
+            #expect(count() == 2)
+            #expect(try await owner.post("/account/identity", confirmed).location == "/auth/account")
             #expect(try await !owner.get("/account").text.contains("thief"))
         }
         #expect(count() == 1)

@@ -34,16 +34,19 @@ public final class BrowserAccessTokenProvider: FreshSigningIn {
     /// - Parameters:
     ///   - clientID: The app's client id at the issuer, with `http://127.0.0.1/signed-in` (at any port) as redirect URI.
     ///   - issuer: The issuer's URL, which the relay must trust; `nil` for the relay's own issuer, or else the first that it names.
+    ///   - apiScopes: Scopes that take the place of the relay's at another issuer, such as `api://ID/access` of Microsoft Entra. With them the
+    ///     requests name no `resource` (RFC 8707). Only the user or the app may name them, never the relay.
     ///   - redirectPort: The port of the redirect URI, for a provider that compares the whole URI; 0 for any that is free.
     ///   - open: Opens a URL in the browser of the user, and returns at once. The URL is on this machine and leads to the issuer's page. It
     ///     works once: the sign-in ends if it is opened twice.
     public convenience init(
         clientID: String,
         issuer: URL? = nil,
+        apiScopes: [String] = [],
         redirectPort: UInt16 = 0,
         open: @escaping @Sendable (URL) async throws -> Void
     ) {
-        self.init(.known(clientID), issuer, Int(redirectPort), Self.patience, open)
+        self.init(.known(clientID), issuer, apiScopes, Int(redirectPort), Self.patience, open)
     }
 
     /// A provider that registers the app at the issuer at each sign-in (RFC 7591), as the relay's own issuer allows.
@@ -52,7 +55,7 @@ public final class BrowserAccessTokenProvider: FreshSigningIn {
     ///   - issuer: The issuer's URL, which the relay must trust; `nil` for the relay's own issuer, or else the first that it names.
     ///   - open: As above.
     public convenience init(registeringAs name: String, issuer: URL? = nil, open: @escaping @Sendable (URL) async throws -> Void) {
-        self.init(.registering(name: name), issuer, 0, Self.patience, open)
+        self.init(.registering(name: name), issuer, [], 0, Self.patience, open)
     }
 
     /// - Parameter patience: How long the user gets, in milliseconds.
@@ -62,12 +65,13 @@ public final class BrowserAccessTokenProvider: FreshSigningIn {
         patience: Int64,
         open: @escaping @Sendable (URL) async throws -> Void
     ) {
-        self.init(.known(clientID), issuer, 0, patience, open)
+        self.init(.known(clientID), issuer, [], 0, patience, open)
     }
 
     private init(
         _ client: Client,
         _ issuer: URL?,
+        _ apiScopes: [String],
         _ port: Int,
         _ patience: Int64,
         _ open: @escaping @Sendable (URL) async throws -> Void
@@ -77,7 +81,7 @@ public final class BrowserAccessTokenProvider: FreshSigningIn {
         self.port = port
         self.open = open
         self.patience = patience
-        logins = StoredLogins(http: HTTPRequestClient())
+        logins = StoredLogins(http: HTTPRequestClient(), userScopes: apiScopes)
     }
 
     /// The stored token if more than a third of its life remains, else a refreshed one, else that of a new login.
@@ -114,9 +118,9 @@ public final class BrowserAccessTokenProvider: FreshSigningIn {
             case .known(let id): id
             case .registering(let name): try await client.register(name, request.device, redirect: redirect.uri, at: issuer)
             }
-        let scope = issuer.scopeParameter(for: request.scopes)
+        let scope = client.scopeParameter(for: request.scopes, at: issuer)
         var parameters = [("client_id", clientID), ("redirect_uri", redirect.uri), ("scope", scope)]
-        parameters.append((client.resource.0, client.resource.1.exposed))
+        parameters += client.resource(at: issuer).map { ($0.0, $0.1.exposed) }
         // Some providers of OpenID Connect demand it, although only ID tokens contain it, and these are not used.
         if scope.split(separator: " ").contains("openid") { parameters.append(("nonce", AuthorizationKeys().state.exposed)) }
         guard let url = keys.url(of: page, parameters), let begin = redirect.begin(at: url) else { throw IssuerClientError.notOffered }

@@ -43,11 +43,18 @@ public final class DeviceGrantAccessTokenProvider: LinkAccepting, FreshSigningIn
     ///   - clientID: The app's client id at the issuer. The relay's own issuer accepts a name in reverse DNS form, such as
     ///     `com.example.player`; see `JoinLinkAccessTokenProvider`.
     ///   - issuer: The issuer's URL, which the relay must trust; `nil` for the relay's own issuer, or else the first that it names.
+    ///   - apiScopes: Scopes that take the place of the relay's at another issuer; see `BrowserAccessTokenProvider`.
     ///   - prompt: Shows the code. It returns at once; the sign-in goes on until the user has decided or the code expires.
-    public convenience init(clientID: String, issuer: URL? = nil, prompt: @escaping @Sendable (DeviceGrantPrompt) async -> Void) {
+    public convenience init(
+        clientID: String,
+        issuer: URL? = nil,
+        apiScopes: [String] = [],
+        prompt: @escaping @Sendable (DeviceGrantPrompt) async -> Void
+    ) {
         self.init(
             clientID: clientID,
             issuer: issuer,
+            apiScopes: apiScopes,
             http: HTTPRequestClient(),
             sleep: { try await Task.sleep(for: .milliseconds($0)) },
             prompt: prompt
@@ -57,6 +64,7 @@ public final class DeviceGrantAccessTokenProvider: LinkAccepting, FreshSigningIn
     package init(
         clientID: String,
         issuer: URL? = nil,
+        apiScopes: [String] = [],
         http: HTTPRequestClient,
         sleep: @escaping @Sendable (Int64) async throws -> Void,
         prompt: @escaping @Sendable (DeviceGrantPrompt) async -> Void
@@ -65,7 +73,7 @@ public final class DeviceGrantAccessTokenProvider: LinkAccepting, FreshSigningIn
         self.choice = issuer.map { .named($0.absoluteString) } ?? .any
         self.prompt = prompt
         self.sleep = sleep
-        logins = StoredLogins(http: http)
+        logins = StoredLogins(http: http, userScopes: apiScopes)
     }
 
     /// The stored token if more than a third of its life remains, else a refreshed one, else that of a new login.

@@ -46,7 +46,8 @@ extension IssuerClient {
         _ request: AccessTokenRequest
     ) async throws(IssuerClientError) -> DeviceAuthorization {
         guard let url = issuer.deviceAuthorizationEndpoint else { throw .notOffered }
-        var form = [("client_id", Secret(clientID)), ("scope", Secret(issuer.scopeParameter(for: request.scopes))), resource]
+        var form = [("client_id", Secret(clientID)), ("scope", Secret(scopeParameter(for: request.scopes, at: issuer)))]
+        form += resource(at: issuer)
         if issuer.isRelaysOwn, let device = request.device {
             form += [("device_name", Secret(device.name)), ("device_platform", Secret("\(device.platform)"))]
         }

@@ -34,9 +34,13 @@ extension IssuerClient {
 
     /// Refreshes tokens.
     func refresh(_ tokens: StoredTokens, _ refreshToken: Secret<String>, into store: some TokenReceiver) async throws -> StoredTokens {
-        try await self.tokens(
-            from: try await discover(tokens.choice),
-            form: [("grant_type", Secret("refresh_token")), ("refresh_token", refreshToken)],
+        let issuer = try await discover(tokens.choice)
+        var form = [("grant_type", Secret("refresh_token")), ("refresh_token", refreshToken)]
+        // Without `resource`, the scopes name what the token is for. Other refreshes keep what was granted (RFC 6749 §6).
+        if resource(at: issuer).isEmpty { form.append(("scope", Secret(scopeParameter(for: AccessTokenScope.all, at: issuer)))) }
+        return try await self.tokens(
+            from: issuer,
+            form: form,
             clientID: tokens.clientID,
             into: store
         ) { successor in
@@ -73,7 +77,7 @@ extension IssuerClient {
     ) async throws -> StoredTokens {
         try store.prepare()
         defer { exchange.end() }
-        let form = form + [("client_id", Secret(clientID)), resource]
+        let form = form + [("client_id", Secret(clientID))] + resource(at: issuer)
         var tokens = try tokens(in: try await post(issuer.tokenEndpoint, of: issuer, form: form, exchange: exchange), issuer, clientID)
         complete(&tokens)
         try store.receive(tokens)
@@ -99,7 +103,8 @@ extension IssuerClient {
             accessTokenExpires: endpoint.now() + life,
             accessTokenLife: life,
             refreshToken: answer.refreshToken,
-            isOtherIssuer: !issuer.isRelaysOwn
+            isOtherIssuer: !issuer.isRelaysOwn,
+            userScopes: issuer.isRelaysOwn ? nil : userScopes
         )
     }
 

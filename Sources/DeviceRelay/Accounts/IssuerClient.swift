@@ -25,17 +25,36 @@ struct IssuerClient: Sendable {
     let endpoint: EndpointCredentials
     /// The relay's address.
     let address: RelayAddress
+    /// The scopes that the user has named for the issuer's API, instead of the relay's; `nil` for the relay's. The relay's own issuer gets
+    /// its own scopes. Only the user names them: what a relay says never leaves `resource` out.
+    let userScopes: [String]?
     private let http: HTTPRequestClient
 
-    /// - Parameter address: The relay's address; `nil` for the one that the endpoint dials.
-    init(_ endpoint: EndpointCredentials, at address: RelayAddress? = nil, http: HTTPRequestClient = HTTPRequestClient()) {
+    /// - Parameters:
+    ///   - address: The relay's address; `nil` for the one that the endpoint dials.
+    ///   - userScopes: The scopes that the user has named.
+    init(
+        _ endpoint: EndpointCredentials,
+        at address: RelayAddress? = nil,
+        userScopes: [String]? = nil,
+        http: HTTPRequestClient = HTTPRequestClient()
+    ) {
         self.endpoint = endpoint
         self.address = address ?? endpoint.address
+        self.userScopes = userScopes.flatMap { $0.isEmpty ? nil : $0 }
         self.http = http
     }
 
-    /// The relay that the tokens are for (RFC 8707). A provider that knows several relays can then limit a token to one.
-    var resource: (String, Secret<String>) { ("resource", Secret(endpoint.address.origin)) }
+    /// The relay that the tokens are for (RFC 8707). A provider that knows several relays can then limit a token to one. A scope of an API
+    /// names the API already, and Microsoft Entra refuses both together. The relay checks the audience in any case.
+    func resource(at issuer: Issuer) -> [(String, Secret<String>)] {
+        issuer.isRelaysOwn || userScopes == nil ? [("resource", Secret(endpoint.address.origin))] : []
+    }
+
+    /// The text of the `scope` parameter for a sign-in.
+    func scopeParameter(for scopes: Set<AccessTokenScope>, at issuer: Issuer) -> String {
+        issuer.scopeParameter(for: scopes, ofAPI: userScopes)
+    }
 
     // MARK: Discovery
 
@@ -70,13 +89,15 @@ struct IssuerClient: Sendable {
 
         /// The text of the `scope` parameter for a sign-in. Other issuers may reject scopes that they do not know. They need not list those
         /// that they know (RFC 8414 §2): if an issuer lists none of the relay's, all of them are requested.
-        func scopeParameter(for scopes: Set<AccessTokenScope>) -> String {
+        /// - Parameter api: Scopes that take the place of the relay's.
+        func scopeParameter(for scopes: Set<AccessTokenScope>, ofAPI api: [String]? = nil) -> String {
             let names = Set(scopes.map(\.rawValue))
             guard !isRelaysOwn else { return Self.text(names) }
             let relays = names.filter { $0.utf8.starts(with: "relay.".utf8) }
             let known = self.scopes ?? names
             let listed = relays.intersection(known)
             let others = names.subtracting(relays).union(["openid"]).intersection(known)
+            if let api { return Self.text(others.union(api)) }
             return Self.text(others.union(lacksRelayScopes ? [] : listed.isEmpty ? relays : listed))
         }
 

@@ -14,7 +14,14 @@ final class StoredLogins: Sendable {
     /// The digests of the latest returned tokens.
     private let given = Mutex<[EndpointCredentials: Digest256]>([:])
 
-    init(http: HTTPRequestClient) { self.http = http }
+    /// For a new sign-in.
+    private let userScopes: [String]
+
+    /// - Parameter userScopes: The scopes that the user has named for the issuer's API.
+    init(http: HTTPRequestClient, userScopes: [String] = []) {
+        self.http = http
+        self.userScopes = userScopes
+    }
 
     /// The stored token if more than a third of its life remains, else a refreshed one, else that of a new login.
     /// - Parameter signIn: Signs the user in, if there is no login or it has ended. It gets the ended login, and stores the new one.
@@ -50,8 +57,7 @@ final class StoredLogins: Sendable {
             return try await endpoint.tokens.withLock { tokens in
                 let stored = try tokens.read()
                 if let stored, Self.isValid(stored, endpoint) { return stored }
-                let issuer = IssuerClient(endpoint, http: self.http)
-                return try await Self.successor(of: stored, issuer, LoginReceiver(tokens: tokens), signIn)
+                return try await self.successor(of: stored, endpoint, LoginReceiver(tokens: tokens), signIn)
             }
         } catch {
             throw Self.accessTokenError(error)
@@ -65,7 +71,7 @@ final class StoredLogins: Sendable {
     ) async throws(AccessTokenError) -> AccessToken {
         let endpoint = try request.credentials()
         do {
-            return AccessToken(try await signIn(IssuerClient(endpoint, http: http)).accessToken.exposed)
+            return AccessToken(try await signIn(IssuerClient(endpoint, userScopes: userScopes, http: http)).accessToken.exposed)
         } catch {
             throw Self.accessTokenError(error)
         }
@@ -80,15 +86,18 @@ final class StoredLogins: Sendable {
         }
     }
 
-    private static func successor(
+    private func successor(
         of tokens: StoredTokens?,
-        _ issuer: IssuerClient,
+        _ endpoint: EndpointCredentials,
         _ store: LoginReceiver,
         _ signIn: @Sendable (IssuerClient, StoredTokens?, LoginReceiver) async throws -> StoredTokens
     ) async throws -> StoredTokens {
+        let issuer = IssuerClient(endpoint, userScopes: userScopes, http: http)
         guard let tokens, let refreshToken = tokens.refreshToken else { return try await signIn(issuer, tokens, store) }
         do {
-            return try await issuer.refresh(tokens, refreshToken, into: store)
+            // A login goes on with the parameters that it began with.
+            let owner = IssuerClient(endpoint, userScopes: tokens.userScopes, http: http)
+            return try await owner.refresh(tokens, refreshToken, into: store)
         } catch let ended as IssuerClientError where ended.isEndOfLogin {
             do {
                 return try await signIn(issuer, tokens, store)

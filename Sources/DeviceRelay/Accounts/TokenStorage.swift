@@ -23,6 +23,8 @@ package struct StoredTokens: Codable, Hashable, Sendable {
     package var refreshToken: Secret<String>?
     /// Whether the issuer is another one than the relay's own; absent in older files.
     package var isOtherIssuer: Bool?
+    /// The scopes that the user has named for the issuer's API; see `IssuerClient.userScopes`. Absent if there are none, and in older files.
+    package var userScopes: [String]?
 
     package init(
         issuer: String,
@@ -32,7 +34,8 @@ package struct StoredTokens: Codable, Hashable, Sendable {
         accessTokenExpires: Int64,
         accessTokenLife: Int64? = nil,
         refreshToken: Secret<String>?,
-        isOtherIssuer: Bool? = nil
+        isOtherIssuer: Bool? = nil,
+        userScopes: [String]? = nil
     ) {
         self.issuer = issuer
         self.clientID = clientID
@@ -42,6 +45,7 @@ package struct StoredTokens: Codable, Hashable, Sendable {
         self.accessTokenLife = accessTokenLife
         self.refreshToken = refreshToken
         self.isOtherIssuer = isOtherIssuer
+        self.userScopes = userScopes
     }
 }
 

@@ -13,17 +13,26 @@ import Foundation
 package struct LinkIdentity: Sendable {
     var issuer: String
     var clientID: String?
+    var scopes: [String]
     var method: UserSignIn.Method?
     var redirectPort: UInt16?
 
     /// - Parameters:
     ///   - issuer: The issuer's URL, which the relay must trust.
     ///   - clientID: The client id at the issuer; `nil` for the one of this program, or one that it registers.
+    ///   - scopes: The scopes of the issuer's API, instead of the relay's.
     ///   - method: How to sign in; `nil` for a browser if there is a display and a terminal, else a code.
     ///   - redirectPort: The port that a browser comes back to; `nil` for any that is free.
-    package init(issuer: String, clientID: String? = nil, method: UserSignIn.Method? = nil, redirectPort: UInt16? = nil) {
+    package init(
+        issuer: String,
+        clientID: String? = nil,
+        scopes: [String] = [],
+        method: UserSignIn.Method? = nil,
+        redirectPort: UInt16? = nil
+    ) {
         self.issuer = issuer
         self.clientID = clientID
+        self.scopes = scopes
         self.method = method
         self.redirectPort = redirectPort
     }
@@ -38,7 +47,7 @@ package struct LinkIdentity: Sendable {
 
     package func run(_ context: AgentContext) async throws -> Result {
         let url = try UserSignIn.url(issuer)
-        let user = UserSignIn(issuer: url, clientID: clientID, method: method, redirectPort: redirectPort)
+        let user = UserSignIn(issuer: url, clientID: clientID, scopes: scopes, method: method, redirectPort: redirectPort)
         let interruption = CancellationSignal()
         do {
             return try await context.withAccount { local in

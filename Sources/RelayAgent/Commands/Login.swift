@@ -18,6 +18,7 @@ package struct Login: Sendable {
     var relay: String?
     var issuer: String?
     var clientID: String?
+    var scopes: [String]
     var method: UserSignIn.Method?
     var password: PasswordSignIn?
     var redirectPort: UInt16?
@@ -30,6 +31,7 @@ package struct Login: Sendable {
     ///   - relay: The relay's URL, perhaps with its id; see `PinnedRelay`. `nil` for that of the account, whose login has ended.
     ///   - issuer: The issuer's URL; `nil` for the relay's own, or else the first that it names.
     ///   - clientID: The client id at the issuer; `nil` for the one of this program, or one that it registers.
+    ///   - scopes: The scopes of the issuer's API, instead of the relay's.
     ///   - method: How to sign in by a page. With neither this nor `password`, a relay that only its key authenticates is signed in to by the
     ///     password, at a terminal. Else it is a browser if there is a display and a terminal, else a code.
     ///   - password: Signs in by name and password at this terminal, or by standard input.
@@ -43,6 +45,7 @@ package struct Login: Sendable {
         relay: String?,
         issuer: String? = nil,
         clientID: String? = nil,
+        scopes: [String] = [],
         method: UserSignIn.Method? = nil,
         password: PasswordSignIn? = nil,
         redirectPort: UInt16? = nil,
@@ -54,6 +57,7 @@ package struct Login: Sendable {
         self.relay = relay
         self.issuer = issuer
         self.clientID = clientID
+        self.scopes = scopes
         self.method = method
         self.password = password
         self.redirectPort = redirectPort
@@ -104,7 +108,8 @@ package struct Login: Sendable {
     }
 
     package func run(_ context: AgentContext) async throws -> Event {
-        let user = UserSignIn(issuer: try issuer.map(UserSignIn.url), clientID: clientID, method: method, redirectPort: redirectPort)
+        let url = try issuer.map(UserSignIn.url)
+        let user = UserSignIn(issuer: url, clientID: clientID, scopes: scopes, method: method, redirectPort: redirectPort)
         if let caFile, (try? TrustRoots.certificates(in: URL(filePath: caFile))) == nil {
             throw AgentError("caFileUnreadable", "'\(caFile)' cannot be read, or holds no certificate in PEM form", .usage)
         }
@@ -115,6 +120,11 @@ package struct Login: Sendable {
         if let stored, isUnfinished { try await context.forgetUnfinished(stored) }
         if !isNew { try await checkLoginIsOver(membership, context) }
         let password = try await passwordSignIn(membership, isPinned: isPinned, context)
+        if password == nil, issuer == nil, await hasOwnCertificate(membership) {
+            context.console.note(
+                "No browser accepts the certificate of this relay, which is one of its own key. To sign in with name and password here, run: relay login --password. docs/https.md gives the relay a certificate for browsers."
+            )
+        }
         let asks = password == nil && !isConfirmed
         if asks, isNew, !context.console.canAsk { throw Self.cannotAsk() }
         let provider = if let password { try await password.provider(membership, context) } else { user.provider(context) }
@@ -186,12 +196,17 @@ package struct Login: Sendable {
         guard method == nil, issuer == nil, clientID == nil, redirectPort == nil, context.console.canAsk else { return nil }
         // Browsers do not take the certificate of a relay's own key.
         if let isPinned { return isPinned ? PasswordSignIn() : nil }
-        guard let url = URL(exactly: membership.relay) else { return nil }
+        return await hasOwnCertificate(membership) ? PasswordSignIn() : nil
+    }
+
+    /// Whether only its own key authenticates the relay.
+    private func hasOwnCertificate(_ membership: Membership) async -> Bool {
+        guard let url = URL(exactly: membership.relay) else { return false }
         do throws(AccountError) {
             _ = try await RelayID(ofRelayAt: url, allowsPlainHTTP: membership.allowsPlainHTTP, authorities: membership.authorities)
-            return nil
+            return false
         } catch {
-            return error.code == .otherRelay ? PasswordSignIn() : nil
+            return error.code == .otherRelay
         }
     }
 

@@ -16,6 +16,8 @@ package struct UserSignIn: Sendable {
 
     var issuer: URL?
     var clientID: String?
+    /// The scopes of the issuer's API, instead of the relay's.
+    var scopes: [String] = []
     /// `nil` for a browser if there is a display and a terminal, else a code.
     var method: Method?
     /// The port that a browser comes back to; `nil` for any that is free.
@@ -41,7 +43,7 @@ package struct UserSignIn: Sendable {
         let method = method ?? (!console.isJSON && console.isInteractive && URIOpener.hasDisplay ? .browser : .device)
         switch method {
         case .device:
-            return DeviceGrantAccessTokenProvider(clientID: clientID ?? Membership.clientID, issuer: issuer) { prompt in
+            return DeviceGrantAccessTokenProvider(clientID: clientID ?? Membership.clientID, issuer: issuer, apiScopes: scopes) { prompt in
                 show(
                     Login.Event(
                         event: .code,
@@ -60,7 +62,13 @@ package struct UserSignIn: Sendable {
                 _ = await URIOpener(command: nil, environment: ProgramEnvironment()).open(try LaunchURI(url)) {}
             }
             guard let clientID else { return BrowserAccessTokenProvider(registeringAs: "relay", issuer: issuer, open: open) }
-            return BrowserAccessTokenProvider(clientID: clientID, issuer: issuer, redirectPort: redirectPort ?? 0, open: open)
+            return BrowserAccessTokenProvider(
+                clientID: clientID,
+                issuer: issuer,
+                apiScopes: scopes,
+                redirectPort: redirectPort ?? 0,
+                open: open
+            )
         }
     }
 }

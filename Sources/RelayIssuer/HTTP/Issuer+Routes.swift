@@ -95,7 +95,7 @@ extension Issuer {
             return try await self.exchange(TokenRequest(form), proof: proofs.first, at: issuer) { subject = $0 }
         }
         guard let method = TokenRequest.method(ofGrant: form["grant_type"]) else { return try await exchange() }
-        let app = form["client_id"] ?? ""
+        let app = RegisteredClient.shown(form["client_id"] ?? "")
         let response = try await signingIn(by: method, from: client, app: app, name: { _ in await account(of: subject) }, exchange)
         guard let response else { throw TokenRequest.unknownCode }
         return response

@@ -39,6 +39,15 @@ extension Issuer {
             guard let accounts = settings.accounts, let issuer = form["issuer"], let other = form["subject"] else {
                 return .local("/account")
             }
+            guard form["confirmed"] == "yes" else {
+                return visit.confirmation(
+                    "/account/identity",
+                    ("issuer", issuer),
+                    ("subject", other),
+                    question: "Remove <strong>\(issuer)</strong> as \(other)? A person who signs in with it can add no device any more.",
+                    button: "Remove it"
+                )
+            }
             // The relay records it among the account's events.
             _ = try await relaying { try await accounts.unlink(issuer: issuer, subject: other, of: session.subject) }
             return .local("/account")
@@ -114,7 +123,7 @@ extension Issuer {
         <li><strong>\(link.issuer)</strong> as \(link.subject)
         <br>\(link.linker.map { "linked by endpoint \($0.label)" } ?? "linked by the relay's operator"), \(link.added.shown)
         \(isFresh && link.isRemovable
-            ? visit.form(
+            ? visit.destructiveForm(
                 "/account/identity",
                 "\(visit.hidden("issuer", link.issuer))\(visit.hidden("subject", link.subject))",
                 button: "Remove it"

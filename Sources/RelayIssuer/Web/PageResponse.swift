@@ -196,12 +196,12 @@ extension Visit {
     /// - Parameters:
     ///   - question: What the form does, and to what.
     ///   - field: The form's field that names it.
-    func confirmation(_ action: String, _ field: (name: String, value: String), question: HTML, button: String) -> PageResponse {
+    func confirmation(_ action: String, _ fields: (name: String, value: String)..., question: HTML, button: String) -> PageResponse {
         .page(
             "Are you sure?",
             """
             <p>\(question)</p>
-            \(destructiveForm(action, "\(hidden(field.name, field.value))\(hidden("confirmed", "yes"))", button: button))
+            \(destructiveForm(action, "\(fields.map { hidden($0.name, $0.value) })\(hidden("confirmed", "yes"))", button: button))
             <p><a href="\(link("/account"))">No, go back</a></p>
             """
         )

@@ -227,7 +227,7 @@ enum RouteTable {
                 fields: { world in
                     let subject = UUID().uuidString
                     _ = try await world.relayd.run("account", "link", "Anna", "--issuer", RouteWorld.otherIssuer, "--subject", subject)
-                    return ["issuer": RouteWorld.otherIssuer, "subject": subject]
+                    return ["issuer": RouteWorld.otherIssuer, "subject": subject, "confirmed": "yes"]
                 },
                 isFresh: true
             )

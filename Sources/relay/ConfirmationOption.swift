@@ -5,5 +5,5 @@ import ArgumentParser
 
 /// Whether a command asks whose account this device joins.
 struct ConfirmationOption: ParsableArguments {
-    @Flag(help: "Join the account without a question, whosever it is.") var yes = false
+    @Flag(help: "Join the account without a question.") var yes = false
 }

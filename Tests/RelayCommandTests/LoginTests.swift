@@ -16,7 +16,7 @@ import Testing
     }
 
     /// Signs in by a code that the user enters.
-    /// - Parameter confirms: Whether the account is confirmed, whosever it is.
+    /// - Parameter confirms: Whether the person confirms the account.
     static func signIn(
         _ device: TestDevice,
         _ browser: SignInBrowser,

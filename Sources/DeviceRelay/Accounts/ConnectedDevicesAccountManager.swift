@@ -32,8 +32,8 @@ public struct ConnectedDevicesAccountManager: Sendable {
     /// - Returns: The account, once the relay has accepted this endpoint. After a link was used, it returns even if the relay
     ///   is not reachable yet.
     /// - Throws: `AccountError`; `accountNotConfirmed` if the settings' `confirmsAccount` declines it. An account that could not be added leaves
-    ///   no data behind, and its login is ended. If it is not known
-    ///   whether a link was used, its keys remain, and the same link works again with them.
+    ///   no data behind, and its login is ended. If it is not known whether a link was used, its keys remain, and the same link works again
+    ///   with them.
     @discardableResult
     public func add(_ account: ConnectedDevicesAccount, joining link: JoinLink? = nil) async throws(AccountError) -> ConnectedDevicesAccount
     {
@@ -177,10 +177,12 @@ extension ConnectedDevicesPlatform {
         // A cancelled question is a no.
         let isKept = isKept && !endpoint.link.value.isConfirmingAccount
         if isKept, state.problem?.code.isTransient ?? true { return }
-        // A cancelled task also ends the login and reports to the relay.
-        _ = try? await Task { try await remove(account) }.value
+        await discard(account)
         throw AccountError(notConnected: state)
     }
+
+    /// Removes an account that could not be added. A cancelled task, too, ends the login and reports to the relay.
+    private func discard(_ account: ConnectedDevicesAccount) async { _ = try? await Task { try await remove(account) }.value }
 
     /// Waits for the answer to the question whether this endpoint, which has used a link, joins the link's account.
     private func confirmed(_ endpoint: LocalEndpoint) async throws(AccountError) {
@@ -189,7 +191,7 @@ extension ConnectedDevicesPlatform {
         let isDeclined = state.problem?.code == .accountNotConfirmed || endpoint.link.value.isConfirmingAccount
         guard isDeclined else { return }
         // An endpoint that has never been in an account is of no use.
-        if await !endpoint.isInAccount { _ = try? await Task { try await remove(endpoint.account) }.value }
+        if await !endpoint.isInAccount { await discard(endpoint.account) }
         throw AccountError(notConnected: state)
     }
 

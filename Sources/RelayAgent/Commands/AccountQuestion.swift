@@ -17,7 +17,8 @@ struct AccountQuestion: Sendable {
         self.interruption = interruption
     }
 
-    /// Whether the person says yes. Without a person at a terminal the answer is no: a new sign-in stays in the account of the earlier one. The membership is then stored as confirmed, before this device is in the account: later commands use it.
+    /// Whether the person says yes. Then the membership is stored as confirmed, before this device is in the account: later commands use it.
+    /// Without a person at a terminal the answer is no: a new sign-in stays in the account of the earlier one.
     @Sendable func isConfirmed(_ account: AccountToJoin) async -> Bool {
         guard context.console.canAsk else { return false }
         do {

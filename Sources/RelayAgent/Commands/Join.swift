@@ -23,7 +23,7 @@ package struct Join: Sendable {
     ///   - name: The name that other devices show; `nil` for the host name.
     ///   - allowsPlainHTTP: Whether to accept a link to plain HTTP on another machine.
     ///   - caFile: A PEM file of the authorities that may sign the relay's certificate; `nil` for the system's.
-    ///   - isConfirmed: Whether to join whatever account the link is for. Else a person at a terminal is asked, before this device is in it.
+    ///   - isConfirmed: Whether to join without a question. By default the person at a terminal confirms the account before this device is in it.
     package init(link: String, name: String?, allowsPlainHTTP: Bool, caFile: String? = nil, isConfirmed: Bool = false) {
         self.link = link
         self.name = name

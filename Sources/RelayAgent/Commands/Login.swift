@@ -39,8 +39,8 @@ package struct Login: Sendable {
     ///   - name: The name that other devices show; `nil` for the host name.
     ///   - allowsPlainHTTP: Whether to accept plain HTTP to another machine.
     ///   - caFile: A PEM file of the authorities that may sign the relay's and the issuer's certificate.
-    ///   - isConfirmed: Whether to join the account of whichever person signs in. Else a person at the terminal is asked, unless this person
-    ///     has named the account with the password.
+    ///   - isConfirmed: Whether to join without a question. By default the person at the terminal confirms the account, except after a sign-in
+    ///     with name and password, which names it.
     package init(
         relay: String?,
         issuer: String? = nil,

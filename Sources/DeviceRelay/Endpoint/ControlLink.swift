@@ -24,7 +24,7 @@ final class ControlLink: ControlSending {
     private let clock: RelayClock
     private let storage: StorageGuard
     private let identity: OwnIdentity
-    private let dialer: RelayDialer
+    let dialer: RelayDialer
     /// Identifies this process to the relay. After a newer connection of the same process, the relay ignores the older one.
     private let instance = (0..<16).map { _ in UInt8.random(in: 0 ... .max) }
     private var random = SystemRandomNumberGenerator()

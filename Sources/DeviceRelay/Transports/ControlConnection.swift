@@ -22,7 +22,7 @@ package final class ControlConnection: Sendable {
     /// The relay's time limit to answer a close frame.
     static let closingTime = TimeAmount.seconds(1)
 
-    private let channel: any Channel
+    let channel: any Channel
     private let handler: NIOLoopBound<ControlFrameHandler>
 
     init(channel: any Channel, handler: NIOLoopBound<ControlFrameHandler>) {

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Dispatch
+import NIOCore
 import RelayProtocol
 import Testing
 
@@ -86,18 +87,17 @@ import Testing
         await device.end()
     }
 
-    /// The device has to acknowledge, and the relay takes nothing.
-    @Test func statementsForARelayThatReadsNothingAreBounded() async throws {
+    /// The device has to acknowledge, and the network takes nothing.
+    @Test func statementsAreBoundedWhileTheNetworkTakesNothing() async throws {
         let (device, endpoint) = try await connected()
-        try await device.relay.stopReading()
-        // Their acknowledgements fill the buffers of the sockets, which hold up to 4 MiB.
-        let ids = ids(60_000)
+        let network = try await endpoint.stalledNetwork()
+        let ids = ids(32_000)
         for id in ids { device.relay.send(.commandStatus(.init(id: id, status: .attestedByRelay(.expired)))) }
         // Each pause ends when the work is done, unless the network takes nothing.
-        let most = 2 * ReadAhead.limit / ReadAhead.overhead
+        let most = ReadAhead.limit / ReadAhead.overhead
         while await !endpoint.waitsForNetwork, await endpoint.waitingMessages < most { try await Task.sleep(for: .milliseconds(5)) }
         #expect(await endpoint.waitingMessages < most)
-        try await device.relay.readAgain()
+        network.recover()
         var acknowledged = 0
         while acknowledged < ids.count {
             acknowledged += try await device.relay.next { if case .commandAcknowledge = $0 { 1 } else { nil } }
@@ -106,8 +106,43 @@ import Testing
     }
 }
 
+/// Keeps what is written, as a socket does whose buffers are full. Real sockets also lose what comes the other way then, and the flood with it.
+private final class StalledNetwork: ChannelOutboundHandler, @unchecked Sendable {
+    typealias OutboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    // Used by the event loop alone.
+    private var kept: [(ByteBuffer, EventLoopPromise<Void>?)]? = []
+    private var context: ChannelHandlerContext?
+    private let loop: any EventLoop
+
+    init(_ loop: any EventLoop) { self.loop = loop }
+
+    func handlerAdded(context: ChannelHandlerContext) { self.context = context }
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        guard kept != nil else { return context.write(data, promise: promise) }
+        kept?.append((unwrapOutboundIn(data), promise))
+    }
+
+    func recover() {
+        loop.execute { [self] in
+            for (bytes, promise) in kept ?? [] { context?.write(wrapOutboundOut(bytes), promise: promise) }
+            kept = nil
+            context?.flush()
+        }
+    }
+}
+
 extension LocalEndpoint {
     fileprivate var readAhead: ReadAhead { control.readAhead }
     fileprivate var waitsForNetwork: Bool { !control.waitingForNetwork.isEmpty }
     fileprivate var waitingMessages: Int { control.waitingForRoom.count }
+
+    fileprivate func stalledNetwork() async throws -> StalledNetwork {
+        let channel = try #require(control.dialer.socket?.channel)
+        let network = StalledNetwork(channel.eventLoop)
+        try await channel.pipeline.addHandler(network, position: .first).get()
+        return network
+    }
 }

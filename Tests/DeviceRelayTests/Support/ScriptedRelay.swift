@@ -95,17 +95,6 @@ final class ScriptedRelay: Sendable {
         throw CancellationError()
     }
 
-    /// Reads nothing more of the endpoint that connected last.
-    func stopReading() async throws {
-        guard let channel = channel.value else { return }
-        // A small buffer that does not grow.
-        try await channel.setOption(.socketOption(.so_rcvbuf), value: 64 << 10).get()
-        try await channel.setOption(.autoRead, value: false).get()
-    }
-
-    /// Reads again.
-    func readAgain() async throws { try await channel.value?.setOption(.autoRead, value: true).get() }
-
     /// Sends a message to the endpoint that connected last.
     func send(_ message: RelayMessage) {
         if let channel = channel.value { Self.send(message, on: channel) }

@@ -2,18 +2,13 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import DeviceRelay
+import Foundation
 import Logging
 import RelayComposition
 import RelayIssuer
 import RelayProtocol
 import RelayServer
 import ServiceLifecycle
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// A relay in this process that can be stopped and restarted.
 actor RelayNode {

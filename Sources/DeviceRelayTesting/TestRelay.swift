@@ -2,14 +2,9 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 public import DeviceRelay
+import Foundation
 import RelayProtocol
 import RelayServer
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// Runs a closure with its own relay. Afterwards, also after an error, it shuts down the platforms and the relay and deletes their files.
 ///

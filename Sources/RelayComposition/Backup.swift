@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 import Logging
 import RelayIssuer
 package import RelayProtocol
 package import RelayServer
 import RelayStorage
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// Creates and restores backups of a data directory, which may be in use.
 package enum Backup {

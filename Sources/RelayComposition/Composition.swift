@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 import Hummingbird
 package import Logging
 import NIOCore
@@ -9,12 +10,6 @@ import RelayLog
 package import RelayProtocol
 package import RelayServer
 import Synchronization
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// The core and the embedded issuer of a relay, over its store.
 package struct Composition: Sendable {

@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 package import RelayProtocol
 package import RelayServer
 package import RelayStorage
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// The addresses of a relay, for other `relayd` commands: `serving.json` in the data directory. It remains when the relay stops, and is
 /// locked while the relay runs.

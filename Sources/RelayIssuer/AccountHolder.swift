@@ -3,20 +3,20 @@
 
 package import RelayProtocol
 
-/// What the issuer asks the relay for the account pages: the relay has the endpoints, the issuer the users.
+/// The interface through which the account pages use the relay. The relay stores the endpoints, and the issuer stores the users.
 package protocol AccountHolder: Sendable {
-    /// The endpoints of the account that a user of the issuer owns, the earliest first.
+    /// Returns the endpoints of the account that a user of the issuer owns, earliest first.
     func endpoints(of subject: String) async throws -> [AccountEndpoint]
-    /// Revokes an endpoint for the account's owner: its channels, tunnels, commands and logins end, and its key is never admitted again.
+    /// Revokes an endpoint for the account's owner. Its channels, tunnels, commands and logins end, and its key is never admitted again.
     /// - Returns: Whether the account has the endpoint.
     func revoke(_ endpoint: EndpointID, of subject: String) async throws -> Bool
-    /// The other identities with which the owner can sign in: those of other issuers.
+    /// Returns the other identities with which the owner can sign in: those of other issuers.
     func identities(of subject: String) async throws -> [AccountLink]
-    /// Takes an identity of another issuer from the account: its channels end, and it signs in to no account any more.
-    /// - Returns: Whether the account had it, and could lose it.
+    /// Removes an identity of another issuer from the account. Its channels end, and it can no longer sign in to any account.
+    /// - Returns: Whether the identity was removed: the account had it, and it was removable.
     func unlink(issuer: String, subject other: String, of subject: String) async throws -> Bool
-    /// Removes the account with all that is of it. May be repeated.
-    /// - Returns: All users of the issuer that own the account, this one included.
+    /// Removes the account and all its data. The call may be repeated.
+    /// - Returns: All users of the issuer that own the account, including this one.
     func remove(accountOf subject: String) async throws -> [String]
 }
 
@@ -24,7 +24,7 @@ package protocol AccountHolder: Sendable {
 package struct AccountLink: Hashable, Sendable {
     /// The issuer's URL.
     package var issuer: String
-    /// What identifies the person there.
+    /// The id of the person at the issuer.
     package var subject: String
     /// The endpoint that linked it; `nil` if the operator did.
     package var linker: EndpointID?
@@ -32,7 +32,7 @@ package struct AccountLink: Hashable, Sendable {
     /// Whether it can be removed. The account's first identity stays.
     package var isRemovable: Bool
 
-    /// For people.
+    /// The text for people.
     var shown: String { "\(subject) at \(issuer)" }
 
     package init(issuer: String, subject: String, linker: EndpointID?, added: Milliseconds, isRemovable: Bool) {
@@ -44,7 +44,7 @@ package struct AccountLink: Hashable, Sendable {
     }
 }
 
-/// An endpoint as its owner sees it. Its name, kind and platform are its own statement.
+/// An endpoint as its owner sees it. The endpoint itself states its name, kind and platform.
 package struct AccountEndpoint: Hashable, Sendable {
     package var id: EndpointID
     package var name: String

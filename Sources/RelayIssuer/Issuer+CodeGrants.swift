@@ -5,7 +5,7 @@ import Logging
 import RelayProtocol
 import Synchronization
 
-/// Redeeming what a user allowed at the pages.
+/// Redeems authorization codes, which users allow at the pages.
 extension Issuer {
     func redeem(
         _ code: Digest256,
@@ -30,7 +30,7 @@ extension Issuer {
                 because: "its authorization code was used again"
             )
         }
-        // RFC 6749 §4.1.3 knows no `scope` here; a client that sends one gets no more than the user allowed.
+        // RFC 6749 §4.1.3 defines no `scope` here. A client that sends one gets no more than the user allowed.
         let scopes = request.scopes ?? stored.scopes
         guard scopes.isSubset(of: stored.scopes) else {
             return .refused(OAuthError(.invalidScope, "the user allowed \(stored.scopes) only"))

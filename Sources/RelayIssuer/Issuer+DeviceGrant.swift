@@ -7,7 +7,7 @@ import Synchronization
 /// The device authorization grant (RFC 8628).
 extension Issuer {
     /// Begins the sign-in of a device without a browser. `device_name` and `device_platform` are shown to its user.
-    /// - Parameter user: Who allows it already, by the password; `nil` if a user has to decide later.
+    /// - Parameter user: The user who has already allowed it with the password; `nil` if a user decides later.
     func authorizeDevice(
         _ form: Form,
         from client: ClientNetworks,

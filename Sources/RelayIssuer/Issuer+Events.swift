@@ -5,13 +5,13 @@ import Logging
 import RelayLog
 import RelayProtocol
 
-/// What the issuer tells the operator.
+/// Reports events to the operator.
 extension Issuer {
-    /// Runs a sign-in, and tells the operator how it ended.
+    /// Runs a sign-in, and reports its success or failure to the operator.
     /// - Parameters:
     ///   - account: The name that was given, if the method has one.
-    ///   - client: Its address.
-    ///   - name: The account of a sign-in that succeeded.
+    ///   - client: The networks of the client.
+    ///   - name: Returns the account of a sign-in that succeeded.
     ///   - body: Returns `nil` if the credentials are wrong.
     func signingIn<Result: Sendable>(
         by method: RelayEvent.Method,
@@ -26,7 +26,7 @@ extension Issuer {
         do throws(OAuthError) {
             result = try await body()
         } catch {
-            // A device that waits for its user has not failed.
+            // A device that polls before its user has decided has not failed.
             if ![.authorizationPending, .slowDown].contains(error.code) {
                 settings.events(.signInFailed(account: await known(account), method, address: address, .init(error)))
             }
@@ -40,20 +40,21 @@ extension Issuer {
         return result
     }
 
-    /// The name if an account has it. Any other one may be a password that was typed into the wrong field.
+    /// Returns the name if an account has it, otherwise an empty text. Any other name may be a password that was typed into the wrong
+    /// field.
     private func known(_ text: String) async -> String {
         guard let name = AccountName(text) else { return "" }
         let user = try? await store.read { try $0.user(named: name) }
         return (user ?? nil)?.name ?? ""
     }
 
-    /// An address as the log shows it: limits count an IPv4 address as a network of one.
+    /// Returns an address for the log. Limits count an IPv4 address as a network of one address.
     static func shown(_ client: ClientNetworks) -> String {
         let network = client.smallest
         return network.utf8.suffix(3).elementsEqual("/32".utf8) ? String(network.dropLast(3)) : network
     }
 
-    /// The same for a browser, which is then signed in.
+    /// Runs a sign-in of a browser, and reports its success or failure to the operator.
     func signingIn(
         by method: RelayEvent.Method,
         account: String = "",
@@ -75,7 +76,7 @@ extension Issuer {
         return await account(of: (subject ?? nil) ?? "")
     }
 
-    /// The name of a user's account.
+    /// Returns the name of a user's account, or the start of the subject if there is no such user.
     func account(of subject: String) async -> String {
         let name = try? await store.read { try $0.user(subject)?.name }
         return (name ?? nil) ?? String(subject.prefix(8))
@@ -102,7 +103,7 @@ extension RelayEvent.Failure {
 }
 
 extension TokenRequest {
-    /// How a device signs in with a grant; `nil` if it does not, as for the refresh of a login.
+    /// Returns how a device signs in with a grant; `nil` for other grants, such as the refresh of a login.
     static func method(ofGrant type: String?) -> RelayEvent.Method? {
         switch type {
         case preAuthorizedCode: .joinLink

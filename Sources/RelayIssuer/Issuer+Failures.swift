@@ -12,13 +12,14 @@ extension Issuer {
         do throws(OAuthError) {
             return try await body()
         } catch {
-            // A device that waits for its user fails as it should.
+            // A device that polls before its user has decided does not count as a failure.
             guard (400..<500).contains(error.status), error.status != 429, error.code != .authorizationPending else { throw error }
             guard let wait = countFailure(client) else { throw error }
             throw Issuer.tooManyFailures(wait)
         }
     }
 
+    /// Counts a failure of a client.
     /// - Returns: The time to wait if there were too many failures.
     func countFailure(_ client: ClientNetworks) -> Milliseconds? {
         let now = now()

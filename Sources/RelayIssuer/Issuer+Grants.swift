@@ -12,7 +12,7 @@ struct Granted: Sendable {
     var refreshToken: RefreshToken?
     /// Whether the stored login is older than the redeemed token.
     var hasCaughtUp = false
-    /// The logins that were revoked for it.
+    /// The logins that were revoked to make room for this one.
     var displaced: [Issuer.RevokedLogin] = []
 }
 
@@ -21,7 +21,7 @@ struct Granted: Sendable {
 enum GrantOutcome: Sendable {
     case granted(Granted)
     case refused(OAuthError)
-    /// Refused: another client has already used this subject's invitation.
+    /// Refused: the subject's invitation was used before.
     case usedAgain(subject: String)
     /// Refused, and a login is revoked.
     case revoked(OAuthError, Issuer.RevokedLogin, because: String)

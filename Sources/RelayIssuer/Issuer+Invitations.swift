@@ -80,7 +80,7 @@ extension Issuer {
         return InvitationResponse(code: try result.get())
     }
 
-    /// The requesting endpoint, with a token of this issuer that the relay accepts now.
+    /// The requesting endpoint. Its token is from this issuer, and the relay accepts it now.
     private struct Caller {
         var subject: String
         var session: String

@@ -4,9 +4,9 @@
 import Logging
 import RelayProtocol
 
-/// What the relay's operator does to users and logins.
+/// Actions of the relay's operator on users and logins.
 extension Issuer {
-    /// Records what has happened at the relay to a user's account.
+    /// Records an event at the relay for a user's account.
     package func note(_ kind: AccountEvent.Kind, of subject: String, detail: String) async throws(IssuerError) {
         let now = now()
         try await store.write { records in
@@ -31,7 +31,7 @@ extension Issuer {
         }
     }
 
-    /// Removes a user with all logins and invitations. May be repeated.
+    /// Removes a user with all logins and invitations. The call may be repeated.
     package func remove(_ subject: String) async throws(IssuerError) {
         let now = now()
         let ended = try await store.write { records in

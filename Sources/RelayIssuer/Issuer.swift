@@ -27,27 +27,29 @@ package final class Issuer: Sendable {
         package var origins: [String]
         /// The audience of access tokens: the relay.
         package var audience: String
-        /// Failed requests a minute for each client address. Valid requests are not limited.
+        /// The maximum number of failed requests per minute for each client address. Valid requests are not limited.
         package var failuresPerMinute = 60
         /// The maximum number of addresses whose failures are counted.
         package var failureAddresses = 10_000
-        /// Tokens a minute for each user, and as many invitations.
+        /// The maximum number of tokens per minute for each user, and the same number of invitations.
         package var grantsPerMinute = 640
-        /// Refreshes a minute for each login, within the user's limit, and as many invitations. An endpoint refreshes every 15 minutes.
+        /// The maximum number of refreshes per minute for each login, within the user's limit, and the same number of invitations. An
+        /// endpoint refreshes every 15 minutes.
         package var grantsPerLoginAndMinute = 32
-        /// Sign-ins with a password an hour for each account, of all clients in which its user has not signed in before. The
-        /// owner can still use such a browser, a passkey or a recovery code.
+        /// The maximum number of sign-ins with a password per hour for each account, over all clients in which its user has not signed in
+        /// before. Beyond it, the owner can still use a browser with an earlier sign-in, a passkey or a recovery code.
         package var passwordAttemptsPerHour = 100
-        /// Sign-ins with a passkey a minute for each user.
+        /// The maximum number of sign-ins with a passkey per minute for each user.
         package var passkeySignInsPerMinute = 60
-        /// The cost of a new password's hash: scrypt with N = 2 to this power, 128 MiB and a quarter of a second for 17.
+        /// The cost of a new password's hash, as the base-2 logarithm of scrypt's N. With 17, a hash takes 128 MiB and a quarter of a
+        /// second.
         package var passwordCost = 17
-        /// Devices that an address may begin to sign in, in ten minutes.
+        /// The maximum number of devices that an address may begin to sign in, in ten minutes.
         package var deviceRequestsPerTenMinutes = 30
         /// Whether the endpoint with the key of this thumbprint may invite devices into the account of a subject.
         package var mayInvite: @Sendable (_ thumbprint: String, _ subject: String) async -> Bool = { _, _ in true }
 
-        /// Told of every sign-in.
+        /// Is called for every sign-in, successful or not.
         package var events: @Sendable (RelayEvent) -> Void = { _ in }
         /// The relay; `nil` if the account pages show no devices.
         package var accounts: (any AccountHolder)?
@@ -64,7 +66,7 @@ package final class Issuer: Sendable {
         package let subject: String
         /// The `sid` of its access tokens.
         package let session: String
-        /// When the last of its access tokens has expired, including clock skew.
+        /// The time at which the last of its access tokens has expired, including clock skew.
         package let tokensEnd: Milliseconds
 
         init(_ family: RefreshFamily, at time: Milliseconds) {
@@ -77,7 +79,7 @@ package final class Issuer: Sendable {
         static let memory = AccessTokenClaims.life + 120_000
     }
 
-    /// What is limited for each user and login.
+    /// The kinds of grants that are limited for each user and login.
     enum GrantKind: String {
         case tokens, invitations
     }
@@ -97,7 +99,9 @@ package final class Issuer: Sendable {
             case user(Milliseconds)
         }
 
-        /// - Parameter login: The requesting login. It has a limit of its own, so that it cannot use up the limit of the user's other logins.
+        /// Counts a grant.
+        /// - Parameter login: The requesting login. It has a limit of its own, so that it cannot use up the limit of the user's other
+        ///   logins.
         /// - Returns: The limit that is reached, and the time to wait.
         mutating func add(_ subject: String, login: String?, now: Milliseconds) -> Excess? {
             if let wait = login.flatMap({ logins.add($0, now: now) }) { return .login(wait) }
@@ -115,13 +119,13 @@ package final class Issuer: Sendable {
         var tokens: GrantLimits
         var invitations: GrantLimits
         var deviceRequests: RateLimiter
-        /// Requests of a device that waits. The network may shorten its interval a little.
+        /// Polls of pending devices. The window is a little shorter than the interval, because the network may shorten the interval.
         var polls = RateLimiter(perWindow: 1, capacity: 2 * DeviceAuthorization.maximum, window: DeviceAuthorization.interval * 4 / 5)
-        /// Codes that users typed.
+        /// Attempts with user codes.
         var userCodes = BackOff()
-        /// Passwords. Each attempt costs a hash, so that attackers cannot make the tables forget others cheaply.
+        /// Attempts with passwords. Each attempt costs a hash, so attackers cannot cheaply displace other entries from the tables.
         var passwords: SignInLimits
-        /// Recovery codes.
+        /// Attempts with recovery codes.
         var recoveries: SignInLimits
 
         init(_ settings: Settings, began: Milliseconds) {
@@ -133,7 +137,7 @@ package final class Issuer: Sendable {
             deviceRequests = RateLimiter(perWindow: settings.deviceRequestsPerTenMinutes, capacity: 10_000, window: 600_000)
             passkeys = RateLimiter(perWindow: settings.passkeySignInsPerMinute, capacity: 10_000)
             passwords = SignInLimits(attemptsPerHour: settings.passwordAttemptsPerHour)
-            // A code cannot be guessed, and attackers must not keep the owner from this way.
+            // A code cannot be guessed, so there is no hourly limit. Attackers must not be able to lock the owner out of recovery.
             recoveries = SignInLimits(attemptsPerHour: .max)
         }
     }
@@ -144,7 +148,7 @@ package final class Issuer: Sendable {
     /// Opens the issuer's database, or creates it.
     /// - Parameters:
     ///   - now: The relay's clock.
-    ///   - revoked: Called after a login was revoked.
+    ///   - revoked: Is called after a login was revoked.
     package init(
         settings: Settings,
         now: @escaping @Sendable () -> Milliseconds,
@@ -169,12 +173,12 @@ package final class Issuer: Sendable {
     /// The values of `iss`, the main URL first.
     package var urls: [String] { settings.origins.map { $0 + Issuer.path } }
 
-    /// The public keys that verify its tokens.
+    /// Returns the public keys that verify the issuer's tokens.
     package func publishedKeys() async throws(IssuerError) -> JSONWebKeySet {
         try await keyRing.published(at: now())
     }
 
-    /// The revoked logins whose access tokens may still be valid. A relay loads them at its start.
+    /// Returns the revoked logins whose access tokens may still be valid. A relay loads them at its start.
     package func revokedLogins() async throws(IssuerError) -> [RevokedLogin] {
         let start = Milliseconds(clamping: now().count - RevokedLogin.memory)
         return try await store.read { records in
@@ -197,7 +201,7 @@ package final class Issuer: Sendable {
         return user.subject
     }
 
-    /// All users, oldest first.
+    /// Returns all users, oldest first.
     package func users() async throws(IssuerError) -> [IssuerUser] {
         try await store.read { try $0.users() }
     }

@@ -29,7 +29,7 @@ package enum IssuerError: Error, Hashable, Sendable, CustomStringConvertible {
     case nameTaken
     case resourceServerNameInvalid
     case unknownResourceServer
-    /// The password may not be used, for this reason.
+    /// The password is not allowed, for this reason.
     case passwordInvalid(String)
     /// Too many passwords are hashed at this moment.
     case busy
@@ -70,7 +70,7 @@ extension IssuerError {
     }
 }
 
-/// A user with an account at the issuer.
+/// A user of the issuer.
 package struct IssuerUser: Hashable, Sendable {
     /// The subject in tokens: random and permanent.
     package let subject: String
@@ -78,7 +78,7 @@ package struct IssuerUser: Hashable, Sendable {
 }
 
 extension IssuerUser {
-    /// A new user.
+    /// Makes a new user with a random subject.
     init(name: AccountName) {
         var subject = ""
         // The commands that take a subject would read a leading hyphen as a flag.

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-#if canImport(FoundationEssentials)
-package import FoundationEssentials
-#else
 package import Foundation
-#endif
 
 /// How a line of the log is written. Text from outside can forge neither a line nor a field in either format: it is quoted, and every
 /// character that controls a terminal, a line or the writing direction is escaped.

@@ -3,21 +3,21 @@
 
 package import RelayProtocol
 
-/// Sends wakes by one provider with one credential.
+/// Sends wakes through one provider with one credential.
 package protocol PushChannel: Sendable {
     var service: PushService { get }
 
     /// Sends a wake once. Retries are the caller's (``PushRetry``).
-    /// - Parameter registration: One of the channel's type.
+    /// - Parameter registration: A registration of the channel's type.
     func send(_ wake: Wake, to registration: PushRegistration) async -> PushOutcome
 
-    /// Ends its connections. Wakes on their way fail. It must be called once, before the channel is released.
+    /// Ends the connections. Wakes in flight fail. It must be called once, before the channel is released.
     func shutdown() async
 }
 
-/// What became of one attempt to send a wake.
+/// The outcome of one attempt to send a wake.
 package enum PushOutcome: Hashable, Sendable {
-    /// The provider accepted it. That is no proof that the device gets it.
+    /// The provider accepted the wake. That does not prove that the device receives it.
     case accepted(id: String?)
     /// The registration is no longer valid.
     /// - since: When the provider noticed; `nil` if it does not say.
@@ -26,7 +26,7 @@ package enum PushOutcome: Hashable, Sendable {
     case credentialRejected(reason: String)
     /// The provider accepts the credential but not for the app that it is configured for, so that no wake of this app can arrive.
     case misconfigured(reason: String)
-    /// The registration belongs to another credential. Devices choose their registrations, so that this says nothing about others.
+    /// The registration belongs to another credential. Devices choose their registrations, so this says nothing about others.
     case mismatched(reason: String)
     /// The request was wrong. Sending it again would fail in the same way.
     case invalid(reason: String)
@@ -34,12 +34,12 @@ package enum PushOutcome: Hashable, Sendable {
     /// - scope: What the pause covers.
     /// - wait: Milliseconds; `nil` if the provider does not say.
     case throttled(scope: PushScope, wait: Int64?)
-    /// The provider accepted and dropped it. An early retry would fail in the same way.
+    /// The provider accepted the wake and dropped it. An early retry would fail in the same way.
     case dropped(reason: String)
     /// The provider or the network failed. A later attempt may succeed.
-    /// - scope: What the failure says something about. Where a device chooses the address, it is that registration alone.
+    /// - scope: What the failure covers. If a device chose the address, it covers that registration only.
     case failed(scope: PushScope = .credential, reason: String)
-    /// The provider would have to be asked at an address that is not allowed.
+    /// The registration has an address that is not allowed.
     case forbidden(reason: String)
 }
 
@@ -52,7 +52,7 @@ package enum PushScope: Hashable, Sendable {
 }
 
 extension PushOutcome {
-    /// Its name in metrics.
+    /// The name in metrics.
     var name: String {
         switch self {
         case .accepted: "accepted"

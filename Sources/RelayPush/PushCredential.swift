@@ -13,14 +13,14 @@ package enum PushCredential: Sendable {
     case webPush(WebPushChannel.Credential)
 }
 
-/// Makes channels of credentials.
+/// Makes the channels for credentials.
 package struct PushChannels: Sendable {
     package var addresses = ProviderAddresses()
-    /// Which addresses Web Push endpoints, which users choose, may have.
+    /// Which addresses Web Push endpoints may have. Users choose these endpoints.
     package var webPush = WebPushDialer.Policy()
-    /// For a whole exchange with a provider.
+    /// The timeout of a whole exchange with a provider.
     package var timeout = Duration.seconds(15)
-    /// The certificates trusted; the system's by default.
+    /// The trusted certificates; the system's by default.
     package var roots = NIOSSLTrustRoots.default
 
     private let group: any EventLoopGroup
@@ -32,7 +32,7 @@ package struct PushChannels: Sendable {
         self.now = now
     }
 
-    /// The channel's user must call its ``PushChannel/shutdown()``.
+    /// Returns a new channel. The caller must call its ``PushChannel/shutdown()``.
     package func channel(for credential: PushCredential) -> any PushChannel {
         func client(http1Only: Bool = false) -> ProviderClient {
             ProviderClient(http1Only: http1Only, group: group, roots: roots, timeout: timeout)

@@ -3,12 +3,12 @@
 
 package import RelayProtocol
 
-/// A wake to be sent to one endpoint.
+/// A wake for one endpoint.
 package struct Wake: Hashable, Sendable {
     package let payload: WakePayload
-    /// Shown if the wake is urgent.
+    /// The alert that is shown if the wake is urgent.
     package let alert: WakeAlert
-    /// When the newest command for the endpoint expires. The provider keeps the push no longer than that.
+    /// The expiry of the newest command for the endpoint. The provider stores the push no longer than that.
     package let expiry: Milliseconds
 
     package init(_ payload: WakePayload, alert: WakeAlert = .general, expiry: Milliseconds) {
@@ -17,7 +17,7 @@ package struct Wake: Hashable, Sendable {
         self.expiry = expiry
     }
 
-    /// Whole seconds from a moment to the expiry, within a provider's bounds.
+    /// Returns the whole seconds from a time to the expiry, within a provider's bounds.
     func lifetime(at now: Milliseconds, in range: ClosedRange<Int64>) -> Int64 {
         min(max((expiry.count - now.count) / 1_000, range.lowerBound), range.upperBound)
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 package import Hummingbird
 import HummingbirdCore
 package import Logging
@@ -8,12 +9,6 @@ import NIOCore
 package import RelayLog
 package import RelayProtocol
 import ServiceLifecycle
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// The relay as a service: its listening addresses, with the core and issuer behind them. Runs until it is stopped.
 package struct RelayService: Service {

@@ -2,13 +2,8 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
-import RelayAgent
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
 import Foundation
-#endif
+import RelayAgent
 
 struct AgentCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -3,14 +3,9 @@
 
 import ArgumentParser
 import BuildVersion
+import Foundation
 import RelayAgent
 import RelayProtocol
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 #if canImport(Glibc)
 import Glibc

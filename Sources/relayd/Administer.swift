@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 import Logging
 import RelayComposition
 import RelayIssuer
 import RelayLog
+import RelayProtocol
 import RelayServer
 
 /// Sends an operator's request to the relay that runs on the data directory. If none runs, composes one for this request.
@@ -37,4 +39,11 @@ func administer(
     await composition.parts.core.stop()
     if case .failure(let reason) = answer { throw AdminError(reason) }
     return answer
+}
+
+/// Prints the result of an operator's command as JSON.
+func printJSON(_ value: some Encodable) throws {
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+    try print(DisplayText.escaped(json: String(decoding: try encoder.encode(value), as: UTF8.self)))
 }

@@ -2,15 +2,10 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import Foundation
 import RelayComposition
 import RelayProtocol
 import RelayServer
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 struct AppCredentialCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -3,14 +3,9 @@
 
 import ArgumentParser
 import Configuration
+import Foundation
 import RelayProtocol
 import RelayServer
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// All settings as flags. Flags override the environment, and the environment overrides the file.
 struct ConfigurationOptions: ParsableArguments {

@@ -3,16 +3,11 @@
 
 import ArgumentParser
 import Configuration
+import Foundation
 import RelayComposition
 import RelayProtocol
 import RelayServer
 import RelayStorage
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// Which relay a command is about. The other settings come from the environment and the file.
 struct DataDirectoryOptions: ParsableArguments {

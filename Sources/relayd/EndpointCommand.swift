@@ -2,14 +2,9 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import Foundation
 import RelayProtocol
 import RelayServer
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 struct EndpointCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

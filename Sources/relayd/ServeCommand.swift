@@ -2,16 +2,11 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import Foundation
 import RelayComposition
 import RelayIssuer
 import RelayProtocol
 import RelayServer
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 struct ServeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

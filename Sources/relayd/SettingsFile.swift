@@ -2,14 +2,9 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Configuration
+import Foundation
 import RelayProtocol
 import RelayServer
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// The settings of a JSON file. An unknown setting or a value of the wrong type is an error, because an ignored setting
 /// would mislead the operator.

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-#if canImport(FoundationEssentials)
-public import FoundationEssentials
-#else
 public import Foundation
-#endif
 
 /// The source of access tokens. An app implements this protocol, or uses an existing provider, to sign its user in.
 public protocol AccessTokenProvider: Sendable {

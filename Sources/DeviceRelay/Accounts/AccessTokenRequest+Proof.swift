@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-#if canImport(FoundationEssentials)
-public import FoundationEssentials
-#else
 public import Foundation
-#endif
 
 extension AccessTokenRequest {
     /// A proof for the `DPoP` header of one request (RFC 9449): it shows that the request comes from this endpoint. If the

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 package import RelayProtocol
 package import RelayStorage
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// The stored state of one endpoint: its keys, its counters, and the paths of its tokens and journal. Several processes
 /// may use it at the same time, so nothing is cached: each call takes a lock briefly and reads the current state.

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import RelayProtocol
-
-#if canImport(FoundationEssentials)
-public import FoundationEssentials
-#else
 public import Foundation
-#endif
+import RelayProtocol
 
 /// Signs a user in with a browser on this device (RFC 8252): the app opens the issuer's page, and the issuer sends the browser to an
 /// address on this machine, where the provider waits. It uses the authorization code grant with PKCE (RFC 7636).

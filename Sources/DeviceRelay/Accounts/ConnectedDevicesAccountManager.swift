@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+package import Foundation
 import Logging
 public import RelayProtocol
 import RelayStorage
 import Synchronization
-
-#if canImport(FoundationEssentials)
-package import FoundationEssentials
-#else
-package import Foundation
-#endif
 
 /// The accounts of a platform. They are stored and survive a restart of the app.
 public struct ConnectedDevicesAccountManager: Sendable {

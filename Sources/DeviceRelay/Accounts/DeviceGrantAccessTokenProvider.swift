@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import RelayProtocol
-
-#if canImport(FoundationEssentials)
-public import FoundationEssentials
-#else
 public import Foundation
-#endif
+import RelayProtocol
 
 /// What a user needs to let this device in: a page to open on any device, and a code to enter there. Show it to the user of this
 /// device only.

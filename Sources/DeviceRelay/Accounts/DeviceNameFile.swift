@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import RelayStorage
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
 import Foundation
-#endif
+import RelayStorage
 
 /// The name that a person gave this device with `rename`. It is a file in the storage directory, so that all processes and accounts of the
 /// directory use the same name.

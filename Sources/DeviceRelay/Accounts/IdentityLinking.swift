@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import RelayProtocol
-
-#if canImport(FoundationEssentials)
-public import FoundationEssentials
-#else
 public import Foundation
-#endif
+import RelayProtocol
 
 /// A provider that can sign a user in beside the stored login.
 package protocol FreshSigningIn: AccessTokenProvider {

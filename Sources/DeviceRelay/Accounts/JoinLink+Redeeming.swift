@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 package import RelayProtocol
 import RelayStorage
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// Redeems a join link for an endpoint, and replaces its stored tokens. A `JoinLinkAccessTokenProvider` returns them from then on.
 /// - Parameter clientID: The app's name at the issuer, in reverse DNS form; see `JoinLinkAccessTokenProvider`.

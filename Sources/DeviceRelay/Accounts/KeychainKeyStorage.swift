@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
+
 #if canImport(Security)
 public import RelayProtocol
 import Security
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// Stores keys in the app's keychain, on this device only. They can be read once the device was unlocked after its start, so that an app can
 /// connect in the background. On macOS the app must be signed with a keychain access group.

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 import NIOCore
 import NIOPosix
 import RelayProtocol
 import Synchronization
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// The addresses on this machine that a sign-in with a browser uses (RFC 8252 §7.3). `/begin/…` leads the browser to the issuer, once. The
 /// issuer sends it back to `/signed-in`, with one response. Other requests get an error, and do not end the wait.

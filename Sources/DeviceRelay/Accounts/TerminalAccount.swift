@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 import NIOHTTP1
 package import RelayProtocol
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// The account of a person at the relay's own issuer, for what the person types at this device: signing in by name and password, and setting
 /// a password. No browser takes part, so the relay may be known by its key alone. Passkeys need a browser.

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-public import RelayProtocol
-
-#if canImport(FoundationEssentials)
-public import FoundationEssentials
-#else
 public import Foundation
-#endif
+public import RelayProtocol
 
 /// A submitted command. It proceeds independently of this value and survives a restart of the process:
 /// `platform.commands(for:)` then finds it.

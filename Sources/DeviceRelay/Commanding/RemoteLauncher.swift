@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-public import RelayProtocol
-
-#if canImport(FoundationEssentials)
-public import FoundationEssentials
-#else
 public import Foundation
-#endif
+public import RelayProtocol
 
 /// The options of a launch.
 public struct RemoteLauncherOptions: Hashable, Sendable {

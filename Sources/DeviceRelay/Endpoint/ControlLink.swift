@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 import Logging
 import NIOCore
 import RelayProtocol
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// The control channel. It performs the actions of the channel's state machine, and feeds it with events. It passes messages, and the start
 /// and end of the connection, to `onEvent`, in order.

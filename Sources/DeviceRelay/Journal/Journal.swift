@@ -2,16 +2,11 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Dispatch
+import Foundation
 import GRDB
 package import RelayProtocol
 import RelayStorage
 import Synchronization
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// The stored state of one endpoint: its sent and received commands, the numbers of their lanes, and its pinned peers. It is one SQLite
 /// database, which all processes of an endpoint share.

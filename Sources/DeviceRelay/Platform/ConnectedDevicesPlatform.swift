@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 import Logging
 import NIOCore
 package import RelayProtocol
 import Synchronization
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// The entry point of the SDK: the accounts of an app, the devices of each account, the requests to them, and the apps
 /// that this device hosts.

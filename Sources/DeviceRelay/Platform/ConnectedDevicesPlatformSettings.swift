@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+public import Foundation
 public import Logging
 public import RelayProtocol
-
-#if canImport(FoundationEssentials)
-public import FoundationEssentials
-#else
-public import Foundation
-#endif
 
 /// The settings of a platform: its relay, its storage directory, and the description of this device.
 public struct ConnectedDevicesPlatformSettings: Sendable {

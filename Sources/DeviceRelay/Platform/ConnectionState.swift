@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-#if canImport(FoundationEssentials)
-public import FoundationEssentials
-#else
 public import Foundation
-#endif
 
 /// The connection state of an account, with the problem if it is not connected.
 public struct ConnectionState: Hashable, Sendable, CustomStringConvertible {

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 import NIOCore
 import RelayProtocol
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// The hosts that belong to a relay. If a relay could name any host, it could make its devices scan their local networks.
 package struct RelayHosts: Hashable, Sendable {

@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+package import Foundation
 import NIOCore
 import NIOHTTP1
 package import RelayProtocol
-
-#if canImport(FoundationEssentials)
-package import FoundationEssentials
-#else
-package import Foundation
-#endif
 
 /// Queries a relay without authentication, for diagnosis.
 package struct RelayProbe: Sendable {

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+package import Foundation
 import SwiftASN1
 package import X509
-
-#if canImport(FoundationEssentials)
-package import FoundationEssentials
-#else
-package import Foundation
-#endif
 
 /// The authorities that verify a relay's certificate if the pinned key does not match or no key is pinned.
 package enum TrustRoots: Sendable {

@@ -2,14 +2,9 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import DeviceRelay
+import Foundation
 import RelayProtocol
 import RelayStorage
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// The checked settings of the agent: what it does for other devices.
 package struct AgentConfiguration: Hashable, Sendable {

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import DeviceRelay
+import Foundation
 import RelayProtocol
 import Subprocess
 
@@ -9,12 +10,6 @@ import Subprocess
 import System
 #else
 import SystemPackage
-#endif
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
 #endif
 
 #if canImport(Glibc)

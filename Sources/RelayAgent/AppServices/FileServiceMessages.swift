@@ -2,12 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import DeviceRelay
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
 import Foundation
-#endif
 
 /// The requests and responses of the app service `files`. Paths are relative to the shared folder, with `/` between
 /// names; the empty path is the folder itself.

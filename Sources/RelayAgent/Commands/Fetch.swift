@@ -2,13 +2,8 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import DeviceRelay
-import RelayProtocol
-
-#if canImport(FoundationEssentials)
-package import FoundationEssentials
-#else
 package import Foundation
-#endif
+import RelayProtocol
 
 /// Lists the folder that another device shares, and downloads files from it.
 package struct Fetch: Sendable {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-// Foundation and not FoundationEssentials: only the former knows international host names.
 import Foundation
 import RelayProtocol
 

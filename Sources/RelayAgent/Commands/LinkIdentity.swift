@@ -2,12 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import DeviceRelay
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
 import Foundation
-#endif
 
 /// Gives this device's account one more identity: the user signs in at another issuer.
 package struct LinkIdentity: Sendable {

@@ -2,13 +2,8 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import DeviceRelay
-import RelayProtocol
-
-#if canImport(FoundationEssentials)
-package import FoundationEssentials
-#else
 package import Foundation
-#endif
+import RelayProtocol
 
 /// Signs this device in to an account of a relay: with a browser, with a code for another device, or with name and password at the terminal.
 package struct Login: Sendable {

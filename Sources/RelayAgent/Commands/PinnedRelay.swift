@@ -2,13 +2,8 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import DeviceRelay
-import RelayProtocol
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
 import Foundation
-#endif
+import RelayProtocol
 
 /// A relay's address as a person writes it, perhaps with the relay's id, which its key has to prove: `https://relay.example:8080/#relay=ID`.
 /// Without a scheme it has TLS.

@@ -2,13 +2,8 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import DeviceRelay
-import RelayProtocol
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
 import Foundation
-#endif
+import RelayProtocol
 
 /// One reading of `DEVICE` or `DEVICE/APP`. A device's name may contain a slash.
 struct TargetParse: Hashable {

@@ -2,13 +2,8 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import DeviceRelay
-import RelayProtocol
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
 import Foundation
-#endif
+import RelayProtocol
 
 /// Prints events of the account's devices (added, updated, removed) until SIGINT or SIGTERM.
 package struct Watch: Sendable {

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import RelayStorage
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
 import Foundation
-#endif
+import RelayStorage
 
 /// The profiles of a home, each of which is one account at one relay. The profile `default` is in the home's own directory; each further one has a directory in it, with the same
 /// content. A file names the profile that commands use.

@@ -2,14 +2,9 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import DeviceRelay
+import Foundation
 import Logging
 import RelayProtocol
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// The content of `relay.json`: the joined relay and this device's name there. It contains no secret.
 struct Membership: Codable, Hashable {

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import Subprocess
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
 import Foundation
-#endif
+import Subprocess
 
 /// Shows desktop notifications with `notify-send`, if there is one in `PATH` and the user has a session bus.
 struct DesktopNotifier: Sendable {

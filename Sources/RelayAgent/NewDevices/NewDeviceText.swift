@@ -2,13 +2,8 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import DeviceRelay
-import RelayProtocol
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
 import Foundation
-#endif
+import RelayProtocol
 
 /// The texts about a new endpoint. Its name and the relay's statements are quoted and bounded.
 enum NewDeviceText {

@@ -2,13 +2,8 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import DeviceRelay
-import RelayProtocol
-
-#if canImport(FoundationEssentials)
-package import FoundationEssentials
-#else
 package import Foundation
-#endif
+import RelayProtocol
 
 /// Who attests the outcome of a launch, as it is printed.
 package struct Attestation: Encodable, Sendable {

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import RelayProtocol
-
-#if canImport(FoundationEssentials)
-package import FoundationEssentials
-#else
 package import Foundation
-#endif
+import RelayProtocol
 
 /// A device, as it is printed. Texts that other devices chose are sanitized here.
 package struct DeviceResult: Encodable, Sendable {

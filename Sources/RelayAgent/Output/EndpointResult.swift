@@ -2,13 +2,8 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import DeviceRelay
-import RelayProtocol
-
-#if canImport(FoundationEssentials)
-package import FoundationEssentials
-#else
 package import Foundation
-#endif
+import RelayProtocol
 
 /// An endpoint, as it is printed, including one that publishes no app.
 package struct EndpointResult: Encodable, Sendable {

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-#if canImport(FoundationEssentials)
-package import FoundationEssentials
-#else
 package import Foundation
-#endif
 
 #if canImport(Glibc)
 import Glibc

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-package import RelayProtocol
-
-#if canImport(FoundationEssentials)
-package import FoundationEssentials
-#else
 package import Foundation
-#endif
+package import RelayProtocol
 
 /// Describes presence for people: the one vocabulary for all tables and sentences. Codes are for JSON.
 ///

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
 import Foundation
-#endif
 
 /// The environment of programs that the agent starts. It contains what programs need to run as the user, and leaves out
 /// the rest of the agent's environment, which may hold secrets.

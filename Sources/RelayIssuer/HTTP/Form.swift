@@ -30,7 +30,7 @@ package struct Form {
         }
     }
 
-    /// Names the client. One that names itself elsewhere too must do it in the same way.
+    /// Sets the client. Throws if the form already names a different one.
     mutating func setClient(_ client: String) throws(OAuthError) {
         if let other = self["client_id"], !other.utf8.elementsEqual(client.utf8) {
             throw OAuthError(.invalidRequest, "client_id and the Authorization header name different clients")
@@ -38,7 +38,7 @@ package struct Form {
         fields["client_id"] = client
     }
 
-    /// The fields as a query, in one order.
+    /// The fields as a query, sorted by name.
     package var encoded: String {
         fields.sorted { $0.key < $1.key }.map { "\(FormCoding.encode($0.key))=\(FormCoding.encode($0.value))" }.joined(separator: "&")
     }

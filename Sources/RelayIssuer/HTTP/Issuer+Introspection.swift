@@ -6,10 +6,10 @@ package import RelayProtocol
 
 /// Introspection (RFC 7662) for resource servers that the operator has registered.
 extension Issuer {
-    /// Registers a resource server, or gives it a new secret.
-    /// - Returns: Its secret, with which it asks by HTTP Basic authentication.
+    /// Registers a resource server, or replaces its secret.
+    /// - Returns: The secret with which it authenticates by HTTP Basic.
     package func addResourceServer(_ name: String) async throws(IssuerError) -> Secret<String> {
-        // Characters that HTTP Basic of OAuth (RFC 6749 §2.3.1) leaves as they are.
+        // Only characters that OAuth's encoding for HTTP Basic (RFC 6749 §2.3.1) does not change.
         guard (1...64).contains(name.utf8.count), FormCoding.encode(name).utf8.elementsEqual(name.utf8) else {
             throw .resourceServerNameInvalid
         }
@@ -19,7 +19,8 @@ extension Issuer {
         return secret
     }
 
-    /// - Returns: Whether there was one.
+    /// Removes a resource server.
+    /// - Returns: Whether it existed.
     package func removeResourceServer(_ name: String) async throws(IssuerError) -> Bool {
         try await store.write { try $0.removeResourceServer(name) }
     }
@@ -27,7 +28,7 @@ extension Issuer {
     /// The names of the registered resource servers.
     package func resourceServers() async throws(IssuerError) -> [String] { try await store.read { try $0.resourceServers() } }
 
-    /// What a token is. Any other text is reported as not active.
+    /// The response for a token. Any other text is reported as not active.
     struct Introspection: Encodable, Sendable {
         var active = false
         var scope: String?
@@ -106,7 +107,7 @@ extension Issuer {
         guard known == Digest256(hashing: Array(asking.secret.exposed.utf8)) else { throw refused }
     }
 
-    /// The claims of an access token that this issuer signed for its relay; `nil` for any other text. The time is not checked.
+    /// Returns the claims of an access token that this issuer signed for its relay; `nil` for any other text. The time is not checked.
     func verifiedClaims(_ text: String) async throws(OAuthError) -> AccessTokenClaims? {
         guard let token = try? SignedJSON(parsing: text), token.header.alg == "ES256", token.header.typ == "at+jwt",
             let claims = try? token.claims(AccessTokenClaims.self)

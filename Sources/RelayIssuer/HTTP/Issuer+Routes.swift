@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 package import Hummingbird
 import NIOCore
 import RelayProtocol
 import Synchronization
 
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
-
 extension Issuer {
     /// Adds the issuer's routes, below `Issuer.path` and at the metadata address of RFC 8414 §3.1.
-    /// - Parameter networks: What a client's failures are counted under.
+    /// - Parameter networks: The networks under which a client's failures are counted.
     package func addRoutes<Context: RequestContext>(
         to router: some RouterMethods<Context>,
         networks: @escaping @Sendable (Request, Context) -> ClientNetworks
@@ -105,7 +100,7 @@ extension Issuer {
         request.headers.filter { $0.name.canonicalName == name }.map(\.value)
     }
 
-    /// The issuer's URL for the address that the client used. The client's `Host` only selects one of the configured origins.
+    /// Returns the issuer's URL for the address that the client used. The client's `Host` only selects one of the configured origins.
     func url(for request: Request) -> String {
         let authority = request.head.authority?.lowercased()
         let origin = settings.origins.first { $0.lowercased().split(separator: "/").last.map(String.init) == authority }  // ASCII only
@@ -116,7 +111,7 @@ extension Issuer {
         try Form(parsing: try await body(of: request, type: "application/x-www-form-urlencoded"))
     }
 
-    /// The form of a client. A public client may name itself by HTTP Basic with an empty password (RFC 6749 §2.3.1).
+    /// Returns the form of a client. A public client may name itself by HTTP Basic with an empty password (RFC 6749 §2.3.1).
     private static func clientForm(of request: Request) async throws(OAuthError) -> Form {
         var form = try await form(of: request)
         if let client = BasicCredentials(authorization: values(of: "authorization", in: request)) {

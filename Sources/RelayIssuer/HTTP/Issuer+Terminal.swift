@@ -6,8 +6,8 @@ import RelayLog
 import RelayProtocol
 import Synchronization
 
-/// Signing a device in, and setting a password, by what a person types at the device's own terminal. The device knows the relay by its key,
-/// so that no page and no certificate of an authority is needed.
+/// Signs a device in, and sets a password, with input at the device's own terminal. The device knows the relay by its key, so it needs no
+/// web page and no certificate of an authority.
 extension Issuer {
     func addTerminalRoutes<Context: RequestContext>(
         to router: some RouterMethods<Context>,
@@ -20,7 +20,7 @@ extension Issuer {
             router.post(RouterPath("\(Issuer.path)/terminal/\(place)")) { [self] request, context in
                 let client = networks(request, context)
                 return await answer(client) { () async throws(OAuthError) -> Response in
-                    // Browsers send an Origin with each POST. No page makes a browser try passwords here.
+                    // Browsers send an Origin with each POST. Rejecting it keeps web pages from trying passwords here.
                     guard Issuer.values(of: "origin", in: request).isEmpty else {
                         throw OAuthError(.invalidRequest, "this address is for programs; a browser uses \(Issuer.path)/login")
                     }
@@ -38,7 +38,7 @@ extension Issuer {
         post("recovery") { [self] visit, form throws(OAuthError) in try await useRecoveryCode(form, visit) }
         post("setup") { [self] visit, form throws(OAuthError) in
             let (_, setUp) = try await setUp(of: form, visit)
-            // Only a set-up link leaves it to the person what else ends.
+            // Only with a set-up link does the person choose what else ends.
             return TerminalSetUp(
                 account: setUp.user.name,
                 isChoice: setUp.kind == .link,
@@ -69,7 +69,7 @@ extension Issuer {
         return checked
     }
 
-    /// The device grant (RFC 8628) with the user's decision made at once.
+    /// Performs the device grant (RFC 8628). The user's decision is made at once.
     private func allowDevice(_ form: Form, _ visit: TerminalVisit) async throws(OAuthError) -> AllowedDevice {
         _ = try TokenRequest.client(form)
         let user = try await checked(form, visit)
@@ -102,7 +102,7 @@ extension Issuer {
         return (token, setUp)
     }
 
-    /// A password that may become that of the user.
+    /// Returns the hash of the form's new password. Throws if the user may not have this password.
     private func newHash(_ form: Form, of user: IssuerUser) async throws(OAuthError) -> PasswordHash {
         let password = Secret(try form.required("new_password"))
         if let objection = PasswordRule.objection(to: password, name: user.name) { throw OAuthError(.invalidRequest, objection) }
@@ -136,7 +136,7 @@ extension Issuer {
         return SetPassword(account: known.user.name, recoveryCodes: codes.map(\.text))
     }
 
-    /// Recovery codes for a user who has none. Those on paper stay.
+    /// Makes recovery codes for a user who has none. Existing codes stay valid.
     private func firstRecoveryCodes(
         of subject: String,
         _ agent: String,
@@ -147,7 +147,7 @@ extension Issuer {
     }
 }
 
-/// A request for something that a person does at a terminal.
+/// A request from a device's terminal.
 private struct TerminalVisit: Sendable {
     let networks: ClientNetworks
     let agent: String
@@ -170,7 +170,7 @@ private struct RecoveredAccount: Encodable, Sendable {
     var token: Secret<String>
 }
 
-/// What a set-up would end.
+/// The account of a set-up, and what the set-up would end.
 private struct TerminalSetUp: Encodable, Sendable {
     var account: String
     var isChoice: Bool
@@ -186,7 +186,7 @@ private struct TerminalSetUp: Encodable, Sendable {
 
 private struct SetPassword: Encodable, Sendable {
     var account: String
-    /// New ones, if the account had none; otherwise empty.
+    /// New recovery codes if the account had none; otherwise empty.
     var recoveryCodes: [Secret<String>]
 
     enum CodingKeys: String, CodingKey {

@@ -35,11 +35,11 @@ package struct OAuthError: Error, Hashable, Sendable {
         case serverError = "server_error"
     }
 
-    /// What a program has to know beyond the code: no standard's.
+    /// Details beyond the code, for programs. No standard defines them.
     package enum Reason: String, Sendable {
-        /// The login is over since its endpoint was revoked.
+        /// The login has ended because its endpoint was revoked.
         case endpointRevoked
-        /// The login is over since two devices used its join link.
+        /// The login has ended because two devices used its join link.
         case linkReused
     }
 

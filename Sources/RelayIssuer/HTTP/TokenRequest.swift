@@ -9,7 +9,7 @@ package struct TokenRequest: Sendable {
 
     static let deviceCode = "urn:ietf:params:oauth:grant-type:device_code"
 
-    /// The id of a registered client holds its name.
+    /// The maximum length of a client id. The id of a registered client contains its name.
     static let maximumClientBytes = 512
 
     enum Grant: Sendable {
@@ -54,7 +54,7 @@ package struct TokenRequest: Sendable {
         return scopes
     }
 
-    /// The id of a public client: the name that its platform gives the app, or the id that the issuer gave at its registration.
+    /// Returns the id of a public client: the name that its platform gives the app, or the id that the issuer gave at its registration.
     static func client(_ form: Form) throws(OAuthError) -> String {
         let client = try form.required("client_id")
         let labels = client.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
@@ -77,7 +77,7 @@ package struct TokenRequest: Sendable {
         return client
     }
 
-    // The same text for an unknown, used and expired code or token, so that a guess reveals nothing.
+    // The text is the same for an unknown, used and expired code or token, so that a guess reveals nothing.
     static let unknownCode = OAuthError(.invalidGrant, "the invitation is unknown, already used or expired; ask for a new one")
     static let unknownAuthorizationCode = OAuthError(
         .invalidGrant,
@@ -85,13 +85,13 @@ package struct TokenRequest: Sendable {
     )
     static let unknownDeviceCode = OAuthError(.invalidGrant, "the device code is unknown or already used; begin again")
     static let unknownToken = OAuthError(.invalidGrant, "the refresh token is unknown, replaced, revoked or expired; join again")
-    /// The text for the holder of a token that this issuer signed, as is the next one.
+    /// Only the holder of a token that this issuer signed gets this text. The same holds for the next one.
     static let revokedEndpoint = OAuthError(
         .invalidGrant,
         "this device was revoked; remove the account and join again",
         reason: .endpointRevoked
     )
-    /// The text for both devices that had one link.
+    /// Both devices that used one link get this text.
     static let reusedLink = OAuthError(
         .invalidGrant,
         "two devices used one join link, so the login of the first one has ended; each device needs a link of its own",

@@ -7,9 +7,9 @@ import RelayProtocol
 /// A one-time code that a browser carries to a client, which redeems it with the verifier of its request (RFC 7636, S256 only).
 struct AuthorizationCode: Hashable, Sendable {
     static let life: Int64 = 60_000
-    /// How long a code is kept, so that its second use is noticed.
+    /// How long a code is kept after its expiry, in milliseconds, so that a second use is detected.
     static let memory: Int64 = 600_000
-    /// The codes of a user that are kept at a time.
+    /// The maximum number of codes of one user that are kept.
     static let maximum = 32
 
     let code: Digest256
@@ -25,13 +25,14 @@ struct AuthorizationCode: Hashable, Sendable {
     enum Decision: Hashable {
         case accept
         case refuse
-        /// It was used before, and not by the same key, so two parties hold the code and its verifier: ends the login that it began.
+        /// The code was used before, and not by the same key, so two parties hold the code and its verifier. The login that it began is
+        /// revoked.
         case revoke(FamilyID)
     }
 
     /// - Parameter key: The thumbprint of the key that proved the request.
     func decision(client: String, redirect: String, verifier: Secret<String>, key: String?, now: Milliseconds) -> Decision {
-        // Without its verifier a code is useless, and must not end the owner's login either.
+        // A code without its verifier is useless, and must not end the owner's login either.
         guard client.utf8.elementsEqual(self.client.utf8), redirect.utf8.elementsEqual(self.redirect.utf8),
             Digest256(hashing: Array(verifier.exposed.utf8)) == challenge
         else { return .refuse }
@@ -41,12 +42,12 @@ struct AuthorizationCode: Hashable, Sendable {
         return redemption.family.map(Decision.revoke) ?? .refuse
     }
 
-    /// The digest that a request's `code_challenge` is the text of.
+    /// Returns the digest that a request's `code_challenge` encodes; `nil` if the text is malformed.
     static func challenge(_ text: String) -> Digest256? {
         text.utf8.count == 43 ? Base64.url.decode(text).flatMap(Digest256.init(bytes:)) : nil
     }
 
-    /// RFC 7636 §4.1.
+    /// Whether the text is a code verifier (RFC 7636 §4.1).
     static func isVerifier(_ text: String) -> Bool {
         (43...128).contains(text.utf8.count)
             && text.utf8.allSatisfy { byte in

@@ -4,7 +4,7 @@
 package import Crypto
 import RelayProtocol
 
-/// What a client asks the user for (RFC 6749 §4.1.1, RFC 7636).
+/// An authorization request of a client (RFC 6749 §4.1.1, RFC 7636).
 package struct AuthorizationRequest: Sendable {
     static let maximumStateBytes = 1_024
 
@@ -18,11 +18,11 @@ package struct AuthorizationRequest: Sendable {
         case request(AuthorizationRequest)
         /// An error that the client gets at its redirect URI (RFC 6749 §4.1.2.1), if the user goes there.
         /// - location: The redirect URI with the error.
-        /// - place: Where it leads, for people.
+        /// - place: The description of the redirect URI for people.
         case refused(location: String, place: String, because: String)
     }
 
-    /// - Parameter key: For the codes of registered redirect URIs.
+    /// - Parameter key: The key for the codes of registered redirect URIs.
     package static func read(_ query: Form, issuer: String, key: SymmetricKey) throws(OAuthError) -> Outcome {
         guard let client = query["client_id"].flatMap(RegisteredClient.init(id:)) else {
             throw OAuthError(.invalidClient, "The app that sent you here is not registered with this relay. Start again in the app.")
@@ -52,7 +52,7 @@ package struct AuthorizationRequest: Sendable {
         return .request(AuthorizationRequest(client: client, redirect: redirect, state: state, challenge: challenge, scopes: scopes))
     }
 
-    /// The redirect URI with a response. `iss` tells the client which server answers (RFC 9207).
+    /// Returns the redirect URI with a response. `iss` tells the client which issuer answers (RFC 9207).
     static func response(_ redirect: RedirectURI, state: String?, issuer: String, _ parameters: [(String, String)]) -> String {
         redirect.with(parameters + (state.map { [("state", $0)] } ?? []) + [("iss", issuer)])
     }

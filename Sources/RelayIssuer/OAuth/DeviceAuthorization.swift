@@ -7,11 +7,11 @@ import RelayProtocol
 /// A device without a browser of its own that waits for its user to allow it elsewhere (RFC 8628).
 struct DeviceAuthorization: Hashable, Sendable {
     static let life: Int64 = 600_000
-    /// How long a device hears that its code has expired, after that.
+    /// How long a code is kept after its expiry, in milliseconds, so that the device is told that it has expired.
     static let memory: Int64 = 600_000
-    /// How long a device waits between two requests.
+    /// The minimum time between two requests of a device, in milliseconds.
     static let interval: Int64 = 5_000
-    /// The maximum number of devices that wait. Further ones take the place of others, from the networks where most wait.
+    /// The maximum number of pending devices. A further one replaces another one, from the network with the most pending devices.
     static let maximum = 10_000
     static let maximumNameCharacters = 64
 
@@ -22,7 +22,7 @@ struct DeviceAuthorization: Hashable, Sendable {
     }
 
     let code: Digest256
-    /// The code that the user enters, under a key of the issuer: a short code has a guessable hash.
+    /// The digest of the code that the user enters, under a key of the issuer. The plain hash of a short code could be guessed.
     let userCode: Digest256
     let client: String
     let scopes: Scopes
@@ -37,7 +37,7 @@ struct DeviceAuthorization: Hashable, Sendable {
         case refuse(OAuthError)
     }
 
-    /// The answer to the device's request with its code.
+    /// Returns the answer to the device's request with its code.
     func answer(client: String, now: Milliseconds) -> Answer {
         guard client.utf8.elementsEqual(self.client.utf8) else { return .refuse(TokenRequest.unknownDeviceCode) }
         guard now < expires else { return .refuse(OAuthError(.expiredToken, "the code has expired; begin again")) }
@@ -49,7 +49,7 @@ struct DeviceAuthorization: Hashable, Sendable {
     }
 }
 
-/// The code that a user types: 8 letters without vowels, so that it is no word.
+/// The code that a user types: 8 letters without vowels, so that it does not form a word.
 package struct UserCode: Hashable, Sendable {
     static let alphabet = Array("BCDFGHJKLMNPQRSTVWXZ".utf8)
     static let count = 8
@@ -65,7 +65,7 @@ package struct UserCode: Hashable, Sendable {
         self.letters = Array(letters.prefix(UserCode.count))
     }
 
-    /// Reads what a person typed: the case, spaces and hyphens do not matter.
+    /// Reads a code that a person typed. Case, spaces and hyphens are ignored.
     package init?(typed text: String) {
         guard text.utf8.count <= 32 else { return nil }
         let letters = text.utf8.filter { $0 != UInt8(ascii: "-") && $0 != UInt8(ascii: " ") }.map {

@@ -3,13 +3,13 @@
 
 import RelayProtocol
 
-/// A redirect URI of a native app (RFC 8252 §7): HTTP at a loopback address, whose port is free, or a scheme of the app's own in
-/// reverse DNS form. No web addresses: anyone may register a client, and the issuer must not send browsers to any site.
+/// A redirect URI of a native app (RFC 8252 §7): HTTP at a loopback address with any port, or a scheme of the app's own in reverse DNS
+/// form. Web addresses are not allowed, because anyone may register a client, and the issuer must not send browsers to arbitrary sites.
 package struct RedirectURI: Hashable, Sendable {
     static let maximumBytes = 512
 
     private enum Kind: Hashable, Sendable {
-        /// - rest: What follows the port.
+        /// - rest: The part after the port.
         case loopback(Origin, rest: String)
         case privateUse(scheme: String)
     }
@@ -45,7 +45,7 @@ package struct RedirectURI: Hashable, Sendable {
         }
     }
 
-    /// What is registered of it: all but the port of a loopback address, which an app chooses when it starts (RFC 8252 §7.3).
+    /// The part that is registered: everything but the port of a loopback address, which an app chooses when it starts (RFC 8252 §7.3).
     package var registered: String {
         switch kind {
         case .loopback(let origin, let rest): "http://\(origin.host)\(rest)"
@@ -53,13 +53,13 @@ package struct RedirectURI: Hashable, Sendable {
         }
     }
 
-    /// The URI with parameters of a response.
+    /// Returns the URI with the parameters of a response.
     func with(_ parameters: [(String, String)]) -> String {
         let query = parameters.map { "\($0.0)=\(FormCoding.encode($0.1))" }.joined(separator: "&")
         return text + (text.utf8.contains(UInt8(ascii: "?")) ? "&" : "?") + query
     }
 
-    /// The source that a content security policy names it by, so that a form may lead there.
+    /// The source for a content security policy, so that a form may lead to the URI.
     var policySource: String {
         switch kind {
         // The policy's grammar has no IPv6 addresses.
@@ -68,7 +68,7 @@ package struct RedirectURI: Hashable, Sendable {
         }
     }
 
-    /// Where it leads, for people.
+    /// The description of the target for people.
     var place: String {
         switch kind {
         case .loopback: "an app on this computer"

@@ -6,8 +6,8 @@ import RelayProtocol
 
 /// A native public client that registered itself (RFC 7591). Its name is not verified.
 ///
-/// The issuer stores nothing of a client, since anyone may register any number of them: the id holds the name, and a code of the issuer for
-/// each redirect URI. Its text is `dynamic.NAME.CODES`, or `dynamic.CODES` without a name.
+/// The issuer does not store clients, because anyone may register any number of them. The id contains the name, and a code of the issuer
+/// for each redirect URI. Its text is `dynamic.NAME.CODES`, or `dynamic.CODES` without a name.
 package struct RegisteredClient: Hashable, Sendable {
     static let maximumRedirects = 4
     static let maximumNameCharacters = 64
@@ -26,8 +26,8 @@ package struct RegisteredClient: Hashable, Sendable {
         id = ([RegisteredClient.prefix] + labels.map(Base64.url.encode)).joined(separator: ".")
     }
 
-    /// Reads an id. What it says counts for the redirect URIs alone that `has(_:by:)` finds.
-    /// - Returns: `nil` if no client has such an id.
+    /// Parses an id, and does not check its codes. The id is valid only for redirect URIs that `has(_:by:)` accepts.
+    /// - Returns: `nil` if the format is wrong.
     package init?(id: String) {
         let labels = id.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false).map { String(Substring($0)) }
         let parts = labels.dropFirst().compactMap { Base64.url.decode($0) }
@@ -48,7 +48,7 @@ package struct RegisteredClient: Hashable, Sendable {
         codes.contains(RegisteredClient.code(name, redirect, by: key))
     }
 
-    /// What people see of the id of any client. No client's name is verified.
+    /// Returns the text that people see for the id of any client. No client's name is verified.
     static func shown(_ id: String) -> String {
         guard let client = RegisteredClient(id: id) else { return id }
         return client.name.isEmpty ? "an app" : client.name
@@ -59,7 +59,7 @@ package struct RegisteredClient: Hashable, Sendable {
     }
 
     private static func code(_ name: String, _ redirect: RedirectURI, by key: SymmetricKey) -> [UInt8] {
-        // Neither has a NUL.
+        // Neither text contains a NUL.
         Array(HMAC<SHA256>.authenticationCode(for: Array("\(name)\0\(redirect.registered)".utf8), using: key).prefix(codeBytes))
     }
 }

@@ -3,7 +3,7 @@
 
 package import RelayProtocol
 
-/// What a client asks to be registered with (RFC 7591 §3.1).
+/// A registration request of a client (RFC 7591 §3.1).
 package struct RegistrationRequest: Sendable {
     package let name: String
     package let redirects: [RedirectURI]
@@ -70,5 +70,15 @@ struct RegistrationResponse: Encodable, Sendable {
         case authMethod = "token_endpoint_auth_method"
         case grantTypes = "grant_types"
         case responseTypes = "response_types"
+    }
+}
+
+/// Registration of native public clients (RFC 7591).
+extension Issuer {
+    func register(_ body: [UInt8]) throws(OAuthError) -> RegistrationResponse {
+        guard let json = try? JSONValue(parsing: body) else { throw OAuthError(.invalidClientMetadata, "the request is not JSON") }
+        let request = try RegistrationRequest(json: json)
+        let client = RegisteredClient(name: request.name, redirects: request.redirects, by: master.clientKey)
+        return RegistrationResponse(request, client, now: now())
     }
 }

@@ -5,8 +5,8 @@ import Crypto
 import CryptoExtras
 package import RelayProtocol
 
-/// A public key credential with which a user signs in (WebAuthn Level 3). Attestation is not asked for: what kind of authenticator
-/// holds the key does not matter.
+/// A public key credential with which a user signs in (WebAuthn Level 3). Attestation is not requested, because the kind of authenticator
+/// that holds the key does not matter.
 struct Passkey: Hashable, Sendable {
     static let maximum = 16
     static let maximumNameCharacters = 64
@@ -19,7 +19,7 @@ struct Passkey: Hashable, Sendable {
     /// The authenticator's counter of signatures; 0 if it has none.
     var counter: UInt32
 
-    /// Whether an assertion with this counter is not of a copied authenticator.
+    /// Whether the counter of an assertion is valid. An old counter indicates a copied authenticator.
     func accepts(counter: UInt32) -> Bool { counter > self.counter || (counter == 0 && self.counter == 0) }
 }
 
@@ -41,7 +41,7 @@ package struct PasskeyKey: Hashable, Sendable {
         guard let algorithm = Algorithm(rawValue: algorithm), spki.count <= PasskeyKey.maximumBytes else { return nil }
         switch algorithm {
         case .es256: guard (try? SigningPublicKey(spki: spki)) != nil else { return nil }
-        // Refuses keys of fewer than 2048 bits.
+        // This rejects keys of fewer than 2048 bits.
         case .rs256: guard (try? _RSA.Signing.PublicKey(derRepresentation: spki)) != nil else { return nil }
         }
         self.algorithm = algorithm
@@ -62,7 +62,7 @@ package struct PasskeyKey: Hashable, Sendable {
     }
 }
 
-/// What an authenticator signs (WebAuthn §6.1).
+/// The data that an authenticator signs (WebAuthn §6.1).
 package struct AuthenticatorData: Sendable {
     private static let userPresent: UInt8 = 0x01
     private static let userVerified: UInt8 = 0x04
@@ -83,18 +83,18 @@ package struct AuthenticatorData: Sendable {
             credential = nil
             return
         }
-        // 16 bytes name the authenticator's model, 2 are the length of the id.
+        // 16 bytes identify the authenticator's model, and 2 are the length of the id.
         guard bytes.count >= 55 else { return nil }
         let count = Int(bytes[53]) << 8 | Int(bytes[54])
         guard (1...1_023).contains(count), bytes.count >= 55 + count else { return nil }
         credential = Array(bytes[55..<(55 + count)])
     }
 
-    /// Whether the user was there, and the authenticator knows that it was the user.
+    /// Whether the user was present, and the authenticator verified the user.
     package var isVerified: Bool { flags & Self.userPresent != 0 && flags & Self.userVerified != 0 }
 }
 
-/// What a browser adds (WebAuthn §5.8.1).
+/// The data that a browser adds (WebAuthn §5.8.1).
 package struct PasskeyClientData: JSONReadable, Sendable {
     let type: String
     let challenge: String
@@ -133,6 +133,6 @@ struct PasskeyChallenge: Hashable, Sendable {
 
     var text: String { Base64.url.encode(bytes) }
     var id: Digest256 { Digest256(hashing: bytes) }
-    /// When it may be forgotten that it was answered.
+    /// The expiry. After it, a used challenge can be forgotten.
     var ends: Milliseconds { Milliseconds(clamping: time.count + PasskeyChallenge.life) }
 }

@@ -3,8 +3,8 @@
 
 import RelayProtocol
 
-/// Growing delays after failed attempts, by name. Some attempts are free, five by default; then each failure doubles the wait, from one second to
-/// fifteen minutes. A name is forgotten an hour after its last failure, and earlier if there are too many names.
+/// A back-off after failed attempts, by name. The first attempts, five by default, have no delay. Then each failure doubles the wait, from
+/// one second to fifteen minutes. A name is forgotten an hour after its last failure, and earlier if there are too many names.
 struct BackOff {
     static let free = 5
     static let longest: Int64 = 900_000
@@ -30,7 +30,7 @@ struct BackOff {
     var count: Int { recent.count + older.count }
 
     private func failures(_ name: String, now: Milliseconds) -> Failures {
-        // A time before the last failure forgets nothing: requests overtake each other.
+        // A time before the last failure does not reset the failures, because requests can overtake each other.
         guard let failures = recent[name] ?? older[name], abs(now.count - failures.last.count) < Self.memory else {
             return Failures(count: 0, last: now, blockedUntil: 0)
         }
@@ -44,8 +44,8 @@ struct BackOff {
         return now < failures.blockedUntil ? Milliseconds(clamping: min(failures.blockedUntil.count - now.count, Self.longest)) : nil
     }
 
-    /// Counts an attempt as failed before it is tried, so that attempts at the same time do not escape the limit.
-    /// - Parameter times: How many times as many attempts are free for this name.
+    /// Counts an attempt as failed before it is tried, so that concurrent attempts cannot exceed the limit.
+    /// - Parameter times: The factor for the number of free attempts of this name.
     /// - Returns: `nil` if it may be tried; otherwise the time to wait.
     mutating func attempt(_ name: String, times: Int = 1, now: Milliseconds) -> Milliseconds? {
         if let wait = wait(name, now: now) { return wait }
@@ -65,7 +65,7 @@ struct BackOff {
         return nil
     }
 
-    /// One attempt of many did not fail.
+    /// Takes back one counted failure after a success, and ends the wait.
     mutating func takeBack(_ name: String, now: Milliseconds) {
         guard var failures = recent[name] ?? older[name] else { return }
         failures.count = max(0, failures.count - 1)
@@ -73,7 +73,7 @@ struct BackOff {
         if recent[name] != nil { recent[name] = failures } else { older[name] = failures }
     }
 
-    /// The attempt did not fail, and all attempts before it are forgiven.
+    /// Forgets all failures of a name after a success.
     mutating func succeed(_ name: String) {
         recent[name] = nil
         older[name] = nil

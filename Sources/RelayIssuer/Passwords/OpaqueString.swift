@@ -4,10 +4,10 @@
 import Foundation
 import RelayProtocol
 
-/// The form in which passwords are hashed and compared (RFC 8265 §4, profile OpaqueString). Systems write the same characters in different
-/// ways: an "é" of one keyboard has one code point, and that of another has two.
+/// The form in which passwords are hashed and compared (RFC 8265 §4, profile OpaqueString). Systems encode the same characters in different
+/// ways: an "é" has one code point or two.
 enum OpaqueString {
-    /// Replaces the spaces of Unicode by that of ASCII, and composes characters (NFC).
+    /// Replaces Unicode spaces by the ASCII space, and composes characters (NFC).
     static func prepare(_ password: Secret<String>) -> Secret<String> {
         var mapped = String.UnicodeScalarView()
         for scalar in password.exposed.unicodeScalars {
@@ -16,7 +16,7 @@ enum OpaqueString {
         return Secret(String(mapped).precomposedStringWithCanonicalMapping)
     }
 
-    /// Whether the profile allows all characters: it excludes control characters.
+    /// Whether the profile allows all characters of the password. It excludes control characters.
     static func isAllowed(_ password: Secret<String>) -> Bool {
         password.exposed.unicodeScalars.allSatisfy { $0.properties.generalCategory != .control }
     }

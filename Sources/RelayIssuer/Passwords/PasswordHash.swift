@@ -3,21 +3,16 @@
 
 import Crypto
 import CryptoExtras
+import Foundation
 import RelayProtocol
 
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
-
-/// A password as it is stored: `$scrypt$ln=17,r=8,p=1$SALT$HASH` (PHC string format; base64 without padding). The text names
-/// its own cost, so that the cost of new hashes can change.
+/// A stored password hash: `$scrypt$ln=17,r=8,p=1$SALT$HASH` (PHC string format; base64 without padding). The text contains its own cost,
+/// so that the cost of new hashes can change.
 struct PasswordHash: Hashable, Sendable {
     static let saltBytes = 16
     static let hashBytes = 32
 
-    /// What one hash costs: 128 · 2^logRounds · blockSize bytes of memory.
+    /// The cost of one hash. It takes 128 · 2^logRounds · blockSize bytes of memory.
     struct Cost: Hashable, Sendable {
         var logRounds = 17
         var blockSize = 8
@@ -40,7 +35,7 @@ struct PasswordHash: Hashable, Sendable {
         self.init(cost: cost, salt: salt, hash: PasswordHash.derive(password, salt: salt, cost: cost))
     }
 
-    /// A hash of no password.
+    /// Makes a hash that no password matches.
     init(decoyOf cost: Cost) {
         self.init(cost: cost, salt: randomBytes(PasswordHash.saltBytes), hash: randomBytes(PasswordHash.hashBytes))
     }
@@ -62,7 +57,7 @@ struct PasswordHash: Hashable, Sendable {
     /// Whether it is the hash of this password. Takes as long as a hash.
     func matches(_ password: Secret<String>) -> Bool {
         let derived = PasswordHash.derive(password, salt: salt, cost: cost)
-        // An empty result is that of a failed derivation.
+        // The result is empty if the derivation failed.
         guard let derived = Digest256(bytes: derived), let hash = Digest256(bytes: hash) else { return false }
         return derived == hash
     }
@@ -108,17 +103,17 @@ extension PasswordHash.Cost {
     }
 }
 
-/// What may become a password.
+/// The rules for new passwords.
 enum PasswordRule {
     static let minimumCharacters = 10
     static let maximumBytes = 256
 
-    /// Whether a typed text has the length of a password. It counts as stored: other forms of the same characters may be longer.
+    /// Whether a typed text has an allowed length. The prepared form counts, because other forms of the same characters may be longer.
     static func hasAllowedLength(_ typed: Secret<String>) -> Bool {
         (1...maximumBytes).contains(OpaqueString.prepare(typed).exposed.utf8.count)
     }
 
-    /// Why the text may not become the password of this user; `nil` if it may.
+    /// Returns why the text may not become the password of this user; `nil` if it may.
     static func objection(to password: Secret<String>, name: String) -> String? {
         if !OpaqueString.isAllowed(password) { return "The password may not contain control characters." }
         let text = OpaqueString.prepare(password).exposed
@@ -130,7 +125,7 @@ enum PasswordRule {
         return nil
     }
 
-    /// Whether a password is the name, once or several times, whatever its case and with any digits and signs between and around.
+    /// Whether a password is the name, once or repeated. Case is ignored, and so are digits and punctuation between and around.
     private static func resembles(_ password: String, _ name: String) -> Bool {
         func letters(_ text: String) -> [Unicode.Scalar] { AccountName.folded(text).unicodeScalars.filter(\.properties.isAlphabetic) }
         let (password, name) = (AccountName.folded(password), AccountName.folded(name))

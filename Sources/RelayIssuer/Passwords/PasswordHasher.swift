@@ -5,21 +5,21 @@ import NIOPosix
 import RelayProtocol
 import Synchronization
 
-/// Hashes passwords on threads of its own: neither the event loops nor the threads of Swift's tasks wait for a hash. At most two hashes run
-/// at a time, few wait, and one client has few places among them, so that logins can neither fill the memory nor starve the rest of the
-/// process. New clients and known ones have places of their own, and take turns.
+/// Hashes passwords on threads of its own, so that neither the event loops nor the threads of Swift's tasks wait for a hash. At most two
+/// hashes run at a time, the queue is short, and one client has few places in it. Sign-ins can thus neither fill the memory nor starve the
+/// rest of the process. New and known clients have separate places, and alternate.
 final class PasswordHasher: Sendable {
-    /// Who wants a hash.
+    /// The client that requests a hash.
     struct Client: Hashable, Sendable {
         let name: String
-        /// Whether it has proved who it is before.
+        /// Whether the client has authenticated before.
         var isKnown = false
     }
 
-    /// The places for hashes that run and wait.
+    /// The places for running and waiting hashes.
     struct Queue<Waiter> {
         let running: Int
-        /// The places of new clients, and as many of known ones.
+        /// The number of places for new clients. Known clients have the same number.
         let places: Int
         let placesPerClient: Int
 
@@ -46,7 +46,7 @@ final class PasswordHasher: Sendable {
             case refuse(Rejection)
         }
 
-        /// - Parameter admit: Asked once there is a place: `nil` takes it, a time leaves it to others.
+        /// - Parameter admit: Is called once there is a place. `nil` takes the place; a time rejects the request.
         mutating func enter(_ client: Client, admit: () -> Milliseconds? = { nil }) -> Entry {
             let taken = client.isKnown ? known.taken : new.taken
             guard taken < places, clients[client, default: 0] < placesPerClient else { return .refuse(.busy) }
@@ -58,16 +58,17 @@ final class PasswordHasher: Sendable {
             return .start
         }
 
-        /// After `enter` said so.
+        /// Adds a waiter. Must be called after `enter` returned `wait`.
         mutating func wait(_ waiter: Waiter, of client: Client) {
             if client.isKnown { known.waiting.append(waiter) } else { new.waiting.append(waiter) }
         }
 
+        /// Frees the place of a client.
         /// - Returns: The waiter that starts now.
         mutating func leave(_ client: Client) -> Waiter? {
             clients[client] = clients[client].flatMap { $0 > 1 ? $0 - 1 : nil }
             if client.isKnown { known.taken -= 1 } else { new.taken -= 1 }
-            // Neither kind of client can keep the other one from its turn.
+            // New and known clients alternate, so that neither kind starves the other.
             lastWasKnown = !known.waiting.isEmpty && (new.waiting.isEmpty || !lastWasKnown)
             if lastWasKnown { return known.waiting.removeFirst() }
             guard new.waiting.isEmpty else { return new.waiting.removeFirst() }
@@ -76,18 +77,18 @@ final class PasswordHasher: Sendable {
         }
     }
 
-    /// Why nothing is hashed.
+    /// Why a request for a hash is rejected.
     enum Rejection: Error, Hashable {
         /// All places are taken.
         case busy
-        /// The limit of the caller, and how long it lasts.
+        /// The caller's limit is reached. The value is the time to wait.
         case tooSoon(Milliseconds)
     }
 
     private let threads: NIOThreadPool
     private let queue: Mutex<Queue<CheckedContinuation<Void, Never>>>
     let cost: PasswordHash.Cost
-    /// What the password of an unknown user is compared with, so that the answer takes as long as for a known one.
+    /// The hash that is compared for an unknown user, so that the answer takes as long as for a known user.
     private let decoy: PasswordHash
 
     init(cost: PasswordHash.Cost, queue: sending Queue<CheckedContinuation<Void, Never>> = .init()) {
@@ -106,7 +107,8 @@ final class PasswordHasher: Sendable {
 
     /// - Parameters:
     ///   - hash: `nil` for a user that does not exist, or has no password.
-    ///   - admit: Counts the attempt once there is a place, so that each one that counts costs a hash. A time refuses it.
+    ///   - admit: Counts the attempt once there is a place, so that each counted attempt costs a hash. If it returns a time, the attempt is
+    ///     rejected.
     func matches(
         _ password: Secret<String>,
         _ hash: PasswordHash?,

@@ -17,7 +17,7 @@ package struct RecoveryCode: Hashable, Sendable {
         self.code = Secret(halves.flatMap { $0.text.utf8.filter { $0 != UInt8(ascii: "-") } })
     }
 
-    /// Reads what a person typed: the case, spaces and hyphens do not matter.
+    /// Reads a code that a person typed. Case, spaces and hyphens are ignored.
     package init?(typed text: String) {
         guard text.utf8.count <= 64 else { return nil }
         let letters = text.utf8.filter { $0 != UInt8(ascii: "-") && $0 != UInt8(ascii: " ") }.map {

@@ -3,22 +3,22 @@
 
 import RelayProtocol
 
-/// The networks of a client's address, the smallest first. Limits count in each of them, so that an owner of many addresses gains little.
+/// The networks of a client's address, smallest first. Limits count in each of them, so that a client with many addresses gains little.
 package struct ClientNetworks: Hashable, Sendable {
-    /// How many times the limit of a network holds for the next larger one.
+    /// The limit of a network times this factor is the limit of the next larger network.
     static let factor = 4
 
-    /// The smallest network counts as one client.
+    /// The smallest network. It counts as one client.
     let smallest: String
     private let larger: [String]
 
-    /// - Parameter names: The networks, the smallest first, such as the /64, /56 and /48 of an IPv6 address.
+    /// - Parameter names: The networks, smallest first, such as the /64, /56 and /48 of an IPv6 address.
     package init(_ names: [String]) {
         self.smallest = names.first ?? ""
         self.larger = Array(names.dropFirst())
     }
 
-    /// Each network, and how many times the limit of a client holds for it.
+    /// Each network, with the factor by which a client's limit is multiplied for it.
     var shares: [(network: String, factor: Int)] {
         var factor = 1
         return [(smallest, 1)]
@@ -28,7 +28,7 @@ package struct ClientNetworks: Hashable, Sendable {
             }
     }
 
-    /// The network that shares what all clients need: the largest one.
+    /// The largest network. It is the unit for capacity that all clients share.
     var largest: String { larger.last ?? smallest }
 }
 
@@ -53,7 +53,7 @@ extension BackOff {
         return nil
     }
 
-    /// An attempt did not fail.
+    /// Takes back an attempt that succeeded, in all networks of a client.
     mutating func takeBack(_ client: ClientNetworks, now: Milliseconds) {
         for (network, _) in client.shares { takeBack(network, now: now) }
     }

@@ -4,15 +4,15 @@
 import Crypto
 import RelayProtocol
 
-/// The secret in a cookie of a browser in which a user has signed in before. It does not sign the user in. It gives the browser's attempts to sign in
-/// as this user limits of their own, so that attackers elsewhere cannot use them up.
+/// The secret in a cookie of a browser in which a user has signed in before. It does not sign the user in. The browser's attempts to sign
+/// in as this user have limits of their own, so that attackers elsewhere cannot use them up.
 struct KnownBrowser: Hashable, Sendable {
     private static let idBytes = 16
     static let life: Int64 = 365 * 86_400_000
 
     private let bytes: Secret<[UInt8]>
 
-    /// - Parameter former: The secret of the same browser and user, whose failures stay counted.
+    /// - Parameter former: The former secret of the browser. It is kept if it is of the same user, so that its failures stay counted.
     init(of subject: String, by key: SymmetricKey, after former: KnownBrowser? = nil) {
         if let former, former.isOf(subject, by: key) {
             self = former
@@ -31,7 +31,7 @@ struct KnownBrowser: Hashable, Sendable {
 
     var text: Secret<String> { Secret(Base64.url.encode(bytes.exposed)) }
 
-    /// What its failures are counted under.
+    /// The name under which the browser's failures are counted.
     var name: String { Base64.url.encode(bytes.exposed.prefix(KnownBrowser.idBytes)) }
 
     func isOf(_ subject: String, by key: SymmetricKey) -> Bool {

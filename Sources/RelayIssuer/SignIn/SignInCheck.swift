@@ -6,12 +6,12 @@ import Synchronization
 
 /// An attempt of a person to sign in with a name.
 struct SignInAttempt: Sendable {
-    /// `nil` if no account can have the typed name.
+    /// `nil` if the typed name is not valid.
     let name: AccountName?
     let networks: ClientNetworks
-    /// What the client shows of an earlier sign-in.
+    /// The client's cookie from an earlier sign-in.
     let known: KnownBrowser?
-    /// The client, as the account's record shows it.
+    /// The client, as the account's events show it.
     let agent: String
     let now: Milliseconds
 
@@ -31,19 +31,19 @@ struct SignInAttempt: Sendable {
 /// A user whose password was right.
 struct CheckedPassword: Sendable {
     var user: IssuerUser
-    /// As it is stored. It may be another one by the time that something depends on it.
+    /// The stored hash that the password matched. It may be replaced later, so callers compare it again before they rely on it.
     var stored: PasswordHash
 }
 
-/// Checks of the secrets with which people sign in by name. Every page and endpoint that takes a password or a recovery code calls them.
+/// Checks of the secrets with which people sign in by name. Every page and route that takes a password or a recovery code calls them.
 ///
-/// The limits count by the time of the check. A client decides how late its form follows the head of its request.
+/// The limits use the time of the check, because a client decides how long after the head of its request it sends the form.
 extension Issuer {
     /// Checks a name and its password.
     /// - Returns: `nil` if the name or the password is wrong.
     /// - Throws: 429 if there were too many attempts, 503 if too many passwords are hashed at this moment.
     func check(_ attempt: SignInAttempt, password: Secret<String>) async throws(OAuthError) -> CheckedPassword? {
-        // Neither can be right, so nothing is hashed, and no limit is needed.
+        // Such a name or password cannot be right, so nothing is hashed, and no limit is needed.
         guard let name = attempt.name, PasswordRule.hasAllowedLength(password) else { return nil }
         let found = try await answering { () async throws(IssuerError) in
             try await store.read { records -> (user: IssuerUser, password: PasswordHash?)? in
@@ -65,7 +65,7 @@ extension Issuer {
         return try await renewing(CheckedPassword(user: found.user, stored: stored), password)
     }
 
-    /// Replaces a stored hash of another cost.
+    /// Replaces the stored hash if it has another cost.
     private func renewing(_ checked: CheckedPassword, _ password: Secret<String>) async throws(OAuthError) -> CheckedPassword {
         guard checked.stored.cost != hasher.cost else { return checked }
         let subject = checked.user.subject
@@ -82,7 +82,7 @@ extension Issuer {
         return isRenewed ? CheckedPassword(user: checked.user, stored: hash) : checked
     }
 
-    /// Checks a name and a recovery code, and uses the code up.
+    /// Checks a name and a recovery code, and consumes the code.
     /// - Returns: A secret with which the person sets up a new way to sign in; `nil` if the name or the code is wrong.
     /// - Throws: 429 if there were too many attempts.
     func check(_ attempt: SignInAttempt, recoveryCode: String) async throws(OAuthError) -> SetUpToken? {

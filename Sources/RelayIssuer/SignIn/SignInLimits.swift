@@ -3,13 +3,14 @@
 
 import RelayProtocol
 
-/// The limits of attempts to sign in with a password or a recovery code. They count by what was found, and never by the text that was typed:
-/// two texts that find the same account are one.
+/// The limits of attempts to sign in with a password or a recovery code. They count by the account that was found, and never by the typed
+/// text: two texts that find the same account count together.
 struct SignInLimits {
-    /// Whom an attempt can let in.
+    /// The account that an attempt is for.
     enum Account: Hashable, Sendable {
         case user(subject: String)
-        /// No account has the name. It counts by the digest of what was looked up, so that it gets the answers of a name that exists.
+        /// No account has the name. Attempts count by the digest of the key that was looked up, so that the answers are those of an
+        /// existing name.
         case none(Digest256)
 
         fileprivate var name: String {
@@ -33,7 +34,7 @@ struct SignInLimits {
             }
         }
 
-        /// What its places for hashes are counted under: all known browsers of a user are one.
+        /// The client under which its places for hashes are counted. All known browsers of a user count as one.
         var ofHasher: PasswordHasher.Client {
             switch self {
             case .new: .init(name: name)
@@ -48,10 +49,10 @@ struct SignInLimits {
     private var pairs: BackOff
     /// Attempts of all new clients for an account.
     private var accounts: RateLimiter
-    /// The same for names that no account has. They have a table of their own, so that made-up names displace no account.
+    /// Attempts of all new clients for names that no account has. The table is separate, so that made-up names displace no account.
     private var strangers: RateLimiter
 
-    /// How many names are in memory.
+    /// The number of names in memory.
     var count: Int { networks.count + pairs.count + accounts.count + strangers.count }
 
     init(attemptsPerHour: Int, pairs: BackOff = BackOff()) {
@@ -76,7 +77,7 @@ struct SignInLimits {
         }
     }
 
-    /// Counts an attempt in all limits or in none, before it is tried, so that attempts at the same time do not escape them.
+    /// Counts an attempt in all limits or in none, before it is tried, so that concurrent attempts cannot exceed them.
     /// - Returns: `nil` if it may be tried; otherwise the time to wait.
     mutating func attempt(_ account: Account, by client: Client, now: Milliseconds) -> Milliseconds? {
         let pair = Self.pair(account, client)
@@ -86,7 +87,7 @@ struct SignInLimits {
         return pairs.attempt(pair, now: now)
     }
 
-    /// The attempt did not fail.
+    /// Forgets the client's failures for the account after a success.
     mutating func succeed(_ account: Account, by client: Client, now: Milliseconds) {
         pairs.succeed(Self.pair(account, client))
         if case .new(let networks) = client { self.networks.takeBack(networks, now: now) }

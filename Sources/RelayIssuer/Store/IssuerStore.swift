@@ -3,9 +3,9 @@
 
 import RelayProtocol
 
-/// Everything the issuer must not forget. A transaction is one closure over rows.
+/// The issuer's durable data. A transaction is one closure over rows.
 protocol IssuerStore: Sendable {
-    /// Does all of something or nothing of it. Returns when it is durable.
+    /// Runs a transaction, which is applied completely or not at all. Returns when it is durable.
     func write<Result: Sendable>(_ body: @escaping @Sendable (any IssuerTransaction) throws -> Result) async throws(IssuerError) -> Result
     func read<Result: Sendable>(_ body: @escaping @Sendable (any IssuerTransaction) throws -> Result) async throws(IssuerError) -> Result
     func close() throws(IssuerError)
@@ -15,13 +15,13 @@ protocol IssuerStore: Sendable {
 protocol IssuerTransaction {
     // MARK: Users
 
-    /// - Parameter key: What the name is looked up by.
+    /// - Parameter key: The key by which the name is looked up.
     func insert(_ user: IssuerUser, key: String, now: Milliseconds) throws
-    /// The oldest first.
+    /// Returns all users, oldest first.
     func users() throws -> [IssuerUser]
     func hasUser(_ subject: String) throws -> Bool
     func rename(_ subject: String, to name: AccountName) throws
-    /// Removes a user with all that is of it.
+    /// Removes a user with all its rows.
     func removeUser(_ subject: String) throws
 
     func user(_ subject: String) throws -> IssuerUser?
@@ -35,7 +35,7 @@ protocol IssuerTransaction {
     func insert(_ passkey: Passkey) throws
     func passkey(_ id: [UInt8]) throws -> Passkey?
     func passkeys(of subject: String) throws -> [Passkey]
-    /// Writes its counter.
+    /// Writes the passkey's counter.
     func update(_ passkey: Passkey) throws
     func removePasskey(_ id: [UInt8]) throws
     func removePasskeys(of subject: String) throws
@@ -45,30 +45,31 @@ protocol IssuerTransaction {
     func removeSetUpToken(of subject: String) throws
     /// Replaces the user's former codes.
     func setRecoveryCodes(_ codes: [Digest256], of subject: String) throws
-    /// Removes the code.
-    /// - Returns: Whether there was one.
+    /// Removes a code.
+    /// - Returns: Whether it existed.
     func useRecoveryCode(_ code: Digest256, of subject: String) throws -> Bool
-    /// How many are left.
+    /// Returns the number of unused codes.
     func recoveryCodes(of subject: String) throws -> Int
 
     // MARK: Signed-in browsers
 
-    /// Ends the least recently used session of a user who has too many.
+    /// Inserts a session. If the user has too many, the least recently used one ends.
     func insert(_ session: WebSession) throws
     func session(_ id: Digest256) throws -> WebSession?
-    /// The most recently used first.
+    /// Returns the sessions of a user, most recently used first.
     func sessions(of subject: String) throws -> [WebSession]
     func setUsed(_ id: Digest256, at now: Milliseconds) throws
-    /// Whether there was one.
+    /// Removes a session.
+    /// - Returns: Whether it existed.
     func removeSession(_ id: Digest256, of subject: String) throws -> Bool
-    /// Ends all sessions, and what they have allowed apps and devices that have not asked for their tokens yet.
+    /// Ends all sessions. Also deletes their authorizations of apps and devices that have not requested their tokens yet.
     func removeSessions(of subject: String) throws
 
-    // MARK: What happened to an account
+    // MARK: Account events
 
-    /// Adds an event, and forgets the oldest of too many.
+    /// Adds an event, and deletes the oldest events beyond the bound.
     func note(_ kind: AccountEvent.Kind, of subject: String, _ detail: String, now: Milliseconds) throws
-    /// The newest first.
+    /// Returns the events of an account, newest first.
     func events(of subject: String) throws -> [AccountEvent]
 
     // MARK: Invitations
@@ -80,9 +81,9 @@ protocol IssuerTransaction {
     func removeOpenInvitations(madeBy key: String) throws
     func redeem(_ code: Digest256, _ redemption: Invitation.Redemption) throws
 
-    // MARK: What users allow clients
+    // MARK: Authorizations of clients
 
-    /// Forgets the oldest of too many codes of its user.
+    /// Inserts a code, and deletes the oldest codes of its user beyond the bound.
     func insert(_ code: AuthorizationCode) throws
     func authorizationCode(_ code: Digest256) throws -> AuthorizationCode?
     func redeem(authorizationCode code: Digest256, _ redemption: Invitation.Redemption) throws
@@ -91,8 +92,9 @@ protocol IssuerTransaction {
     func insert(_ authorization: DeviceAuthorization, from client: ClientNetworks) throws
     func deviceAuthorization(_ code: Digest256) throws -> DeviceAuthorization?
     func deviceAuthorization(userCode: Digest256) throws -> DeviceAuthorization?
-    /// Whether there is room for one more. If too many devices wait, the one makes room that has waited longest at the address with the most
-    /// waiting devices, of the network with the most.
+    /// Makes room for one more pending device. If there are too many, it deletes the oldest one at the address with the most pending
+    /// devices, in the network with the most.
+    /// - Returns: Whether there is room.
     func makeRoomForDeviceAuthorization(at now: Milliseconds) throws -> Bool
     func decide(_ code: Digest256, _ decision: DeviceAuthorization.Decision) throws
     func removeDeviceAuthorization(_ code: Digest256) throws
@@ -100,36 +102,36 @@ protocol IssuerTransaction {
     // MARK: Resource servers
 
     func setResourceServer(_ name: String, secret: Digest256) throws
-    /// - Returns: Whether there was one.
+    /// - Returns: Whether it existed.
     func removeResourceServer(_ name: String) throws -> Bool
     func secret(ofResourceServer name: String) throws -> Digest256?
-    /// Their names, in order.
+    /// Returns the names, sorted.
     func resourceServers() throws -> [String]
 
     // MARK: Logins
 
     func insert(_ family: RefreshFamily) throws
     func family(_ id: FamilyID) throws -> RefreshFamily?
-    /// The login that access tokens call by this name.
+    /// Returns the login whose access tokens have this `sid`.
     func family(session: String) throws -> RefreshFamily?
-    /// The logins of a key, and the one of a session, that were not revoked.
+    /// Returns the logins of a key, and the login of a session, that are not revoked.
     func openLogins(boundTo key: String, session: String?) throws -> [RefreshFamily]
-    /// All logins of a user that were not revoked.
+    /// Returns all logins of a user that are not revoked.
     func openLogins(of subject: String) throws -> [RefreshFamily]
-    /// The `count` most recently used of them, the latest first.
+    /// Returns the `count` most recently used logins of a user that are not revoked, latest first.
     func openLogins(of subject: String, upTo count: Int) throws -> [RefreshFamily]
-    /// All but the `count` most recently used of them.
+    /// Returns all but the `count` most recently used logins of a user that are not revoked.
     func openLogins(of subject: String, beyond count: Int) throws -> [RefreshFamily]
-    /// Notes of the logins of a key, and of the one of a session, that their endpoint was revoked.
+    /// Marks the logins of a key, and the login of a session, as logins of a revoked endpoint.
     func endpointRevoked(boundTo key: String, session: String?) throws
-    /// The logins that were revoked since.
+    /// Returns the logins that were revoked after a time.
     func revoked(since time: Milliseconds) throws -> [RefreshFamily]
-    /// Writes what changes of a login: its current token, and whether it is revoked.
+    /// Writes the parts of a login that change: its current token, and its revocation.
     func update(_ family: RefreshFamily) throws
-    /// Forgets the oldest of too many revoked logins of a user. Those that were revoked after a time stay, so that their tokens stay
+    /// Deletes the oldest revoked logins of a user beyond the bound. Logins that were revoked after `time` stay, so that their tokens stay
     /// known as revoked.
     func forgetRevokedLogins(of subject: String, before time: Milliseconds) throws
-    /// Forgets what can no longer matter.
+    /// Deletes expired rows.
     func forget(before now: Milliseconds) throws
 
     // MARK: Keys
@@ -137,7 +139,7 @@ protocol IssuerTransaction {
     func insert(_ key: SealedSigningKey) throws
     func removeKey(_ id: String) throws
     func sealedKeys() throws -> [SealedSigningKey]
-    /// What the master key sealed when the rows were begun.
+    /// Returns the seal that the master key made when the database was created.
     func seal() throws -> [UInt8]?
     func setSeal(_ seal: [UInt8]) throws
 }

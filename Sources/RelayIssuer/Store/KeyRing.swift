@@ -20,14 +20,14 @@ final class KeyRing: Sendable {
         self.master = master
     }
 
-    /// The key that signs now, and its id.
+    /// Returns the key that signs now, and its id.
     func signer(at now: Milliseconds) async throws(IssuerError) -> (id: String, key: P256SigningKey) {
         let opened = try await current(at: now)
         guard let entry = opened.ring.signer(at: now), let key = opened.keys[entry.id] else { throw .wrongMasterKey }
         return (entry.id, key)
     }
 
-    /// The public keys of the signing key, the next one, and those that signed recently.
+    /// Returns the public keys of the signing key, the next one, and those that signed recently.
     func published(at now: Milliseconds) async throws(IssuerError) -> JSONWebKeySet {
         let opened = try await current(at: now)
         return JSONWebKeySet(
@@ -46,7 +46,7 @@ final class KeyRing: Sendable {
         let known = opened.withLock { $0 }
         if now < known.ring.nextChange { return known }
         let master = master
-        // The transaction reads again what another process may have changed, so concurrent calls create one key.
+        // The transaction reads again, because another process may have changed the keys. So concurrent calls create one key.
         let renewed = try await store.write { records in
             for change in SigningKeyRing(try records.keys(openedBy: master).map(\.entry)).changes(at: now) {
                 switch change {

@@ -5,7 +5,7 @@ import Crypto
 import RelayProtocol
 import RelayStorage
 
-/// The secret beside the database: without it the database gives away neither the signing keys nor any refresh token.
+/// The secret in a file beside the database. Without it, the database reveals neither the signing keys nor any refresh token.
 struct MasterKey: Sendable {
     static let byteCount = 32
 
@@ -13,22 +13,22 @@ struct MasterKey: Sendable {
 
     init(_ bytes: [UInt8]) { self.key = SymmetricKey(data: bytes) }
 
-    /// For the codes of refresh tokens.
+    /// The key for the codes of refresh tokens.
     var refreshTokenKey: SymmetricKey { derived("device-relay issuer refresh-token") }
 
-    /// For the codes of forms.
+    /// The key for the codes of forms.
     var formKey: SymmetricKey { derived("device-relay issuer form") }
 
-    /// For the digests of the codes that users type.
+    /// The key for the digests of the codes that users type.
     var userCodeKey: SymmetricKey { derived("device-relay issuer user-code") }
 
-    /// For the digests of recovery codes.
+    /// The key for the digests of recovery codes.
     var recoveryKey: SymmetricKey { derived("device-relay issuer recovery-code") }
 
-    /// For the codes of browsers in which users have signed in.
+    /// The key for the codes of browsers in which users have signed in.
     var knownBrowserKey: SymmetricKey { derived("device-relay issuer known-browser") }
 
-    /// For the codes of registered redirect URIs.
+    /// The key for the codes of registered redirect URIs.
     var clientKey: SymmetricKey { derived("device-relay issuer client") }
 
     private var sealingKey: SymmetricKey { derived("device-relay issuer seal") }
@@ -37,7 +37,7 @@ struct MasterKey: Sendable {
         HKDF<SHA256>.deriveKey(inputKeyMaterial: key, info: Array(purpose.utf8), outputByteCount: 32)
     }
 
-    /// - Parameter label: what it is; opened only under the same.
+    /// - Parameter label: The name of the data. The data can be opened only with the same label.
     func seal(_ bytes: [UInt8], label: String) throws -> [UInt8] {
         let box = try AES.GCM.seal(bytes, using: sealingKey, authenticating: Array(label.utf8))
         return Array(box.nonce) + box.ciphertext + box.tag
@@ -52,13 +52,15 @@ struct MasterKey: Sendable {
 }
 
 extension MasterKey {
-    /// The key in the file. Makes both if there is no file, unless there is something that was sealed with the lost one.
+    /// Reads the key from its file.
+    /// - Parameter mayCreate: Whether a missing file is created with a new key. It must be `false` if there is data that was sealed with
+    ///   the lost key.
     init(path: String, mayCreate: Bool) throws(IssuerError) {
         let bytes: [UInt8]?
         do throws(StorageError) {
             var found = try PrivateFile.contents(of: path, upTo: MasterKey.byteCount)
             if found == nil, mayCreate {
-                // The file's content is the key, also when another process wrote it first.
+                // The key is read from the file, because another process may have written it first.
                 _ = try PrivateFile.create(path, with: randomBytes(MasterKey.byteCount))
                 found = try PrivateFile.contents(of: path, upTo: MasterKey.byteCount)
             }

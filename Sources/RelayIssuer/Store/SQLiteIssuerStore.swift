@@ -9,10 +9,10 @@ import RelayStorage
 struct SQLiteIssuerStore: IssuerStore {
     private let database: DatabaseQueue
 
-    /// Opens the database, or makes it.
+    /// Opens the database, or creates it.
     init(path: String, master: MasterKey) throws(IssuerError) {
         self.database = try SQLiteIssuerStore.translated {
-            // The command line writes beside the running service.
+            // The command line writes to the database while the service runs.
             let database = try DatabaseFile.open(path, migrator: SQLiteIssuerStore.migrator, label: "issuer")
             try database.write { try SQLiteIssuerTransaction(db: $0).checkSeal(by: master) }
             return database
@@ -43,7 +43,7 @@ struct SQLiteIssuerStore: IssuerStore {
         do { return try body() } catch { throw issuerError(error) }
     }
 
-    /// SQLite's messages may quote what was stored; its result codes do not.
+    /// Converts an error. SQLite's messages may quote stored data; its result codes do not.
     private static func issuerError(_ error: any Error) -> IssuerError {
         switch error {
         case let error as IssuerError: error
@@ -57,7 +57,7 @@ struct SQLiteIssuerStore: IssuerStore {
 }
 
 extension SQLiteIssuerStore {
-    /// Append only, once there is a release: what was released is never changed.
+    /// The migrations. They are append-only once there is a release: a released migration never changes.
     static var migrator: DatabaseMigrator {
         var migrator = DatabaseMigrator()
         migrator.registerMigration("1 users, passwords, browsers, invitations, logins, keys") { db in
@@ -199,7 +199,7 @@ extension SQLiteIssuerStore {
             for row in try Row.fetchAll(db, sql: "SELECT subject, name FROM user ORDER BY created, subject") {
                 let (subject, old): (String, String) = (row["subject"], row["name"])
                 let start = String(String.UnicodeScalarView(old.unicodeScalars.prefix(AccountName.maximumCharacters - 8)))
-                // Of two accounts whose names are now one, the older keeps it.
+                // If the names of two accounts are now the same, the older account keeps its name.
                 let names = [old] + (2...10_000).map { "\(start) (\($0))" }
                 guard let name = names.lazy.compactMap(AccountName.init).first(where: { taken.insert(Array($0.key.utf8)).inserted }) else {
                     throw IssuerError.nameTaken

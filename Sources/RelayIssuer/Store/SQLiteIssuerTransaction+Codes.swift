@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 import GRDB
 import RelayProtocol
 import RelayStorage
 
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
-
-// What users allow clients at the pages.
+// Authorizations of clients and devices, and resource servers.
 extension SQLiteIssuerTransaction {
     func insert(_ code: AuthorizationCode) throws {
         try db.execute(
@@ -64,7 +59,7 @@ extension SQLiteIssuerTransaction {
         )
     }
 
-    // MARK: Devices that wait
+    // MARK: Pending devices
 
     func insert(_ authorization: DeviceAuthorization, from client: ClientNetworks) throws {
         try db.execute(

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 import GRDB
 import RelayProtocol
 import RelayStorage
 
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
-
-// How people sign in at the issuer's pages.
+// Users, and the ways in which they sign in at the issuer's pages.
 extension SQLiteIssuerTransaction {
     func user(_ subject: String) throws -> IssuerUser? {
         try Row.fetchOne(db, sql: "SELECT subject, name FROM user WHERE subject = ?", arguments: .bound(subject))

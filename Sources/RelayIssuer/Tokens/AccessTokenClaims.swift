@@ -20,8 +20,8 @@ struct Scopes: Hashable, Sendable, CustomStringConvertible {
         self.init(names)
     }
 
-    /// Reads the scopes that a client asks for. Unknown ones, such as `openid`, are left out: the answer names the others (RFC 6749 §3.3).
-    /// `nil` if none is known.
+    /// Reads the scopes that a client requests. Unknown scopes, such as `openid`, are ignored. The response names the others (RFC 6749
+    /// §3.3). `nil` if none is known.
     init?(requested text: String) {
         let names = text.split(separator: " ").map(String.init).filter(Scopes.all.names.contains)
         guard !names.isEmpty else { return nil }
@@ -47,7 +47,7 @@ struct AccessTokenClaims: JSONReadable, Encodable, Hashable, Sendable {
     var jti: String
     var clientID: String
     var scope: String
-    /// The login of the token, which a revocation names.
+    /// The login of the token. A revocation refers to it.
     var sid: String?
     var cnf: Confirmation?
     /// The endpoint whose invitation started the login.

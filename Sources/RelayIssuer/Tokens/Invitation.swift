@@ -6,7 +6,7 @@ import RelayProtocol
 /// A single-use code that admits one endpoint to a user's account.
 struct Invitation: Hashable, Sendable {
     static let life: Int64 = 600_000
-    /// How long a used invitation is kept, so that the log can report another use.
+    /// How long an invitation is kept after its expiry, in milliseconds, so that the log can report another use.
     static let memory: Int64 = 86_400_000
     /// The maximum number of open invitations of one user.
     static let maximumOpen = 32

@@ -18,7 +18,7 @@ struct RateLimiter {
     private var recent: [String: Count] = [:]
     private var older: [String: Count] = [:]
 
-    /// - Parameter window: Its length in milliseconds.
+    /// - Parameter window: The length of a window, in milliseconds.
     init(perWindow: Int, capacity: Int, window: Int64 = 60_000) {
         self.perWindow = perWindow
         self.capacity = capacity
@@ -29,7 +29,7 @@ struct RateLimiter {
     var count: Int { recent.count + older.count }
 
     private func current(_ name: String, now: Milliseconds) -> Count {
-        // A time before the window's first event is in the window: requests overtake each other.
+        // A time before the window's first event counts as in the window, because requests can overtake each other.
         guard let count = recent[name] ?? older[name], abs(now.count - count.began.count) < window else {
             return Count(began: now, events: 0)
         }
@@ -37,7 +37,7 @@ struct RateLimiter {
     }
 
     /// - Returns: `nil` if one more event is within the limit; otherwise the time until the window ends.
-    /// - Parameter times: How many times the limit holds for this name.
+    /// - Parameter times: The factor by which the limit is multiplied for this name.
     func wait(_ name: String, times: Int = 1, now: Milliseconds) -> Milliseconds? {
         let count = current(name, now: now)
         guard count.events >= perWindow * times else { return nil }

@@ -3,8 +3,8 @@
 
 import RelayProtocol
 
-/// A login and its chain of refresh tokens: decides which token is valid, and what the use of another one means. Tokens
-/// are numbered; their authenticity is checked before.
+/// A login and its chain of refresh tokens. It decides which token is valid, and what follows from the use of another one. Tokens are
+/// numbered. The caller has checked that they are authentic.
 struct RefreshFamily: Hashable, Sendable {
     /// The time for which the previous token stays valid, because the response with its successor may have been lost. A token
     /// bound to a key stays valid until its successor is used: a thief without the key cannot use it, and a device may sleep
@@ -12,9 +12,9 @@ struct RefreshFamily: Hashable, Sendable {
     static let grace: Int64 = 60_000
     static let idleLife: Int64 = 90 * 86_400_000
     static let wholeLife: Int64 = 365 * 86_400_000
-    /// The logins of one user. The least recently used one is revoked for a new one.
+    /// The maximum number of logins of one user. For a new one, the least recently used one is revoked.
     static let maximum = 512
-    /// The revoked logins of one user that are remembered, besides those whose access tokens may still be valid.
+    /// The maximum number of revoked logins of one user that are kept, besides those whose access tokens may still be valid.
     static let maximumRevoked = 512
 
     let id: FamilyID

@@ -61,7 +61,7 @@ struct FamilyID: Hashable, Sendable {
     var session: String { Base64.url.encode(Digest256(hashing: Array("session".utf8) + bytes).bytes.prefix(16)) }
 }
 
-/// Bytes from a cryptographic random generator.
+/// Returns bytes from a cryptographic random generator.
 func randomBytes(_ count: Int) -> [UInt8] {
     SymmetricKey(size: SymmetricKeySize(bitCount: count * 8)).withUnsafeBytes { Array($0) }
 }

@@ -3,12 +3,13 @@
 
 import RelayProtocol
 
-/// The used proofs and challenges that are still valid. It is bounded: a full cache rejects new proofs and drops no valid one. It is in memory
-/// only, so what was made before it began counts as used: the process before this one may have seen it.
+/// The used proofs and challenges that are still valid. The cache is bounded: if it is full, it rejects new entries and drops no valid one.
+/// It is in memory only, so everything that was made before the cache was created counts as used: the process before this one may have seen
+/// it.
 struct ReplayCache {
     enum Outcome: Hashable {
         case fresh
-        /// It was used, or made before the cache began.
+        /// It was used, or made before the cache was created.
         case replayed
         case full
     }
@@ -18,7 +19,7 @@ struct ReplayCache {
 
     private let began: Milliseconds
 
-    /// - Parameter began: The time of the start.
+    /// - Parameter began: The time at which the cache is created.
     init(began: Milliseconds, capacity: Int = 1 << 16) {
         self.began = began
         self.capacity = capacity
@@ -31,7 +32,7 @@ struct ReplayCache {
     }
 
     /// - Parameters:
-    ///   - made: When it was made. Proofs say it in whole seconds.
+    ///   - made: When it was made. Proofs state this in whole seconds.
     ///   - time: When it is no longer valid.
     mutating func use(_ id: Digest256, made: Milliseconds, until time: Milliseconds, now: Milliseconds) -> Outcome {
         guard made.count / 1_000 >= began.count / 1_000 else { return .replayed }

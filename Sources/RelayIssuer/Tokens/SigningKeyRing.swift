@@ -7,9 +7,9 @@ import RelayProtocol
 struct SigningKeyRing: Hashable, Sendable {
     /// How long a key signs.
     static let period: Int64 = 90 * 86_400_000
-    /// How long before its first use a key is published, normally.
+    /// How long before its first use a key is normally published.
     static let lead: Int64 = 7 * 86_400_000
-    /// How long before its first use a key is published at least. Clients cache a key set for a day at most.
+    /// How long before its first use a key must be published, at least. Clients cache a key set for at most a day.
     static let minimumLead: Int64 = 86_400_000
     /// How long a key stays published after its last use.
     static let trail: Int64 = AccessTokenClaims.life + 3_600_000
@@ -30,12 +30,12 @@ struct SigningKeyRing: Hashable, Sendable {
         case remove(id: String)
     }
 
-    /// The changes that are due.
+    /// Returns the changes that are due.
     func changes(at now: Milliseconds) -> [Change] {
         guard let newest = entries.last else { return [.create(activates: now)] }
         var changes: [Change] = []
         if now >= nextCreation(after: newest) {
-            // A relay that was off for long continues with the old key until clients have had time to fetch the new one.
+            // After a long downtime, the old key signs until clients have had time to fetch the new one.
             changes.append(
                 .create(
                     activates: max(
@@ -58,9 +58,9 @@ struct SigningKeyRing: Hashable, Sendable {
         return min(nextCreation(after: newest), removal(before: second))
     }
 
-    /// The key that signs now.
+    /// Returns the key that signs now.
     func signer(at now: Milliseconds) -> Entry? {
-        // After the clock was set back, no key may be active yet. The oldest one signs then.
+        // If the clock was set back, no key may be active yet. Then the oldest one signs.
         entries.last { $0.activates <= now } ?? entries.first
     }
 

@@ -5,10 +5,10 @@ package import RelayProtocol
 
 /// Something that happened to an account, for its owner to read.
 package struct AccountEvent: Hashable, Sendable {
-    /// How many of the newest are kept for each account. Failed logins count apart, so that they displace nothing.
+    /// The number of newest events that are kept for each account. Failed sign-ins count separately, so that they displace no other events.
     static let maximumKept = 256
     static let maximumFailuresKept = 32
-    /// Failed logins within this time are one event.
+    /// Failed sign-ins within this time, in milliseconds, are one event.
     static let failureSpan: Int64 = 3_600_000
 
     package enum Kind: String, CaseIterable, Sendable {
@@ -19,7 +19,7 @@ package struct AccountEvent: Hashable, Sendable {
     }
 
     package let kind: Kind
-    /// The app or browser, as it names itself; of a linked or removed identity, its issuer.
+    /// The app or browser, as it names itself, or the issuer of a linked or removed identity.
     package let detail: String
     package let time: Milliseconds
     package let count: Int

@@ -3,9 +3,9 @@
 
 import RelayProtocol
 
-/// What people call a browser.
+/// The names of browsers for people.
 enum BrowserName {
-    /// The mark of each browser in the header `User-Agent`. Most browsers have the marks of those behind them, too.
+    /// The token of each browser in the header `User-Agent`. Most browsers also have the tokens of browsers further down the list.
     private static let browsers = [
         ("Edg/", "Edge"), ("EdgA/", "Edge"), ("EdgiOS/", "Edge"), ("OPR/", "Opera"), ("SamsungBrowser/", "Samsung Internet"),
         ("Firefox/", "Firefox"), ("FxiOS/", "Firefox"), ("CriOS/", "Chrome"), ("Chrome/", "Chrome"), ("Safari/", "Safari"),
@@ -15,8 +15,8 @@ enum BrowserName {
         ("Macintosh", "macOS"), ("Linux", "Linux"),
     ]
 
-    /// Such as `Firefox on Windows`; for a program that is no known browser, the name that it gives itself. It is short, and nothing in it
-    /// imitates other text.
+    /// Returns a name such as `Firefox on Windows`. For a program that is not a known browser, returns the name that it gives itself. The
+    /// name is short, and cannot imitate other text.
     /// - Parameter agent: The header `User-Agent`.
     static func of(_ agent: String) -> String {
         let shown = DisplayText.sanitized(agent).unicodeScalars.prefix(WebSession.maximumAgentCharacters)

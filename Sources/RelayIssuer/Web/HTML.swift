@@ -22,7 +22,7 @@ struct HTML: ExpressibleByStringInterpolation, Hashable, Sendable {
         mutating func appendInterpolation(_ text: String) { self.text += HTML.escape(text) }
     }
 
-    /// Also replaces what imitates other text, such as a change of the writing direction.
+    /// Escapes text. Also replaces characters that imitate other text, such as those that change the writing direction.
     static func escape(_ text: String) -> String {
         var escaped = ""
         for scalar in DisplayText.sanitized(text).unicodeScalars {

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 import Hummingbird
 import Logging
 import RelayProtocol
 
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
-
-/// A user's own account: devices, browsers, password, and what happened.
+/// The account page of a user: devices, browsers, password and events.
 extension Issuer {
     func addAccountPages<Context: RequestContext>(to pages: Pages<Context, some RouterMethods<Context>>) {
         pages.get("/account") { [self] visit, _ throws(OAuthError) in
@@ -144,7 +139,7 @@ extension Issuer {
         )
     }
 
-    /// All that can use the account now, in one sentence.
+    /// Returns one sentence about everything that can sign in to the account now.
     private func ways(_ account: Account, _ identities: [AccountLink]) -> HTML {
         func count(_ number: Int, _ one: String, _ many: String) -> String { "\(number) \(number == 1 ? one : many)" }
         var ways = [
@@ -207,7 +202,7 @@ extension Issuer {
 }
 
 extension AccountEvent.Kind {
-    /// For the account's owner.
+    /// The explanation for the account's owner.
     package var explanation: String {
         switch self {
         case .setUpLinkMade: "the operator made a link to set up how you sign in"
@@ -233,7 +228,7 @@ extension AccountEvent.Kind {
 }
 
 extension Milliseconds {
-    /// For people, in UTC.
+    /// The time in UTC, for people.
     var shown: String {
         let style = Date.ISO8601FormatStyle(dateTimeSeparator: .space)
         return Date(timeIntervalSince1970: Double(count / 1_000)).formatted(style).replacing("Z", with: " UTC")

@@ -11,7 +11,7 @@ extension Issuer {
         pages.get("/authorize") { [self] visit, query throws(OAuthError) in
             switch try authorizationRequest(query, visit) {
             case .refused(let location, let place, let reason):
-                // Anyone can register a client, so no link leads through this page to another without a click (RFC 9700 §4.11.2).
+                // Anyone can register a client, so this page leads to a client's address only by a click (RFC 9700 §4.11.2).
                 return .page(
                     "The app's request is not right",
                     """

@@ -16,7 +16,7 @@ extension Issuer {
             return codePage(visit, typed: typed)
         }
         pages.post(signedIn: "/device") { [self] visit, session, form throws(OAuthError) in
-            // Valid codes count too: an attacker could enter codes of own devices between guesses.
+            // Valid codes count too. Otherwise an attacker could enter codes of their own devices between guesses.
             if let wait = bounds.withLock({ $0.userCodes.attempt(session.subject, now: now()) }) { throw Issuer.tooManyAttempts(wait) }
             let typed = form["user_code"] ?? ""
             let digest = UserCode(typed: typed)?.digest(by: master.userCodeKey)

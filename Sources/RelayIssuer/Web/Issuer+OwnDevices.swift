@@ -5,7 +5,7 @@ import Hummingbird
 import Logging
 import RelayProtocol
 
-/// A user's devices at the relay, and the end of the account. Both actions are permanent, so they need a recent sign-in.
+/// Pages that revoke a user's devices, remove identities of other issuers, and delete the account. All of them need a recent sign-in.
 extension Issuer {
     func addOwnDevicePages<Context: RequestContext>(to pages: Pages<Context, some RouterMethods<Context>>) {
         pages.post(signedIn: "/account/device") { [self] visit, session, form throws(OAuthError) in
@@ -48,7 +48,7 @@ extension Issuer {
                     button: "Remove it"
                 )
             }
-            // The relay records it among the account's events.
+            // The relay adds an event to the account.
             _ = try await relaying { try await accounts.unlink(issuer: issuer, subject: other, of: session.subject) }
             return .local("/account")
         }
@@ -61,7 +61,7 @@ extension Issuer {
             guard session.isFresh(at: visit.now) else { throw Issuer.signInAgain }
             guard let user = try await user(session.subject) else { return .local("/login") }
             if try await hasPassword(user) {
-                // A browser that the user left open is not enough.
+                // A browser that the user left signed in is not enough.
                 let found = try await check(SignInAttempt(name: user.name, visit), password: Secret(form["password"] ?? ""))
                 guard found?.user.subject == session.subject else {
                     return try await removalPage(visit, session, note: "The password is wrong.", status: .unauthorized)
@@ -70,7 +70,7 @@ extension Issuer {
             guard form["confirmed"] == "yes" else {
                 return try await removalPage(visit, session, note: "Tick the box to delete the account.", status: .badRequest)
             }
-            // The account first: without it, no token of it counts.
+            // The account is removed first. Without it, none of its tokens is valid.
             var subjects = [session.subject]
             if let accounts = settings.accounts { subjects = try await relaying { try await accounts.remove(accountOf: session.subject) } }
             for subject in Set(subjects + [session.subject]) {
@@ -82,7 +82,7 @@ extension Issuer {
         }
     }
 
-    /// The part of the account page with the devices; empty without a relay.
+    /// Returns the part of the account page with the devices; empty without a relay.
     func devicesPart(_ visit: Visit, _ session: WebSession) async -> HTML {
         guard let accounts = settings.accounts else { return "" }
         guard let endpoints = try? await accounts.endpoints(of: session.subject) else {
@@ -98,13 +98,13 @@ extension Issuer {
             """
     }
 
-    /// The account's identities of other issuers; `nil` if the relay does not answer.
+    /// Returns the account's identities of other issuers; `nil` if the relay does not answer.
     func identities(of subject: String) async -> [AccountLink]? {
         guard let accounts = settings.accounts else { return [] }
         return try? await accounts.identities(of: subject)
     }
 
-    /// The part of the account page with the identities of other issuers; empty if there are none.
+    /// Returns the part of the account page with the identities of other issuers; empty if there are none.
     func identitiesPart(_ visit: Visit, _ session: WebSession, _ links: [AccountLink]?) -> HTML {
         guard let links else {
             return "<h2>Other ways to sign in</h2><p>They cannot be shown now. Try again later.</p>"
@@ -179,7 +179,7 @@ extension Issuer {
         try await answering { () async throws(IssuerError) in try await store.read { try $0.password(of: user.subject) } } != nil
     }
 
-    /// Asks the relay.
+    /// Calls the relay, and converts an error into a response.
     func relaying<Result>(_ body: () async throws -> Result) async throws(OAuthError) -> Result {
         do {
             return try await body()

@@ -7,13 +7,13 @@ import RelayProtocol
 
 /// The issuer's pages. They work without JavaScript.
 extension Issuer {
-    /// Where pages are added.
+    /// Adds pages to a router.
     struct Pages<Context: RequestContext, Router: RouterMethods<Context>> {
         let issuer: Issuer
         let router: Router
         let networks: @Sendable (Request, Context) -> ClientNetworks
 
-        /// - Parameter place: Below the issuer's URL, such as `/login`.
+        /// - Parameter place: The path below the issuer's URL, such as `/login`.
         func get(_ place: String, _ body: @escaping @Sendable (Visit, Form) async throws(OAuthError) -> PageResponse) {
             for path in ["", VisitAddress.pattern] {
                 router.get(RouterPath(Issuer.path + path + place)) { [issuer, networks] request, context in
@@ -30,7 +30,7 @@ extension Issuer {
             }
         }
 
-        /// A form that this browser was given.
+        /// Adds the handler of a form. Only a form that this browser was given is accepted.
         func post(_ place: String, _ body: @escaping @Sendable (Visit, Form) async throws(OAuthError) -> PageResponse) {
             for path in ["", VisitAddress.pattern] {
                 router.post(RouterPath(Issuer.path + path + place)) { [issuer, networks] request, context in
@@ -42,7 +42,7 @@ extension Issuer {
                         guard address != nil else { throw Issuer.formIsOutOfDate }
                         let form = try await Issuer.form(of: request)
                         let origins = Issuer.values(of: "origin", in: request)
-                        // SameSite=Lax alone does not stop forms of another port or scheme of this host.
+                        // SameSite=Lax alone does not stop forms from another port or scheme of this host.
                         guard hasCookie, origins.allSatisfy({ $0 + Issuer.path == visit.issuer }),
                             visit.browser.accepts(form["form_code"], by: issuer.master.formKey)
                         else { throw Issuer.formIsOutOfDate }
@@ -52,7 +52,7 @@ extension Issuer {
             }
         }
 
-        /// A form that only a signed-in user has.
+        /// Adds the handler of a form that needs a signed-in user.
         func post(
             signedIn place: String,
             _ body: @escaping @Sendable (Visit, WebSession, Form) async throws(OAuthError) -> PageResponse
@@ -70,7 +70,7 @@ extension Issuer {
         status: 403
     )
 
-    /// - Parameter body: Gets the visit, and whether the browser sent its cookie.
+    /// - Parameter body: Is called with the visit, and whether the browser sent its cookie.
     private func page(
         _ request: Request,
         at address: VisitAddress,
@@ -97,7 +97,7 @@ extension Issuer {
                     now: now()
                 )
                 let answer = try await body(visit, known != nil)
-                // A form that is shown again is a failed request, too.
+                // A form that is shown again with an error counts as a failed request.
                 if (400..<500).contains(answer.status.code), let wait = countFailure(networks) { throw Issuer.tooManyFailures(wait) }
                 return answer
             }
@@ -129,7 +129,7 @@ extension Issuer {
         addRecoveryPages(to: pages)
         addAuthorizationPages(to: pages)
         addDevicePages(to: pages)
-        // What people type: the relay's name alone.
+        // People type only the relay's name.
         for place in ["/", Issuer.path] {
             router.get(RouterPath(place)) { _, _ in
                 Response(status: .seeOther, headers: [.location: Issuer.path + "/account", .cacheControl: "no-store"])

@@ -7,7 +7,7 @@ import RelayLog
 import RelayProtocol
 import Synchronization
 
-/// Signing in with passkeys. These forms alone need JavaScript, and stay hidden without.
+/// Sign-in with passkeys. Only these forms need JavaScript. Without it, they stay hidden.
 extension Issuer {
     func addPasskeyPages<Context: RequestContext>(to pages: Pages<Context, some RouterMethods<Context>>) {
         pages.post("/login/passkey") { [self] visit, form throws(OAuthError) in
@@ -95,7 +95,8 @@ extension Issuer {
 
     // MARK: Checks
 
-    /// The host that passkeys are for; `nil` where browsers allow none: without TLS, and at an address instead of a name.
+    /// Returns the host for which passkeys are made; `nil` where browsers allow none: without TLS at a host other than localhost, and at an
+    /// IP address.
     static func relyingParty(_ issuer: String) -> String? {
         guard let origin = Origin(String(issuer.dropLast(Issuer.path.count))), origin.isEncrypted || origin.host == "localhost",
             !origin.host.utf8.contains(UInt8(ascii: ":")), origin.host.utf8.contains(where: { (0x61...0x7A).contains($0) })
@@ -105,12 +106,12 @@ extension Issuer {
 
     private struct Checked {
         var data: AuthenticatorData
-        /// What the authenticator signed.
+        /// The bytes that the authenticator signed.
         var signed: [UInt8]
         var challenge: PasskeyChallenge
     }
 
-    /// What registration and sign-in have in common (WebAuthn §7.1, §7.2).
+    /// Performs the checks that registration and sign-in have in common (WebAuthn §7.1, §7.2).
     private func check(_ visit: Visit, _ form: Form, type: String) -> Checked? {
         guard let host = Issuer.relyingParty(visit.issuer), let clientBytes = form["client_data"].flatMap(Base64.url.decode),
             let json = try? JSONValue(parsing: clientBytes), let client = try? PasskeyClientData(json: json),
@@ -179,7 +180,7 @@ extension Issuer {
         )
     }
 
-    /// - Parameter questions: More fields of the form.
+    /// - Parameter questions: Additional fields of the form.
     func newPasskeyForm(_ visit: Visit, _ action: String, _ user: IssuerUser, intro: HTML = "", _ questions: HTML? = nil) -> HTML? {
         passkeyForm(
             visit,

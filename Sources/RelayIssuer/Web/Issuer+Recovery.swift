@@ -6,7 +6,7 @@ import RelayLog
 import RelayProtocol
 import Synchronization
 
-/// The way back for a person who has lost the password.
+/// Recovery for a person who has lost the password.
 extension Issuer {
     func addRecoveryPages<Context: RequestContext>(to pages: Pages<Context, some RouterMethods<Context>>) {
         pages.get("/recover") { [self] visit, _ in recoveryPage(visit) }

@@ -6,14 +6,14 @@ import Logging
 import RelayLog
 package import RelayProtocol
 
-/// Setting up how a person signs in: by a link that the operator makes.
+/// Set-up of how a person signs in, with a link that the operator makes or after a recovery code.
 extension Issuer {
     /// Makes a link with which the account's owner sets a password or a passkey. It works once, within a day, and replaces the account's
     /// former link.
     /// - Parameters:
     ///   - origin: A public URL of the service, without a path.
-    ///   - isReset: Whether password, passkeys, recovery codes and browsers end at once, and apps, devices and identities of other issuers when
-    ///     the link is used.
+    ///   - isReset: Whether the password, passkeys, recovery codes and browsers end at once. Apps, devices and identities of other issuers
+    ///     then end when the link is used.
     package func setUpLink(subject: String, origin: String, isReset: Bool = false) async throws(IssuerError) -> Secret<String> {
         let token = SetUpToken()
         let now = now()
@@ -56,12 +56,12 @@ extension Issuer {
         }
     }
 
-    /// What happened to an account, the newest first.
+    /// Returns the events of an account, newest first.
     package func events(of subject: String) async throws(IssuerError) -> [AccountEvent] {
         try await store.read { try $0.events(of: subject) }
     }
 
-    /// Ends all sessions of the user: one of them may belong to a thief of the old password.
+    /// Sets a password. Ends all sessions of the user, because one of them may belong to a thief of the old password.
     static func setPassword(
         _ hash: PasswordHash,
         of subject: String,
@@ -78,7 +78,7 @@ extension Issuer {
     func addSetUpPages<Context: RequestContext>(to pages: Pages<Context, some RouterMethods<Context>>) {
         pages.get("/setup") { [self] visit, query throws(OAuthError) in
             if let text = query["token"] {
-                // Moves the secret out of the address. Opening the link does not use it up: programs preview links.
+                // Move the secret out of the address. Opening the link does not consume it, because programs preview links.
                 guard let token = SetUpToken(parsing: text), try await setUp(token, now: visit.now) != nil else {
                     settings.events(.signInFailed(account: "", .setUpLink, address: Issuer.shown(visit.networks), .wrongCredentials))
                     throw Issuer.unknownLink
@@ -115,7 +115,7 @@ extension Issuer {
         status: 403
     )
 
-    /// What a person who sets up how to sign in is asked about.
+    /// The user of a set-up, and what may end with it.
     struct SetUp: Sendable {
         var user: IssuerUser
         var kind: SetUpKind
@@ -152,7 +152,7 @@ extension Issuer {
         case passkey(Passkey)
     }
 
-    /// Which other ways to sign in end with a set-up.
+    /// The other ways to sign in that end with a set-up.
     struct Endings: Sendable {
         var passkeys: Bool
         var logins: Bool
@@ -160,8 +160,8 @@ extension Issuer {
         var identities: Bool
 
         /// - Parameters:
-        ///   - kind: A set-up link alone leaves the choice.
-        ///   - chosen: What the person chose of `end_passkeys`, `end_logins` and `end_identities`.
+        ///   - kind: Only with `link` does the person choose.
+        ///   - chosen: Whether the person chose `end_passkeys`, `end_logins` or `end_identities`.
         init(_ kind: SetUpKind, chosen: (String) -> Bool) {
             func ends(_ name: String) -> Bool {
                 switch kind {
@@ -184,8 +184,8 @@ extension Issuer {
         return .local("/account", signedIn: browser, setUp: .some(nil))
     }
 
-    /// Sets up a way to sign in, and ends the others that may be in wrong hands.
-    /// - Parameter then: Runs last in the transaction, and gets the time.
+    /// Sets up a way to sign in, and ends other ways that someone else may know.
+    /// - Parameter then: Runs last in the transaction, and gets the current time.
     func finish<Result: Sendable>(
         _ setUp: SetUp,
         _ token: SetUpToken,
@@ -197,7 +197,7 @@ extension Issuer {
     ) async throws(OAuthError) -> Result {
         let (subject, now) = (setUp.user.subject, now())
         if endings.identities, let accounts = settings.accounts {
-            // First: if the relay does not answer, the link still works.
+            // This comes first. If the relay does not answer, the link stays valid.
             for link in setUp.identities {
                 _ = try await relaying { try await accounts.unlink(issuer: link.issuer, subject: link.subject, of: subject) }
             }
@@ -222,7 +222,7 @@ extension Issuer {
                         }
                     }
                     if endings.passkeys { try records.removePasskeys(of: subject) }
-                    // An intruder may have made or read them.
+                    // An intruder may have made or read the recovery codes.
                     if setUp.kind != .recovery { try records.setRecoveryCodes([], of: subject) }
                     switch way {
                     case .password(let hash): try Issuer.setPassword(hash, of: subject, agent, now: now, in: records)
@@ -247,7 +247,8 @@ extension Issuer {
         return done.result
     }
 
-    /// Asks which other ways to sign in end. All are ticked: a person who asked the operator for a link may have lost the account to another.
+    /// Returns the questions about which other ways to sign in end. All boxes are ticked, because a person who asked the operator for a
+    /// link may have lost the account to someone else.
     private func endings(_ setUp: SetUp) -> HTML? {
         func box(_ name: String, _ count: Int, _ text: HTML) -> HTML? {
             count == 0 ? nil : "<label><input type=\"checkbox\" name=\"\(name)\" value=\"yes\" checked> \(text)</label>"

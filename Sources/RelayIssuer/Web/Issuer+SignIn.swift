@@ -6,7 +6,7 @@ import RelayLog
 import RelayProtocol
 import Synchronization
 
-/// Signing in and out at the pages.
+/// Sign-in and sign-out at the pages.
 extension Issuer {
     func addSignInPages<Context: RequestContext>(to pages: Pages<Context, some RouterMethods<Context>>) {
         pages.get("/login") { [self] visit, query in
@@ -36,7 +36,7 @@ extension Issuer {
         }
     }
 
-    /// A page of the issuer that is opened after signing in. Anything else is no place, so that no link leads elsewhere.
+    /// The page of the issuer that is opened after a sign-in. Any other text becomes the account page, so that no link leads elsewhere.
     package struct Place: Sendable {
         package let text: String
 

@@ -15,9 +15,9 @@ struct Visit: Sendable {
     let formCode: String
     /// `nil` if no user has signed in with this browser.
     let session: WebSession?
-    /// The link's secret, while a person sets up how to sign in.
+    /// The secret of the link, while a person sets up how to sign in.
     let setUp: SetUpToken?
-    /// What the browser shows of an earlier sign-in.
+    /// The browser's cookie from an earlier sign-in.
     let known: KnownBrowser?
     let networks: ClientNetworks
     let agent: String
@@ -26,7 +26,7 @@ struct Visit: Sendable {
     /// Whether the browser may only send its cookies over TLS.
     static func isSecure(_ issuer: String) -> Bool { issuer.utf8.starts(with: "https:".utf8) }
 
-    /// - Parameter place: Below the issuer's URL, such as `/account`.
+    /// - Parameter place: The path below the issuer's URL, such as `/account`.
     func link(_ place: String) -> String { address.path + place }
 }
 
@@ -44,24 +44,24 @@ struct PageResponse: Sendable {
     var content: Content
     /// The new secret of the browser after someone signed in or out.
     var browser: BrowserToken?
-    /// The cookie with which the browser is known later.
+    /// The cookie by which the browser is recognised later.
     var known: KnownBrowser?
     /// The link's secret to keep in a cookie; `.some(nil)` removes it.
     var setUp: SetUpToken??
     var retryAfter: Milliseconds?
-    /// Where forms of this page may lead besides the issuer, as a CSP source: the client's redirect URI.
+    /// The CSP source to which forms of this page may lead besides the issuer: the client's redirect URI.
     var formTarget: String?
 
     static func page(_ title: String, _ body: HTML, status: HTTPResponse.Status = .ok) -> PageResponse {
         PageResponse(status: status, content: .page(title: title, body))
     }
 
-    /// - Parameter place: Below the issuer's URL, such as `/account`.
+    /// - Parameter place: The path below the issuer's URL, such as `/account`.
     static func local(_ place: String, browser: BrowserToken? = nil, setUp: SetUpToken?? = nil) -> PageResponse {
         PageResponse(status: .seeOther, content: .local(place), browser: browser, setUp: setUp)
     }
 
-    /// For a browser in which a user has just signed in.
+    /// Returns a response for a browser in which a user has just signed in.
     static func local(_ place: String, signedIn browser: SignedInBrowser, setUp: SetUpToken?? = nil) -> PageResponse {
         var response = local(place, browser: browser.token, setUp: setUp)
         response.known = browser.known
@@ -76,9 +76,9 @@ extension PageResponse {
     }
 
     /// - Parameters:
-    ///   - address: That of the request.
-    ///   - next: Where the browser finds the next page, if it gets a secret now.
-    ///   - browser: The secret to set, if the browser has another.
+    ///   - address: The address of the request.
+    ///   - next: The address of the next page if the browser gets a new secret now.
+    ///   - browser: The secret to set if the browser sent none that is valid.
     func response(at address: VisitAddress, next: VisitAddress, browser: BrowserToken?) -> Response {
         var headers: HTTPFields = [.cacheControl: "no-store"]
         let body: ByteBuffer
@@ -120,7 +120,7 @@ extension PageResponse {
         static let known = "relay-known"
     }
 
-    /// No other party's resources, no framing, no inline code; forms lead to the issuer alone.
+    /// Returns headers that forbid resources of other parties, framing and inline code. Forms lead only to the issuer and to `formTarget`.
     static func security(formTarget: String?) -> [(HTTPFields.Element.Name, String)] {
         let policy = [
             "default-src 'none'", "style-src 'self'", "script-src 'self'", "base-uri 'none'", "frame-ancestors 'none'",
@@ -181,21 +181,21 @@ extension PageResponse {
 }
 
 extension Visit {
-    /// A form of this browser.
-    /// - Parameter action: Below the issuer's URL, such as `/login`.
+    /// Returns a form of this browser.
+    /// - Parameter action: The path below the issuer's URL, such as `/login`.
     func form(_ action: String, _ fields: HTML = "", button: String) -> HTML {
         form(action, fields, buttons: "<button type=\"submit\">\(button)</button>")
     }
 
-    /// A form whose button leads to something that cannot be undone.
+    /// Returns a form whose button does something that cannot be undone.
     func destructiveForm(_ action: String, _ fields: HTML = "", button: String) -> HTML {
         form(action, fields, buttons: "<button type=\"submit\" class=\"destructive\">\(button)</button>")
     }
 
-    /// Asks before a form of the account page is carried out.
+    /// Returns a page that asks for a confirmation before a form of the account page is carried out.
     /// - Parameters:
-    ///   - question: What the form does, and to what.
-    ///   - field: The form's field that names it.
+    ///   - question: What the form does, and what it affects.
+    ///   - fields: The fields of the form that identify what it affects.
     func confirmation(_ action: String, _ fields: (name: String, value: String)..., question: HTML, button: String) -> PageResponse {
         .page(
             "Are you sure?",
@@ -222,12 +222,12 @@ extension Visit {
 extension HTML {
     static func list(_ items: [HTML]) -> HTML { items.isEmpty ? "<p>None.</p>" : "<ul>\(items)</ul>" }
 
-    /// The name for password managers, which read it from a hidden field.
+    /// Returns a hidden field with the name, which password managers read.
     static func userName(of user: IssuerUser) -> HTML {
         "<input name=\"username\" value=\"\(user.name)\" autocomplete=\"username\" hidden>"
     }
 
-    /// Two fields for a new password.
+    /// Returns the fields for a new password: the hidden name, and the password twice.
     static func newPassword(of user: IssuerUser) -> HTML {
         """
         \(userName(of: user))

@@ -3,12 +3,12 @@
 
 import RelayProtocol
 
-/// Where a browser finds the issuer's pages, and where it sends its cookies.
+/// The path at which a browser finds the issuer's pages, and to which it sends its cookies.
 ///
-/// With TLS that is the issuer's path, and cookies are bound to the host (`__Host-`). Without TLS the relay is at a loopback address, and
-/// browsers send cookies to every port of a host: to programs of the machine's other users, too. So each visit gets a path of its own, which
-/// only this browser knows, and its cookies go to this path alone. A secret, such as that of a sign-in, always begins a new path: another
-/// program may have sent the browser to the former one.
+/// With TLS, this is the issuer's path, and cookies are bound to the host (`__Host-`). Without TLS, the relay is at a loopback address, and
+/// browsers send cookies to every port of a host, which includes programs of the machine's other users. So each visit gets a path of its
+/// own that only this browser knows, and its cookies go only to this path. A new secret, such as that of a sign-in, always begins a new
+/// path, because another program may have sent the browser to the former one.
 struct VisitAddress: Hashable, Sendable {
     /// The pattern of the paths of visits without TLS, below the issuer's path.
     static let pattern = "/at/{visit}"
@@ -17,8 +17,8 @@ struct VisitAddress: Hashable, Sendable {
     /// `nil` with TLS.
     private let key: String?
 
-    /// - Parameter key: What the request's path names.
-    /// - Returns: `nil` if no visit of the issuer is there.
+    /// - Parameter key: The key in the request's path; `nil` if it has none.
+    /// - Returns: `nil` if the path is not that of a visit of the issuer.
     init?(at issuer: String, key: String?) {
         guard Visit.isSecure(issuer) == (key == nil) else { return nil }
         if let key { guard key.utf8.count == 22, Base64.url.decode(key)?.count == 16 else { return nil } }
@@ -27,18 +27,19 @@ struct VisitAddress: Hashable, Sendable {
 
     private init(key: String?) { self.key = key }
 
-    /// The address of a new visit.
+    /// Returns the address of a new visit.
     static func new(at issuer: String) -> VisitAddress {
         VisitAddress(key: Visit.isSecure(issuer) ? nil : Base64.url.encode(randomBytes(16)))
     }
 
-    /// What the places of pages, such as `/account`, follow.
+    /// The path before the places of pages, such as `/account`.
     var path: String { Issuer.path + (key.map { "/at/\($0)" } ?? "") }
 
-    /// The name of a cookie. Programs at other ports can set cookies for all of the host, and do not know the key.
+    /// Returns the name of a cookie. It contains the key, because programs at other ports can set cookies for the whole host, but do not
+    /// know the key.
     func cookie(_ name: String) -> String { key.map { "\(name)-\($0)" } ?? "__Host-\(name)" }
 
-    /// A cookie's attributes.
+    /// Returns the attributes of a cookie.
     func attributes(seconds: Int64) -> String {
         let life = key == nil || seconds == 0 ? "; Max-Age=\(seconds)" : ""
         return "; Path=\(key == nil ? "/" : path)\(life); HttpOnly; SameSite=Lax" + (key == nil ? "; Secure" : "")

@@ -18,10 +18,10 @@ struct BrowserToken: Hashable, Sendable {
 
     var text: Secret<String> { Secret(Base64.url.encode(bytes.exposed)) }
 
-    /// What the session is stored under.
+    /// The id under which the session is stored.
     var session: Digest256 { Digest256(hashing: bytes.exposed) }
 
-    /// The code of the forms that this browser is given.
+    /// Returns the code of the forms that this browser is given.
     func formCode(by key: SymmetricKey) -> String {
         Base64.url.encode(HMAC<SHA256>.authenticationCode(for: bytes.exposed, using: key))
     }
@@ -36,9 +36,9 @@ struct BrowserToken: Hashable, Sendable {
 struct WebSession: Hashable, Sendable {
     static let idleLife: Int64 = 7 * 86_400_000
     static let wholeLife: Int64 = 30 * 86_400_000
-    /// How long after signing in credentials may be changed, in milliseconds.
+    /// How long after a sign-in the credentials may be changed, in milliseconds.
     static let freshness: Int64 = 600_000
-    /// The sessions of one user. The least recently used one ends for a new one.
+    /// The maximum number of sessions of one user. For a new one, the least recently used one ends.
     static let maximum = 32
     static let maximumAgentCharacters = 120
 
@@ -59,18 +59,18 @@ struct WebSession: Hashable, Sendable {
 
 /// A browser in which a user has just signed in.
 struct SignedInBrowser: Sendable {
-    /// Its new secret, so that the old one does not sign in too.
+    /// The browser's new secret. The old one no longer signs in.
     let token: BrowserToken
     let known: KnownBrowser
 }
 
-/// How a person who sets up how to sign in got there.
+/// How a set-up was started.
 enum SetUpKind: String, Sendable {
-    /// By the operator's link. Others may know the old ways to sign in.
+    /// With the operator's link. Others may know the old ways to sign in.
     case link
-    /// By the operator's link, which ends all other ways to sign in.
+    /// With the operator's link, which ends all other ways to sign in.
     case reset
-    /// By a recovery code.
+    /// With a recovery code.
     case recovery
 }
 

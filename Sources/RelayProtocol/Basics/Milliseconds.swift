@@ -45,3 +45,8 @@ extension Milliseconds: Codable {
         try container.encode(count)
     }
 }
+
+/// The range of versions and counters on the wire: JSON readers, and databases with signed integers, represent all of these exactly.
+enum WireNumber {
+    static let range: ClosedRange<UInt64> = 1...(1 << 53 - 1)
+}

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-#if canImport(FoundationEssentials)
-public import FoundationEssentials
-#else
 public import Foundation
-#endif
 
 /// The id of a command: a UUID of version 7 (RFC 9562 §5.7). Ids sort by creation time.
 public struct CommandID: TextIdentifier {

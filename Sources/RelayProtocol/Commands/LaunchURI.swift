@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-#if canImport(FoundationEssentials)
-public import FoundationEssentials
-#else
 public import Foundation
-#endif
 
 /// A URI that can be launched: with a scheme, at most 8 KiB, of the characters that RFC 3986 allows. An http or https URI also has a host,
 /// and a port below 65,536 if it has one.

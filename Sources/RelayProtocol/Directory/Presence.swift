@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-#if canImport(FoundationEssentials)
-public import FoundationEssentials
-#else
 public import Foundation
-#endif
 
 /// Whether a device or endpoint can be reached now. A newer version may use more statuses.
 public struct RemoteSystemStatus: RawRepresentable, Hashable, Sendable, CustomStringConvertible {

@@ -2,12 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 public import Crypto
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
 import Foundation
-#endif
 
 /// A private P-256 key that decrypts data sealed for it with HPKE (RFC 9180): base mode, DHKEM(P-256, HKDF-SHA256),
 /// HKDF-SHA256 and AES-256-GCM. It is a protocol, so that a Secure Enclave can hold the key.

@@ -2,12 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Crypto
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
 import Foundation
-#endif
 
 /// The purpose of a signature, a seal, a MAC or a hash. Its text precedes the signed bytes, so that a signature for one purpose
 /// is not valid for another.

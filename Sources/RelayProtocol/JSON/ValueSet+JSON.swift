@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
 import Foundation
-#endif
 
 // The mapping is lossless in both directions. Text, booleans, arrays and sets map to the corresponding JSON values. Integers are numbers
 // without a fraction or exponent, doubles are numbers with one. A value without a JSON form is an object with one key, its tag:

@@ -2,12 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Crypto
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
 import Foundation
-#endif
 
 /// Proves that a request comes from the holder of a key (RFC 9449). Each request needs a new proof by the key that its
 /// access token is, or will be, bound to.

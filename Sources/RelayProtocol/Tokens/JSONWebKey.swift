@@ -2,12 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Crypto
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
 import Foundation
-#endif
 
 /// A public key as issuers publish it (RFC 7517). Members of unsupported key types are ignored.
 package struct JSONWebKey: JSONReadable, Encodable, Hashable, Sendable {

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
 import Foundation
-#endif
 
 /// A parsed JWS in compact serialization (RFC 7515 §7.1). Its signature is not checked.
 package struct SignedJSON: Sendable {

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-#if canImport(FoundationEssentials)
-package import FoundationEssentials
-#else
 package import Foundation
-#endif
 
 extension URL {
     /// The URL with exactly this text. `URL(string:)` encodes again what it takes for invalid, and so leads elsewhere.

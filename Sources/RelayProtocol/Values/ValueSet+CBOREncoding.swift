@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-package import NIOCore
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
 import Foundation
-#endif
+package import NIOCore
 
 // Deterministic CBOR (RFC 8949 §4.2.1): every message has exactly one encoding. Two passes: the first checks the
 // values and adds up the size, the second writes into memory of just that size and cannot fail.

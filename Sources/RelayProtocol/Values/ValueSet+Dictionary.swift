@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-#if canImport(Darwin)
 import Foundation
-#elseif canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 // The original takes messages as `NSDictionary` with boxed values. Each app that is ported has such dictionaries.
 extension ValueSet {

@@ -3,27 +3,28 @@
 
 import RelayProtocol
 
-/// How many wakes may be on their way to one place, and when it pauses. Without I/O and clock.
+/// Limits the wakes in flight to one service or address, and pauses it after repeated failures. It does no I/O and reads no clock.
 ///
-/// After a failure, a pause or a rejected credential, one wake is sent at a time. Each answer permits one more.
+/// A failure halves the number of wakes that may be in flight. A pause or a rejected credential reduces it to one. Each other answer of the
+/// provider adds one, up to the limit.
 struct CircuitBreaker {
-    /// Consecutive failures after which the place is left alone for a time.
+    /// The number of consecutive failures that starts the first pause. After that, each further failure starts one.
     static let failuresBeforePause = 5
     static let firstPause: Int64 = 60_000
     static let longestPause: Int64 = 600_000
 
-    /// Which failures count.
+    /// The scope of the failures that count.
     private let scope: PushScope
     private let limit: Int
-    /// How many wakes may be on their way.
+    /// The number of wakes that may be in flight.
     private var window: Int
     private(set) var inFlight = 0
     private(set) var pausedUntil: Milliseconds = 0
-    /// Changes with each pause: outcomes of earlier attempts are ignored.
+    /// Increases with each pause. Outcomes of attempts from an earlier period are ignored.
     private(set) var period = 0
     private var failures = 0
     private var pauses = 0
-    /// How many wakes are outstanding, those on their way included.
+    /// The number of outstanding wakes, including those in flight.
     var outstanding = 0
 
     init(_ scope: PushScope, limit: Int) {
@@ -34,12 +35,12 @@ struct CircuitBreaker {
 
     var hasRoom: Bool { inFlight < window }
 
-    /// Whether nothing about it needs to be remembered.
+    /// Whether the state can be discarded.
     func isIdle(at now: Milliseconds) -> Bool { outstanding == 0 && inFlight == 0 && pausedUntil <= now }
 
     mutating func started() { inFlight += 1 }
 
-    /// - Parameter period: Of the attempt.
+    /// - Parameter period: The ``period`` in which the attempt started.
     mutating func finished(_ outcome: PushOutcome, period: Int, now: Milliseconds, random: (Int64) -> Int64) {
         inFlight -= 1
         guard period == self.period else { return }

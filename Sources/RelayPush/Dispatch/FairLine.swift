@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Wakes of one class that can be sent. Accounts are served in rotation, so that one with many wakes delays no other. Each account's oldest wake is first.
+/// The wakes of one class that can be sent. Accounts are served in rotation, so that one with many wakes delays no other. Within an
+/// account, the oldest wake is first.
 struct FairLine {
     private var lines: [WakeAccount: Fifo<WakeQueue.Ticket>] = [:]
-    /// Each account with tickets, once.
+    /// The rotation: each account with tickets, once.
     private var turns = Fifo<WakeAccount>()
     private(set) var count = 0
 
-    /// - Parameter isFirst: Before all that wait.
+    /// - Parameter isFirst: Whether the ticket goes before the account's other tickets. An account without tickets then also goes first in
+    ///   the rotation.
     mutating func insert(_ ticket: WakeQueue.Ticket, of account: WakeAccount, isFirst: Bool) {
         if lines[account] == nil { isFirst ? turns.prepend(account) : turns.append(account) }
         if isFirst {
@@ -19,7 +21,9 @@ struct FairLine {
         count += 1
     }
 
-    /// - Parameter maySend: Whether an account's first one may be sent now. Other accounts are passed over and keep their order.
+    /// Removes the first ticket of the next account that may send. Accounts that may not send go to the end of the rotation.
+    /// - Parameter maySend: Whether an account's first ticket may be sent now.
+    /// - Returns: `nil` if no account may send.
     mutating func removeFirst(where maySend: (WakeQueue.Ticket) -> Bool) -> WakeQueue.Ticket? {
         for _ in 0..<turns.count {
             guard let account = turns.removeFirst() else { return nil }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Elements in the order of their arrival.
+/// A first-in, first-out queue.
 struct Fifo<Element> {
     private var elements: [Element] = []
     private var head = 0

@@ -6,8 +6,8 @@ package import Logging
 package import RelayProtocol
 import Synchronization
 
-/// Sends wakes by the providers: coalesced, repeated where the provider failed, paused where it asks for that, and with bounds of its own for
-/// each provider and account, so that a slow or busy one delays no other. It keeps nothing durable.
+/// Sends wakes through the push providers. It coalesces wakes, retries them when a provider fails, and pauses when a provider asks for it.
+/// Each provider and account has bounds of its own, so that a slow or busy one delays no other. The state is in memory only.
 package actor PushDispatcher: WakeSending {
     private var channels: [PushCredentialID: any PushChannel]
     private var queue: WakeQueue
@@ -15,19 +15,19 @@ package actor PushDispatcher: WakeSending {
     private let random: @Sendable (_ bound: Int64) -> Int64
     private let journal: PushJournal
     private let reporter: @Sendable (WakeReport) -> Void
-    /// Says that the queue may have something to start.
+    /// Signals that the queue may have attempts to start.
     private let changes: AsyncStream<Void>
     private let change: AsyncStream<Void>.Continuation
-    /// The times that a task waits for.
+    /// The uptimes until which timer tasks sleep.
     private var alarms: Set<Milliseconds> = []
     private var isEnded = false
-    /// The uptimes from which credentials can be used.
+    /// The uptime from which each credential can be used; 0 unless it was stopped.
     private let usable: Mutex<[PushCredentialID: Milliseconds]>
 
     /// - Parameters:
-    ///   - channels: The dispatcher shuts them down.
-    ///   - random: A number within 0 ... bound, for the jitter.
-    ///   - report: Called in order; must not block.
+    ///   - channels: The channel of each credential. The dispatcher shuts them down.
+    ///   - random: Returns a number in 0 ... bound, for the jitter.
+    ///   - report: Is called in order, and must not block.
     package init(
         _ channels: [PushCredentialID: any PushChannel],
         clock: WakeClock = .system,
@@ -46,7 +46,7 @@ package actor PushDispatcher: WakeSending {
         (self.changes, self.change) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
     }
 
-    /// Sends wakes until the task is cancelled. Called once.
+    /// Sends wakes until the task is cancelled. Must be called once.
     package func run() async {
         await withDiscardingTaskGroup { group in
             for await _ in changes {
@@ -74,7 +74,7 @@ package actor PushDispatcher: WakeSending {
         change.yield()
     }
 
-    /// Whether there is such a credential, and it is not stopped. It never waits for the dispatcher.
+    /// Whether the credential exists and is not stopped. It does not wait for the actor.
     package nonisolated func canSend(with credential: PushCredentialID) -> Bool {
         usable.withLock { $0[credential] }.map { $0 <= clock.uptime() } ?? false
     }
@@ -83,7 +83,7 @@ package actor PushDispatcher: WakeSending {
         queue.connected(endpoint, now: clock.uptime()).forEach(report)
     }
 
-    /// The operator changed a credential; `nil` if it is gone.
+    /// Replaces the channel of a credential that the operator changed; `nil` removes the credential.
     package func replace(_ channel: (any PushChannel)?, for credential: PushCredentialID) async {
         guard !isEnded else {
             await channel?.shutdown()
@@ -94,11 +94,11 @@ package actor PushDispatcher: WakeSending {
         usable.withLock { $0[credential] = channel == nil ? nil : 0 }
         queue.replaced(credential)
         change.yield()
-        // What is on its way fails, and is sent again by the new channel.
+        // Wakes in flight fail, and are retried through the new channel.
         await old?.shutdown()
     }
 
-    /// How many entries of any kind are kept.
+    /// The number of entries of all kinds in the queue.
     var size: Int { queue.size }
 
     private func report(_ report: WakeReport) {

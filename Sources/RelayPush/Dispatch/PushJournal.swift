@@ -5,7 +5,7 @@ import CoreMetrics
 import Logging
 import RelayProtocol
 
-/// Counts attempts, and logs what an operator has to know. Neither holds a token, key or address.
+/// Counts attempts, and logs what the operator must know. Metrics and logs contain no token, key or address.
 struct PushJournal: Sendable {
     private let logger: Logger
     private let factory: any MetricsFactory
@@ -37,7 +37,7 @@ struct PushJournal: Sendable {
 }
 
 extension WakeReport.NotSent {
-    /// Contains no token and no address.
+    /// The name in metrics and logs. It contains no token and no address.
     package var name: String {
         switch self {
         case .expired: "expired"

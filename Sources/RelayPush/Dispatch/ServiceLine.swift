@@ -3,7 +3,7 @@
 
 import RelayProtocol
 
-/// One service that wakes are sent to with the same credential, and the wakes that can be sent to it. Without I/O and clock.
+/// The circuit breaker of one service, and the queued wakes that can be sent to it. It does no I/O and reads no clock.
 struct ServiceLine {
     var breaker: CircuitBreaker
     private var urgent = FairLine()
@@ -16,7 +16,7 @@ struct ServiceLine {
 
     func canSend(at now: Milliseconds) -> Bool { hasReady && breaker.hasRoom && breaker.pausedUntil <= now }
 
-    /// - Parameter isFirst: Before those that wait.
+    /// - Parameter isFirst: Whether the ticket goes before the account's other tickets of the same class.
     mutating func insert(_ ticket: WakeQueue.Ticket, of account: WakeAccount, isFirst: Bool) {
         switch ticket.key.urgency {
         case .urgent: urgent.insert(ticket, of: account, isFirst: isFirst)
@@ -24,15 +24,15 @@ struct ServiceLine {
         }
     }
 
-    /// Removes tickets that are void, once they are most.
+    /// Removes void tickets once they are the majority.
     mutating func removeVoid(where isVoid: (WakeQueue.Ticket) -> Bool) {
         guard readyCount > 2 * breaker.outstanding + 64 else { return }
         urgent.removeAll(where: isVoid)
         background.removeAll(where: isVoid)
     }
 
-    /// A person who waits goes first.
-    /// - Parameter maySend: Whether an account's first one may be sent now.
+    /// Removes the next ticket that may be sent. Urgent wakes go first, because a person waits for them.
+    /// - Parameter maySend: Whether an account's first ticket may be sent now.
     mutating func removeFirst(where maySend: (WakeQueue.Ticket) -> Bool) -> WakeQueue.Ticket? {
         urgent.removeFirst(where: maySend) ?? background.removeFirst(where: maySend)
     }

@@ -11,13 +11,13 @@ import Glibc
 import Musl
 #endif
 
-/// The clocks that wakes go by.
+/// The clocks that the dispatcher and the channels use.
 package struct WakeClock: Sendable {
-    /// It never goes back. Pauses and retries go by it.
+    /// The monotonic uptime. Pauses and retries use it.
     package var uptime: @Sendable () -> Milliseconds
-    /// Since 1970. Expiries and tokens go by it.
+    /// The time since 1970. Expiries and tokens use it.
     package var time: @Sendable () -> Milliseconds
-    /// Returns at an uptime, or when the task is cancelled.
+    /// Sleeps until an uptime, or until the task is cancelled.
     package var sleep: @Sendable (_ until: Milliseconds) async -> Void
 
     package init(
@@ -30,7 +30,7 @@ package struct WakeClock: Sendable {
         self.sleep = sleep
     }
 
-    /// The machine's own.
+    /// The clocks of the system.
     package static let system: WakeClock = {
         let start = ContinuousClock.now
         return WakeClock(

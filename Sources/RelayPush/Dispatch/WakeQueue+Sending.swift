@@ -4,12 +4,13 @@
 import RelayProtocol
 
 extension WakeQueue {
-    /// - Returns: What is to be sent now. Each attempt must be followed by ``finished(_:_:now:random:)``.
+    /// Starts the wakes that can be sent now.
+    /// - Returns: The attempts, and reports of wakes that are not sent. Each attempt must be followed by ``finished(_:_:now:random:)``.
     mutating func start(now: Milliseconds) -> (attempts: [Attempt], reports: [WakeReport]) {
         fireTimers(now)
         var attempts: [Attempt] = []
         var reports: [WakeReport] = []
-        // One wake of each service, in rotation.
+        // Take one wake of each service, in rotation.
         var served = 0
         var refused = 0
         defer { runnable.removeFirst(served) }
@@ -65,7 +66,7 @@ extension WakeQueue {
         guard var line = lines.removeValue(forKey: service) else { return nil }
         defer { lines[service] = line }
         return line.removeFirst { ticket in
-            // One that is void is dropped.
+            // Void tickets are removed too; the caller discards them.
             guard let entry = entries[ticket.key], entry.ticket == ticket.number else { return true }
             return shares.maySend(entry.holder) && (entry.route.address.flatMap { addresses[$0]?.hasRoom } ?? true)
         }
@@ -87,17 +88,17 @@ extension WakeQueue {
         entry.isInFlight = false
         let step = entry.retry.step(after: outcome, remaining: entry.deadline.count - now.count, random: random)
         entries[key] = entry
-        // The service's and the registration's pauses hold for all wakes, however this one ends.
+        // A pause of the service or the registration applies to all wakes, however this one ends.
         switch step {
         case .pause(let scope, let time, _): pause(scope, attempt, until: Milliseconds(clamping: now.count + time), now)
         case .suspendRegistration(_, let time): pause(.registration, attempt, until: Milliseconds(clamping: now.count + time), now)
         case .stopCredential(let reason):
-            // It was sent with credentials that were replaced meanwhile.
+            // The attempt used a credential that was replaced meanwhile.
             guard attempt.replacements == replacements[key.credential, default: 0] else { return follow(key, now) }
             return stop(attempt, reason, now)
         default: break
         }
-        // Meanwhile the device registered anew: what became of the push says nothing about the new registration.
+        // The endpoint registered again meanwhile. The outcome says nothing about the new registration.
         guard entry.order.hasRegistration(of: attempt.order) else { return report(outcome, of: attempt.order) + follow(key, now) }
         if case .accepted(let id) = outcome {
             guard entry.isFollowed else {
@@ -109,7 +110,7 @@ extension WakeQueue {
         return settle(entry, step, now)
     }
 
-    /// What is to be told about a push to a registration that was replaced.
+    /// Returns the reports of a push to a registration that was replaced meanwhile.
     private func report(_ outcome: PushOutcome, of order: WakeOrder) -> [WakeReport] {
         switch outcome {
         case .accepted(let id): [.accepted(order, id: id)]
@@ -118,7 +119,7 @@ extension WakeQueue {
         }
     }
 
-    /// Sends a wake for an order that the last push does not count for.
+    /// Queues a wake for a newer order that the last push does not cover.
     private mutating func follow(_ key: Key, _ now: Milliseconds) -> [WakeReport] {
         guard let entry = entries[key] else { return [] }
         if let why = obstacle(entry, now) {
@@ -128,7 +129,7 @@ extension WakeQueue {
         return startAnew(key, now: now)
     }
 
-    /// Why a wake is not sent again.
+    /// Returns why a wake must not be sent again; `nil` if it may be.
     private func obstacle(_ entry: Entry, _ now: Milliseconds) -> WakeReport.NotSent? {
         if entry.isConnected { return .connected }
         guard let stop = stops[entry.order.credential], stop > now else { return nil }
@@ -158,7 +159,7 @@ extension WakeQueue {
             case .retry(let time): return wait(key, until: Milliseconds(clamping: now.count + time), now: now)
             case .pause(_, let time, isLast: true): return end(.paused(wait: time))
             case .pause(.registration, let time, _): return wait(key, until: Milliseconds(clamping: now.count + time), now: now)
-            // The others wait until it is known whether the new token is taken.
+            // The other wakes wait until it is known whether the provider accepts the new token.
             case .renewCredential: return wait(key, until: now, now: now, isFirst: true)
             default: return wait(key, until: now, now: now)
             }
@@ -171,6 +172,6 @@ extension WakeOrder {
         WakeQueue.Key(endpoint: wake.payload.endpoint, credential: credential, urgency: wake.payload.urgency)
     }
 
-    /// Whether the endpoint registered after the provider noticed that a registration was invalid.
+    /// Whether the endpoint registered after the provider noticed the invalid registration.
     fileprivate func isNewer(than since: Milliseconds?) -> Bool { since.map { $0 <= registered } ?? false }
 }

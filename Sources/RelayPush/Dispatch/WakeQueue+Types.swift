@@ -5,20 +5,20 @@ import RelayProtocol
 
 extension WakeQueue {
     struct Limits: Hashable, Sendable {
-        /// Wakes on their way to one service: a provider, and with Web Push each origin.
+        /// The maximum number of wakes in flight to one service: a provider, or with Web Push one origin.
         var perService = 32
-        /// Wakes on their way with the same credential.
+        /// The maximum number of wakes in flight with one credential.
         var perCredential = 64
-        /// Wakes of one account on their way with the same credential. With Web Push, users choose the services, and one that never answers holds its
-        /// wakes until the timeout.
+        /// The maximum number of wakes of one account in flight with one credential. With Web Push, users choose the services, and a
+        /// service that never answers holds its wakes until the timeout.
         var perAccount = 8
-        /// Outstanding wakes with the same credential. More are not sent.
+        /// The maximum number of outstanding wakes with one credential. Further wakes are not sent.
         var outstanding = 10_000
-        /// Outstanding wakes of one account with the same credential.
+        /// The maximum number of outstanding wakes of one account with one credential.
         var outstandingPerAccount = 1_000
-        /// Wakes of one endpoint, and to one registration, in a row.
+        /// The burst of wakes to one endpoint, and to one registration.
         var burst = 10
-        /// After the burst there is one wake in this time, in milliseconds.
+        /// The time for one further wake after the burst, in milliseconds.
         var interval: Int64 = 60_000
     }
 
@@ -30,36 +30,36 @@ extension WakeQueue {
         var target: Target { Target(endpoint: endpoint, credential: credential) }
     }
 
-    /// A registration.
+    /// Identifies a registration.
     struct Target: Hashable {
         let endpoint: EndpointID
         let credential: PushCredentialID
     }
 
-    /// One stay of a wake in a line or with a timer. An older one is void.
+    /// One entry of a wake in a queue or with a timer. Only the wake's newest ticket is valid; older ones are void.
     struct Ticket: Hashable {
         let key: Key
         let number: Int
     }
 
-    /// The unit of a pause. Each credential has its own, because a provider limits each sender separately.
+    /// The unit to which a pause applies. Each credential has services of its own, because a provider limits each sender separately.
     struct Service: Hashable {
         let credential: PushCredentialID
-        /// With Web Push, users choose the services; Apple has two.
+        /// The origin of the push service with Web Push, where users choose it, or one of Apple's two environments; otherwise `nil`.
         let origin: String?
 
     }
 
-    /// An address that a device chose. A failure there pauses only its account.
+    /// An address that a device chose. A failure there pauses the address for its account only.
     struct Address: Hashable {
         let holder: WakeShares.Holder
         let origin: String
     }
 
-    /// Where a wake goes.
+    /// The service and address that a wake is sent to.
     struct Route: Hashable {
         let service: Service
-        /// `nil` where the provider chooses it.
+        /// `nil` if devices do not choose the address.
         let address: Address?
 
         init(of order: WakeOrder) {
@@ -84,16 +84,16 @@ extension WakeQueue {
         }
     }
 
-    /// A wake that is to be sent now.
+    /// One attempt to send a wake.
     struct Attempt {
         let key: Key
         let order: WakeOrder
         let route: Route
         let holder: WakeShares.Holder
-        /// The periods of the service and the address when it was sent.
+        /// The periods of the service and the address at the start of the attempt.
         let period: Int
         let addressPeriod: Int
-        /// How often the credential had been replaced.
+        /// The number of replacements of the credential at the start of the attempt.
         let replacements: Int
     }
 
@@ -105,10 +105,11 @@ extension WakeQueue {
         var isInFlight = false
         /// Whether the endpoint has connected since the newest order.
         var isConnected = false
-        /// Whether the endpoint connected after the push was sent, and the newest order came after that.
+        /// Whether the endpoint connected after the push was sent, and the newest order came after that. The push then does not cover the
+        /// order.
         var isFollowed = false
         var ticket = 0
-        /// Whose share it uses, from its first order to its end.
+        /// The credential and account whose shares the wake uses, from its first order to its end.
         let holder: WakeShares.Holder
 
         init(_ order: WakeOrder, deadline: Milliseconds) {
@@ -121,7 +122,7 @@ extension WakeQueue {
 
     struct Pause {
         let end: Milliseconds
-        /// Another registration of the same app is not paused.
+        /// The paused registration. Another registration of the same app is not paused.
         let registration: PushRegistration
     }
 

@@ -9,20 +9,20 @@ extension WakeQueue {
         case .credential:
             change(attempt.route.service) { $0.pause(until: end) }
         case .registration:
-            // A pause may be forgotten rather than kept without bound.
+            // The number of pauses is bounded. Beyond the bound, a pause is not kept.
             if pauses.count >= limits.outstanding { pauses = pauses.filter { $0.value.end > now } }
             guard pauses.count < limits.outstanding else { return }
             pauses[attempt.key.target] = Pause(end: end, registration: attempt.order.registration)
         }
     }
 
-    /// Until when nothing is sent to an order's registration; in the past if it is not paused.
+    /// Returns the time until which nothing is sent to an order's registration. It is in the past if the registration is not paused.
     func pauseEnd(_ key: Key, _ order: WakeOrder) -> Milliseconds {
         guard let pause = pauses[key.target], pause.registration == order.registration else { return 0 }
         return pause.end
     }
 
-    /// Changes a service's state, and remembers to go on after a pause.
+    /// Changes the circuit breaker of a service, and sets a timer for the end of a new pause.
     mutating func change(_ service: Service, _ body: (inout CircuitBreaker) -> Void) {
         guard var breaker = lines[service]?.breaker else { return }
         let before = breaker.pausedUntil
@@ -39,10 +39,10 @@ extension WakeQueue {
         if breaker.pausedUntil > before { timers.insert(.address(address), at: breaker.pausedUntil) }
     }
 
-    /// Until when nothing is sent to an address; in the past if it is not paused.
+    /// Returns the time until which nothing is sent to an address. It is in the past if the address is not paused.
     func pauseEnd(_ address: Address?) -> Milliseconds { address.flatMap { addresses[$0]?.pausedUntil } ?? 0 }
 
-    /// Drops all wakes of the credential but those on their way.
+    /// Stops the credential of an attempt, and drops its wakes except those in flight.
     mutating func stop(_ attempt: Attempt, _ reason: String, _ now: Milliseconds) -> [WakeReport] {
         let credential = attempt.key.credential
         let isFirst = (stops[credential] ?? 0) <= now
@@ -56,7 +56,7 @@ extension WakeQueue {
         return reports
     }
 
-    /// Puts a wake in line now, or later.
+    /// Queues a wake now or at a later time. Drops it if it expires before then.
     mutating func wait(_ key: Key, until time: Milliseconds, now: Milliseconds, isFirst: Bool = false) -> [WakeReport] {
         guard let entry = entries[key] else { return [] }
         let start = max(time, lines[entry.route.service]?.breaker.pausedUntil ?? 0, pauseEnd(entry.route.address))
@@ -76,7 +76,7 @@ extension WakeQueue {
         return []
     }
 
-    /// Puts a wake in line for its newest order: what earlier ones waited for does not hold for it.
+    /// Queues a wake for its newest order. The attempts and delays of earlier orders do not count for it.
     mutating func startAnew(_ key: Key, now: Milliseconds) -> [WakeReport] {
         guard let entry = entries[key] else { return [] }
         entries[key]?.retry = PushRetry()
@@ -89,7 +89,7 @@ extension WakeQueue {
         guard let account = entries[ticket.key]?.holder.account else { return }
         lines[service]?.insert(ticket, of: account, isFirst: isFirst)
         if isRunnable.insert(service).inserted { runnable.append(service) }
-        // Tickets of wakes that are gone do not pile up.
+        // Remove the tickets of ended wakes, so that they do not accumulate.
         lines[service]?.removeVoid { entries[$0.key]?.ticket != $0.number }
     }
 

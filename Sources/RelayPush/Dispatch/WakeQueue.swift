@@ -3,27 +3,29 @@
 
 import RelayProtocol
 
-/// The wakes that are outstanding: which can be sent, which wait for a pause or a retry. Without I/O and clock; times are uptimes.
+/// The outstanding wakes: those that can be sent, and those that wait for a pause or a retry. It does no I/O and reads no clock. All times
+/// are uptimes.
 ///
-/// It is lost with the process, and nothing with it: wakes are derived from the commands that wait.
+/// The queue is in memory only. A restart loses nothing, because wakes are derived from the pending commands.
 struct WakeQueue {
     let limits: Limits
     var entries: [Key: Entry] = [:]
     var lines: [Service: ServiceLine] = [:]
     var addresses: [Address: CircuitBreaker] = [:]
-    /// Services with wakes to be sent, in the order they are served.
+    /// The services with queued wakes, in the order in which they are served.
     var runnable: [Service] = []
     var isRunnable: Set<Service> = []
     var timers = TimerHeap<Event>()
     var shares: WakeShares
     var endpointRates: WakeRates<EndpointID>
-    /// By the hash of the registration: many endpoints of one user can have the same one, and FCM counts pushes to it.
+    /// The rates by the hash of the registration. Many endpoints of one account can have the same registration, and FCM counts the pushes
+    /// to it.
     var registrationRates: WakeRates<Int>
-    /// Until when nothing is sent to a registration.
+    /// The paused registrations, with the ends of their pauses.
     var pauses: [Target: Pause] = [:]
-    /// Until when credentials are stopped.
+    /// The time until which each stopped credential is not used.
     var stops: [PushCredentialID: Milliseconds] = [:]
-    /// How often credentials were replaced.
+    /// The number of replacements of each credential.
     var replacements: [PushCredentialID: Int] = [:]
     var lastTicket = 0
 
@@ -34,10 +36,10 @@ struct WakeQueue {
         self.registrationRates = WakeRates(burst: limits.burst, interval: limits.interval)
     }
 
-    /// When ``start(now:)`` has something to do next, without other events.
+    /// The time at which ``start(now:)`` must be called next if nothing else happens.
     var nextTime: Milliseconds? { timers.first }
 
-    /// How many entries of any kind are kept, the rates of endpoints excepted.
+    /// The number of entries of all kinds, without the rates and the numbers of replacements.
     var size: Int {
         entries.count + lines.count + addresses.count + runnable.count + timers.count + pauses.count + stops.count
             + (shares.isEmpty ? 0 : 1) + lines.values.reduce(0) { $0 + $1.readyCount }
@@ -69,7 +71,7 @@ struct WakeQueue {
         return wait(key, until: pauseEnd(key, order), now: now)
     }
 
-    /// The endpoint connected: what is on its way is not sent again.
+    /// Drops the wakes of an endpoint that connected. Wakes in flight are not retried.
     mutating func connected(_ endpoint: EndpointID, now: Milliseconds) -> [WakeReport] {
         var reports: [WakeReport] = []
         for credential in shares.inUse {
@@ -88,7 +90,7 @@ struct WakeQueue {
         return reports
     }
 
-    /// The credential was replaced.
+    /// Records that a credential was replaced. It is no longer stopped.
     mutating func replaced(_ credential: PushCredentialID) {
         stops[credential] = nil
         replacements[credential, default: 0] += 1
@@ -100,7 +102,7 @@ struct WakeQueue {
         leave(entry.route, now: now)
     }
 
-    /// One more wake is outstanding.
+    /// Counts one more outstanding wake on a route.
     mutating func join(_ route: Route) {
         lines[route.service, default: ServiceLine(limit: limits.perService)].breaker.outstanding += 1
         if let address = route.address {

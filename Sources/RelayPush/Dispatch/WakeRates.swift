@@ -3,14 +3,14 @@
 
 import RelayProtocol
 
-/// How often each target may be woken: a burst, then one wake per interval. Without I/O and clock.
+/// The rate limit for wakes of each target: a burst, then one wake per interval. It does no I/O and reads no clock.
 ///
-/// A target that could have its whole burst again is forgotten.
+/// A target whose whole burst is available again is forgotten.
 struct WakeRates<Target: Hashable> {
     private let burst: Int64
-    /// Milliseconds.
+    /// In milliseconds.
     private let interval: Int64
-    /// When each target could have its whole burst again.
+    /// The time at which the whole burst of each target is available again.
     private var times: [Target: Milliseconds] = [:]
     private var nextSweep = 1_024
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// How many wakes each credential has, and each account with it.
+/// Counts the wakes of each credential, and of each account with it.
 struct WakeShares {
     struct Count {
-        /// Those on their way included.
+        /// Includes the wakes in flight.
         var outstanding = 0
         var inFlight = 0
     }
@@ -20,7 +20,7 @@ struct WakeShares {
 
     init(_ limits: WakeQueue.Limits) { self.limits = limits }
 
-    /// Those with outstanding wakes.
+    /// The credentials with outstanding wakes.
     var inUse: [PushCredentialID] { Array(credentials.keys) }
     var isEmpty: Bool { credentials.isEmpty && holders.isEmpty }
 

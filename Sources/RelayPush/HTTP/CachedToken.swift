@@ -1,25 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 import NIOHTTP1
 import RelayProtocol
 
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
-
-/// An access token or signed assertion for a provider: made when it is first needed, shared by all wakes, and replaced before it expires.
+/// An access token or signed assertion for a provider. It is made when first needed, shared by all wakes, and replaced before it expires.
 /// Concurrent callers wait for one request.
 actor CachedToken {
     struct Token: Sendable {
         let text: Secret<String>
-        /// When it is replaced.
+        /// The time at which it is replaced.
         let renewal: Milliseconds
     }
 
-    /// In milliseconds. A younger token is kept even if the provider rejects it, because a new one would be rejected too.
+    /// The age from which a rejected token is dropped, in milliseconds. A younger token is kept, because a new one would be rejected too.
     private let minimumAge: Int64
     private let make: @Sendable () async throws(PushOutcomeError) -> Token
     private let now: @Sendable () -> Milliseconds
@@ -42,8 +37,8 @@ actor CachedToken {
         return try await renewed().text.exposed
     }
 
-    /// The provider rejected a token: the next caller gets a new one. Many wakes with the same token are rejected together, and the new one
-    /// stays when the last of them come back.
+    /// Drops a token that the provider rejected, so that the next caller gets a new one. Further rejections of the old token do not drop
+    /// the new one.
     func rejected(_ text: String) {
         guard let token, token.text.exposed == text, now().count - made.count >= minimumAge else { return }
         self.token = nil
@@ -75,7 +70,7 @@ actor CachedToken {
 
 extension CachedToken {
     /// Sends a wake with the current token, and drops the token if the provider rejects it.
-    /// - Parameter failureScope: What an attempt without an answer says something about.
+    /// - Parameter failureScope: The scope of a failure without an answer.
     func send(
         failureScope: PushScope = .credential,
         _ attempt: @Sendable (String) async throws(ProviderClient.Failure) -> PushOutcome
@@ -92,7 +87,7 @@ extension CachedToken {
     }
 }
 
-/// A wake was not sent, because no token could be had for it.
+/// A wake was not sent, because no token was available.
 struct PushOutcomeError: Error {
     let outcome: PushOutcome
 }
@@ -100,7 +95,7 @@ struct PushOutcomeError: Error {
 extension CachedToken {
     private struct Reply: Decodable {
         var accessToken: String
-        /// Seconds.
+        /// In seconds.
         var expiresIn: Int64?
 
         enum CodingKeys: String, CodingKey {
@@ -109,10 +104,10 @@ extension CachedToken {
         }
     }
 
-    /// Asks a token endpoint (RFC 6749 §5).
+    /// Requests an access token from a token endpoint (RFC 6749 §5).
     /// - Parameters:
     ///   - form: The body, URL-encoded.
-    ///   - margin: How long before its end a token is replaced, in milliseconds.
+    ///   - margin: How long before its expiry a token is replaced, in milliseconds.
     static func request(
         _ form: String,
         at address: some CustomStringConvertible,
@@ -135,7 +130,7 @@ extension CachedToken {
             guard let decoded = try? JSONDecoder().decode(Reply.self, from: Data(reply.body)), !decoded.accessToken.isEmpty else {
                 throw PushOutcomeError(outcome: .failed(reason: "the token endpoint's answer has no access token"))
             }
-            // One hour unless it says otherwise; a day at most.
+            // The default is one hour, the maximum one day.
             let lifetime = min(max(decoded.expiresIn ?? 3_600, 0), 86_400) * 1_000
             return Token(text: Secret(decoded.accessToken), renewal: Milliseconds(clamping: now.count + max(0, lifetime - margin)))
         default: throw PushOutcomeError(outcome: PushRetryTable.outcome(of: reply.summary(now: now), from: .tokenEndpoint))

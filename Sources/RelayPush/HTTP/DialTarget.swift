@@ -1,24 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 import RelayProtocol
 
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
-
-/// Where an http or https URL leads, in one spelling: what is checked is what is dialled.
+/// The target of an http or https URL, in normalized form, so that the target that is checked is the one that is dialled.
 package struct DialTarget: Hashable, Sendable {
-    /// In lower case; an IPv6 address without brackets.
+    /// In lower case. An IPv6 address has no brackets.
     package let host: String
     package let port: Int
     package let isEncrypted: Bool
     /// The path and query, with their percent escapes.
     private let path: String
 
-    /// - Returns: `nil` for another scheme, for user names, and for hosts with escapes or other than ASCII characters.
+    /// - Returns: `nil` for another scheme, a URL with a user name or password, and a host with escapes or characters outside of ASCII.
     package init?(_ url: String) {
         guard let components = URLComponents(string: url, encodingInvalidCharacters: false), let scheme = components.scheme?.lowercased(),
             ["http", "https"].contains(scheme),
@@ -35,7 +30,7 @@ package struct DialTarget: Hashable, Sendable {
         self.path = components.percentEncodedPath + (components.percentEncodedQuery.map { "?\($0)" } ?? "")
     }
 
-    /// Scheme, host, and a port other than the scheme's own (RFC 6454 §6.2).
+    /// The scheme and host, and the port unless it is the scheme's default (RFC 6454 §6.2).
     package var origin: String {
         let name = host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host
         let suffix = port == (isEncrypted ? 443 : 80) ? "" : ":\(port)"

@@ -13,10 +13,10 @@ import Glibc
 import Musl
 #endif
 
-/// Asks the system's resolver for all addresses of a name.
+/// Looks up all addresses of a name with the system's resolver.
 ///
-/// The resolver blocks, and users choose the names. Each lookup has a thread of its own, so slow names of one account delay no other
-/// account's. The dispatcher bounds the pushes of an account and of a credential on their way, and so the threads.
+/// The resolver blocks, and users choose the names. Each lookup has a thread of its own, so that slow lookups of one account do not delay
+/// those of another. The dispatcher bounds the pushes in flight per account and per credential, which also bounds the threads.
 final class HostResolver: Sendable {
     static let shared = HostResolver()
 
@@ -25,8 +25,8 @@ final class HostResolver: Sendable {
     private let lookups = Mutex(0)
 
     /// - Parameters:
-    ///   - maximumLookups: The bound over all credentials. A lookup beyond it fails, and the push is sent again later.
-    ///   - resolve: Finds the addresses of a host; may block.
+    ///   - maximumLookups: The bound over all credentials. A lookup beyond it fails, and the push is retried later.
+    ///   - resolve: Finds the addresses of a host. It may block.
     init(
         maximumLookups: Int = 512,
         _ resolve: @escaping @Sendable (_ host: String, _ port: Int) -> [SocketAddress] = HostResolver.resolve
@@ -35,7 +35,7 @@ final class HostResolver: Sendable {
         self.resolve = resolve
     }
 
-    /// - Returns: In the order of preference (RFC 6724); `nil` if they cannot be looked up now.
+    /// - Returns: The addresses in order of preference (RFC 6724); `nil` if there are too many lookups now.
     func addresses(of host: String, port: Int) async -> [SocketAddress]? {
         let begins = lookups.withLock { count in
             guard count < maximumLookups else { return false }

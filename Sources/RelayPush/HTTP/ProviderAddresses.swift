@@ -14,23 +14,23 @@ package struct ProviderAddress: Hashable, Sendable, CustomStringConvertible {
         self.description = url
     }
 
-    /// Its scheme, host and port.
+    /// The scheme, host and port.
     package var origin: String { DialTarget(description)?.origin ?? description }
 
     /// - Parameter trusted: An https URL in the source code.
     fileprivate init(trusted: String) { self.description = trusted }
 }
 
-/// Where the providers are. An operator can name others, such as a proxy.
+/// The base URLs of the providers. An operator can set others, such as a proxy.
 package struct ProviderAddresses: Hashable, Sendable {
     package var apns = ProviderAddress(trusted: "https://api.push.apple.com")
     package var apnsSandbox = ProviderAddress(trusted: "https://api.sandbox.push.apple.com")
     package var fcm = ProviderAddress(trusted: "https://fcm.googleapis.com")
     package var fcmToken = ProviderAddress(trusted: "https://oauth2.googleapis.com/token")
     package var wnsUWPToken = ProviderAddress(trusted: "https://login.live.com/accesstoken.srf")
-    /// Tenant and path follow.
+    /// The tenant and path are appended.
     package var wnsAppSDKToken = ProviderAddress(trusted: "https://login.microsoftonline.com")
-    /// The only origin of channel URIs; by default those at `….notify.windows.com` are used.
+    /// The only allowed origin of channel URIs. By default, channel URIs at `….notify.windows.com` are allowed.
     package var wnsOrigin: String?
 
     package init() {}

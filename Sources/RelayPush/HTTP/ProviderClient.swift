@@ -16,8 +16,8 @@ import Glibc
 import Musl
 #endif
 
-/// The HTTP client of one provider and credential. Each has its own connections, so that a slow provider delays no other. Apple requires this too:
-/// it rejects tokens of two keys on one connection.
+/// The HTTP client of one provider and credential. Each has its own connections, so that a slow provider delays no other. Apple requires
+/// this too: it rejects tokens of two keys on one connection.
 package struct ProviderClient: Sendable {
     /// A reply from a provider.
     package struct Reply: Sendable {
@@ -25,14 +25,15 @@ package struct ProviderClient: Sendable {
         package let headers: HTTPHeaders
         package let body: [UInt8]
 
-        /// The pause that the provider asks for, in milliseconds: seconds, or a date (RFC 9110 §10.2.3).
+        /// Returns the pause that the provider asks for, in milliseconds; `nil` if there is none. The header has seconds or a date
+        /// (RFC 9110 §10.2.3).
         func retryAfter(now: Milliseconds) -> Int64? {
             guard let text = headers.first(name: "Retry-After") else { return nil }
             if let seconds = Int64(text) { return (0...86_400).contains(seconds) ? seconds * 1_000 : nil }
             return HTTPDate.parse(text).map { max(0, $0 - now.count) }
         }
 
-        /// What the retry table needs of it.
+        /// Returns the parts of the reply that the retry table needs.
         /// - Parameters:
         ///   - reason: The provider's name for the error.
         ///   - id: The provider's id of the notification.
@@ -70,18 +71,18 @@ package struct ProviderClient: Sendable {
     }
 
     static let maximumReplyBytes = 16 << 10
-    /// HTTP/1.1 connections to one host, or pushes that a queue sends to it at once.
+    /// The maximum number of HTTP/1.1 connections to one host. A queue sends as many pushes to it at once.
     static let maximumConnections = 32
 
     private let client: HTTPClient
     private let timeout: Duration
 
     /// - Parameters:
-    ///   - http1Only: For providers that require it. Otherwise HTTP/2 where the provider offers it.
-    ///   - roots: The certificates trusted; the system's by default.
-    ///   - addresses: IP addresses by host name, for names that are not to be resolved.
-    ///   - idleTimeout: How long a connection without requests is kept. Apple takes rapid reconnects for an attack.
-    ///   - timeout: For a whole exchange, including the connection.
+    ///   - http1Only: Whether to use HTTP/1.1 only, for providers that require it. Otherwise HTTP/2 is used where the provider offers it.
+    ///   - roots: The trusted certificates; the system's by default.
+    ///   - addresses: IP addresses by host name. These names are not resolved.
+    ///   - idleTimeout: How long an idle connection is kept. Apple treats rapid reconnects as an attack.
+    ///   - timeout: The timeout of a whole exchange, including the connection.
     package init(
         http1Only: Bool = false,
         group: any EventLoopGroup,
@@ -94,7 +95,7 @@ package struct ProviderClient: Sendable {
         tls.minimumTLSVersion = .tlsv12
         tls.trustRoots = roots
         var configuration = HTTPClient.Configuration(tlsConfiguration: tls)
-        // A provider that moved has to be configured; a token must not follow it.
+        // A token must not follow a redirect. If a provider moves, the operator configures its new address.
         configuration.redirectConfiguration = .disallow
         configuration.httpVersion = http1Only ? .http1Only : .automatic
         configuration.dnsOverride = addresses
@@ -107,22 +108,22 @@ package struct ProviderClient: Sendable {
         self.timeout = timeout
     }
 
-    /// Must be called before the client is released. Fails what is under way.
+    /// Shuts the client down. Requests in flight fail. Must be called before the client is released.
     package func shutdown() async { try? await client.shutdown() }
 
     /// Sends a request with a body of known length.
-    /// - Parameter ignoresLongBody: Whether a reply counts by its head alone if its body is too long. Otherwise the exchange fails.
+    /// - Parameter ignoresLongBody: Whether a reply with too long a body is accepted without the body. Otherwise the exchange fails.
     func post(_ url: String, headers: HTTPHeaders, body: [UInt8], ignoresLongBody: Bool = false) async throws(Failure) -> Reply {
         var request = HTTPClientRequest(url: url)
         request.method = .POST
         request.headers = headers
         request.body = .bytes(ByteBuffer(bytes: body))
         let exchange = request
-        // An error's text may hold the URL, which can be a secret: only its kind is passed on.
+        // The text of an error may contain the URL, which can be a secret. Only the kind of error is passed on.
         let result = await withTaskGroup(of: Result<Reply, Failure>?.self) { [client, timeout] group in
             group.addTask {
                 do {
-                    // The deadline of the client ends with the reply's head. Ours covers the body too.
+                    // The client's deadline covers only the head of the reply. The timeout here covers the body too.
                     let response = try await client.execute(exchange, deadline: .distantFuture)
                     var body = ByteBuffer()
                     do {

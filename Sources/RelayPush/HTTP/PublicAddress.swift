@@ -3,7 +3,7 @@
 
 package import NIOCore
 
-/// Tells addresses of the public Internet from those of local networks and of special use (RFC 6890).
+/// Distinguishes addresses of the public Internet from those of local networks and special use (RFC 6890).
 package enum PublicAddress {
     package static func isPublic(_ address: SocketAddress) -> Bool {
         switch address {
@@ -13,7 +13,7 @@ package enum PublicAddress {
         }
     }
 
-    /// Behind family and port, and in IPv6 behind the flow (RFC 3493 §3.3).
+    /// Returns the bytes of the address. They follow the family and port, and in IPv6 also the flow (RFC 3493 §3.3).
     private static func bytes(of address: SocketAddress, at place: Range<Int>) -> [UInt8] {
         address.withSockAddr { pointer, size in
             place.upperBound <= size ? Array(UnsafeRawBufferPointer(start: pointer, count: size)[place]) : []
@@ -30,7 +30,7 @@ package enum PublicAddress {
         bytes.count == 4 && !blockedIPv4.contains { begins(bytes, with: $0.prefix, bits: $0.length) }
     }
 
-    /// Global unicast is 2000::/3; in it, addresses that carry an IPv4 address count as that one.
+    /// Global unicast is 2000::/3. An IPv4-mapped, NAT64 or 6to4 address is judged by the IPv4 address that it contains.
     static func isPublic(ipv6 bytes: [UInt8]) -> Bool {
         guard bytes.count == 16 else { return false }
         // IPv4-mapped, and the well-known prefix of NAT64 (RFC 6052).

@@ -3,8 +3,8 @@
 
 import Synchronization
 
-/// The clients of push services that were dialled lately, one for each host and address: pushes to the same one share its connections and its TLS
-/// context.
+/// The clients of recently dialled push services, one for each host and address. Pushes to the same host and address share the connections
+/// and the TLS context.
 final class WebPushClients: Sendable {
     struct Place: Hashable {
         let host: String
@@ -32,7 +32,7 @@ final class WebPushClients: Sendable {
         self.make = make
     }
 
-    /// How many clients are kept.
+    /// The number of clients that are kept.
     var count: Int { state.withLock { $0.kept.count } }
 
     nonisolated(nonsending) func use<Value>(
@@ -51,7 +51,7 @@ final class WebPushClients: Sendable {
         return try result.get()
     }
 
-    /// A client, whether it is kept, and one that is no longer kept for it.
+    /// Returns a client, whether it is kept, and a client that was evicted for it.
     private func take(_ place: Place) -> (client: ProviderClient, isKept: Bool, evicted: ProviderClient?) {
         state.withLock { state in
             state.uses += 1
@@ -72,7 +72,7 @@ final class WebPushClients: Sendable {
         }
     }
 
-    /// What is under way fails.
+    /// Shuts the clients down. Requests in flight fail.
     func shutdown() async {
         let kept = state.withLock { state in
             state.isEnded = true

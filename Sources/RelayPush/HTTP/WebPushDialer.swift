@@ -20,19 +20,20 @@ package enum WebPushDialError: Error, Hashable, Sendable {
     case unreachable
 }
 
-/// Dials push services by their https URLs, and only at public addresses, unless the operator allows others: a registration must not make the
-/// relay reach into its own network.
+/// Dials push services by their https URLs, and only at public addresses, unless the operator allows others. A registration must not make
+/// the relay connect into its own network.
 ///
-/// A name is resolved once, every address is checked, and one of these is dialled. A name that changes its address meanwhile gains nothing.
+/// A name is resolved once, all its addresses are checked, and only these are dialled. A name that changes its address after the check is
+/// not resolved again.
 package struct WebPushDialer: WebPushDialing {
     package struct Policy: Sendable {
-        /// Whether addresses that are not public are allowed, these also by http.
+        /// Whether addresses that are not public are allowed. These may use http.
         package var allowsPrivateAddresses: Bool
 
         package init(allowsPrivateAddresses: Bool = false) { self.allowsPrivateAddresses = allowsPrivateAddresses }
     }
 
-    /// How many addresses of a name are tried.
+    /// The maximum number of addresses of a name that are tried.
     static let maximumAddresses = 3
 
     private let policy: Policy
@@ -43,8 +44,8 @@ package struct WebPushDialer: WebPushDialing {
     typealias Resolver = @Sendable (_ host: String, _ port: Int) async -> [SocketAddress]?
 
     /// - Parameters:
-    ///   - roots: The certificates trusted; the system's by default.
-    ///   - timeout: For a whole exchange, without the name's resolution.
+    ///   - roots: The trusted certificates; the system's by default.
+    ///   - timeout: The timeout of a whole exchange, without the name resolution.
     package init(_ policy: Policy, group: any EventLoopGroup, roots: NIOSSLTrustRoots = .default, timeout: Duration = .seconds(15)) {
         self.init(policy, group: group, roots: roots, timeout: timeout) {
             await HostResolver.shared.addresses(of: $0, port: $1)

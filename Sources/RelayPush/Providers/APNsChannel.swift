@@ -2,19 +2,14 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Crypto
+import Foundation
 import NIOHTTP1
 package import RelayProtocol
 
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
-
 /// Apple's push service, with token authentication.
 ///
-/// Until Apple has accepted a first push on a connection, it allows one stream at a time. It says so by the HTTP/2 setting for concurrent
-/// streams, which the client keeps.
+/// Until Apple has accepted a first push on a connection, it allows one stream at a time. It announces this in the HTTP/2 setting for
+/// concurrent streams, which the client respects.
 package struct APNsChannel: PushChannel {
     /// The credentials of one team.
     package struct Credential: Sendable {
@@ -39,10 +34,10 @@ package struct APNsChannel: PushChannel {
         let iat: NumericDate
     }
 
-    /// Apple rejects tokens that are older than an hour, and those renewed sooner than every 20 minutes.
+    /// In milliseconds. Apple rejects tokens that are older than an hour, and tokens that are renewed more often than every 20 minutes.
     static let tokenLifetime: Int64 = 50 * 60_000
     static let minimumTokenAge: Int64 = 20 * 60_000
-    /// The longest that Apple keeps a push, in seconds.
+    /// The longest time for which Apple stores a push, in seconds.
     static let maximumLifetime: Int64 = 30 * 86_400
 
     package let service = PushService.apns
@@ -111,7 +106,7 @@ package struct APNsChannel: PushChannel {
             "apns-push-type": isUrgent ? "alert" : "background",
             "apns-priority": isUrgent ? "10" : "5",
             "apns-expiration": lifetime == 0 ? "0" : "\(now().count / 1_000 + lifetime)",
-            // A later wake takes the place of an earlier one: 52 of the 64 bytes allowed.
+            // A later wake replaces an earlier one. The id has 52 of the 64 bytes allowed.
             "apns-collapse-id": wake.payload.endpoint.description,
         ]
     }
@@ -125,7 +120,7 @@ package struct APNsChannel: PushChannel {
         return Array(#"{"aps":\#(aps),"\#(WakePayload.key)":\#(wake.payload.json)}"#.utf8)
     }
 
-    /// Names come from devices: they are escaped.
+    /// Returns the alert in JSON. Its arguments are names that devices choose, so they are escaped.
     private static func alert(_ alert: WakeAlert) -> String {
         guard !alert.arguments.isEmpty else { return #"{"loc-key":"\#(alert.key)"}"# }
         var arguments = JSONWriter()
@@ -148,5 +143,12 @@ package struct APNsChannel: PushChannel {
             since: problem?.timestamp.map { Milliseconds(clamping: $0) }
         )
         return PushRetryTable.outcome(of: summary, from: .apns)
+    }
+}
+
+extension P256SigningKey {
+    /// Reads a private key in PEM, PKCS #8 ("p8") or SEC 1.
+    init(pem: String) throws {
+        try self.init(rawRepresentation: Array(P256.Signing.PrivateKey(pemRepresentation: pem).rawRepresentation))
     }
 }

@@ -2,14 +2,9 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import CryptoExtras
+import Foundation
 import NIOHTTP1
 package import RelayProtocol
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// Google's push service, HTTP v1, with a service account.
 package struct FCMChannel: PushChannel {
@@ -65,12 +60,12 @@ package struct FCMChannel: PushChannel {
         var code: String? { error?.details?.lazy.compactMap(\.errorCode).first ?? error?.status }
     }
 
-    /// Google's own token endpoint, also if another address leads to it.
+    /// The `aud` claim of the assertion: Google's own token endpoint, even if the operator sets another address for it.
     static let audience = "https://oauth2.googleapis.com/token"
     static let scope = "https://www.googleapis.com/auth/firebase.messaging"
-    /// The longest that Google keeps a message, in seconds.
+    /// The longest time for which Google stores a message, in seconds.
     static let maximumLifetime: Int64 = 2_419_200
-    /// A token is replaced so long before it expires, in milliseconds.
+    /// How long before its expiry a token is replaced, in milliseconds.
     static let renewalMargin: Int64 = 5 * 60_000
 
     package let service = PushService.fcm
@@ -112,7 +107,7 @@ package struct FCMChannel: PushChannel {
                 iat: NumericDate(now),
                 exp: NumericDate(Milliseconds(clamping: now.count + 3_600_000))
             )
-            // RS256, the only algorithm that Google takes here.
+            // RS256 is the only algorithm that Google accepts here.
             let signed = try [JSONEncoder().encode(["alg": "RS256", "typ": "JWT"]), JSONEncoder().encode(claims)]
                 .map { Base64.url.encode(Array($0)) }.joined(separator: ".")
             let signature = try key.signature(for: Array(signed.utf8), padding: .insecurePKCS1v1_5)

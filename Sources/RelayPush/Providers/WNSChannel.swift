@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 import NIOHTTP1
 package import RelayProtocol
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// Windows' push service. Its client must speak HTTP/1.1 (`httpVersion = .http1Only`); bodies have a fixed length, as WNS requires.
 package struct WNSChannel: PushChannel {
@@ -33,14 +28,14 @@ package struct WNSChannel: PushChannel {
         }
     }
 
-    /// A token is replaced so long before it expires, in milliseconds.
+    /// How long before its expiry a token is replaced, in milliseconds.
     static let renewalMargin: Int64 = 5 * 60_000
-    /// The longest that WNS keeps a notification, in seconds.
+    /// The longest time for which WNS stores a notification, in seconds.
     static let maximumLifetime: Int64 = 30 * 86_400
 
     package let service = PushService.wns
     private let client: ProviderClient
-    /// The only origin of channel URIs; `nil` for those of WNS.
+    /// The only allowed origin of channel URIs; `nil` allows the hosts of WNS.
     private let origin: String?
     private let now: @Sendable () -> Milliseconds
     private let token: CachedToken
@@ -93,7 +88,7 @@ package struct WNSChannel: PushChannel {
         }
     }
 
-    /// A token must not go to another host.
+    /// Whether a token may be sent to the target. It must not go to another host.
     private func allows(_ target: DialTarget) -> Bool {
         if let origin { return target.origin == origin }
         let suffix = ".notify.windows.com"
@@ -101,12 +96,12 @@ package struct WNSChannel: PushChannel {
             && target.host.utf8.suffix(suffix.utf8.count).elementsEqual(suffix.utf8)
     }
 
-    /// A toast whose launch argument is the payload, or the payload itself.
+    /// Returns a toast with the payload as its launch argument if the wake is urgent, otherwise the payload itself.
     static func body(_ wake: Wake) -> [UInt8] {
         let json = #"{"\#(WakePayload.key)":\#(wake.payload.json)}"#
         guard wake.payload.urgency == .urgent else { return Array(json.utf8) }
         let launch = json.replacing("\"", with: "&quot;")
-        // A text from the app's resources has no arguments.
+        // A text from the app's resources cannot have arguments.
         let text = "<binding template=\"ToastGeneric\"><text>ms-resource:\(WakeAlert.general.key)</text></binding>"
         return Array("<toast launch=\"\(launch)\"><visual>\(text)</visual></toast>".utf8)
     }
@@ -116,7 +111,7 @@ package struct WNSChannel: PushChannel {
             if reply.status == 200 {
                 reply.headers.first(name: "X-WNS-Status")
             } else {
-                // A sentence. Without its spaces it is a name, if it is short.
+                // The header is a sentence. Without spaces, a short one is a name that the retry table can use.
                 reply.headers.first(name: "X-WNS-Error-Description")?.filter { $0 != " " }
             }
         let summary = reply.summary(now: now, reason: reason, id: reply.headers.first(name: "X-WNS-Msg-ID"))

@@ -2,14 +2,9 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Crypto
+import Foundation
 import NIOHTTP1
 package import RelayProtocol
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// Web Push (RFC 8030) with encryption (RFC 8291) and VAPID (RFC 8292): browsers, UnifiedPush and ntfy.
 package struct WebPushChannel: PushChannel {
@@ -31,11 +26,11 @@ package struct WebPushChannel: PushChannel {
         let sub: String
     }
 
-    /// RFC 8292 §2 allows 24 hours.
+    /// In milliseconds. RFC 8292 §2 allows 24 hours.
     static let tokenLifetime: Int64 = 12 * 3_600_000
-    /// Longer addresses are no push service's.
+    /// The maximum length of a push endpoint's URL. The URLs of push services are shorter.
     static let maximumEndpointBytes = 1_000
-    /// The longest that wakes are asked to be kept, in seconds.
+    /// The longest time for which a push service is asked to store a wake, in seconds.
     static let maximumLifetime: Int64 = 30 * 86_400
 
     package let service = PushService.webPush
@@ -63,7 +58,7 @@ package struct WebPushChannel: PushChannel {
             let content = Array(#"{"\#(WakePayload.key)":\#(wake.payload.json)}"#.utf8)
             body = try WebPushEncryption.encrypt(content, for: publicKey.bytes, secret: secret.exposed.bytes)
         } catch {
-            // A subscription with such a key never worked.
+            // A registration with such a key can never work.
             return .gone(since: nil)
         }
         guard let authorization = authorization(for: target.origin) else {
@@ -75,7 +70,7 @@ package struct WebPushChannel: PushChannel {
             "Content-Type": "application/octet-stream",
             "TTL": "\(wake.lifetime(at: now(), in: 0...Self.maximumLifetime))",
             "Urgency": wake.payload.urgency == .urgent ? "high" : "normal",
-            // A later wake takes the place of an earlier one: 32 characters at most.
+            // A later wake replaces an earlier one. A topic has at most 32 characters.
             "Topic": String(wake.payload.endpoint.description.prefix(32)),
         ]
         do throws(WebPushDialError) {

@@ -6,20 +6,20 @@ import RelayProtocol
 
 /// Encrypts a message for a subscriber: one record of `aes128gcm` (RFC 8188), with keys agreed by ECDH (RFC 8291).
 package enum WebPushEncryption {
-    /// The largest plaintext: 4096 bytes less the header of 86, the delimiter and the tag.
+    /// The largest plaintext: 4096 bytes, minus the header of 86 bytes, the delimiter and the tag.
     static let maximumPlaintextBytes = 3_993
     static let recordSize: UInt32 = 4_096
 
     package enum Failure: Error, Hashable, Sendable {
-        /// The subscriber's key is no point of P-256.
+        /// The subscriber's key is not a point of P-256.
         case invalidKey
         case tooLong
     }
 
     /// - Parameters:
-    ///   - publicKey: The subscriber's, an uncompressed point of P-256 (65 bytes).
+    ///   - publicKey: The subscriber's public key, an uncompressed point of P-256 (65 bytes).
     ///   - secret: The subscriber's authentication secret (16 bytes).
-    ///   - key: The sender's, used once.
+    ///   - key: The sender's key, used once.
     ///   - salt: 16 random bytes.
     static func encrypt(
         _ plaintext: [UInt8],
@@ -46,11 +46,11 @@ package enum WebPushEncryption {
         }
     }
 
-    /// One record (RFC 8188 §2).
+    /// Encrypts one record (RFC 8188 §2).
     static func seal(_ plaintext: [UInt8], inputKey: SymmetricKey, salt: [UInt8], keyID: [UInt8]) throws -> [UInt8] {
         let key = derive("aes128gcm", inputKey, salt, count: 16)
         let nonce = derive("nonce", inputKey, salt, count: 12).withUnsafeBytes { Array($0) }
-        // 2 marks the last record.
+        // The delimiter 2 marks the last record.
         let box = try AES.GCM.seal(plaintext + [2], using: key, nonce: try AES.GCM.Nonce(data: nonce))
         let size = (0..<4).reversed().map { UInt8(truncatingIfNeeded: recordSize >> (8 * $0)) }
         return salt + size + [UInt8(keyID.count)] + keyID + Array(box.ciphertext) + Array(box.tag)

@@ -3,16 +3,16 @@
 
 package import RelayProtocol
 
-/// Decides what follows each attempt to send a wake: the retry table, without I/O and clock.
+/// Decides the next step after each attempt to send a wake. It does no I/O and reads no clock.
 ///
-/// There is no queue of pushes. What is given up here is sent again by ``WakeSchedule`` while a command waits.
+/// There is no durable queue of pushes. ``WakeSchedule`` sends a wake that is given up here again while a command is pending.
 package struct PushRetry: Hashable, Sendable {
     package enum Step: Hashable, Sendable {
         /// The wake was sent.
         case finish
         /// Delete the registration, if it is not newer than `since`. The endpoint is still reached when it connects by itself.
         case removeRegistration(since: Milliseconds?)
-        /// Send again at once: the channel gets a new access token for it.
+        /// Send again at once. The channel gets a new access token first.
         case renewCredential
         /// Stop the credential and tell the operator.
         case stopCredential(reason: String)
@@ -22,20 +22,21 @@ package struct PushRetry: Hashable, Sendable {
         case reject(reason: String)
         /// Send again after a time, in milliseconds.
         case retry(after: Int64)
-        /// Send nothing in the scope for a time, in milliseconds. This wake is sent then, or left to the schedule if it was the last attempt.
+        /// Send nothing in the scope for a time, in milliseconds. Then send this wake, or leave it to the schedule if it was the last
+        /// attempt.
         case pause(PushScope, for: Int64, isLast: Bool)
-        /// The provider took the wake and dropped it. Leave it to the schedule.
+        /// Leave the wake to the schedule. The provider accepted the wake and dropped it.
         case drop(reason: String)
         /// Leave the wake to the schedule.
         case leave(reason: String)
     }
 
-    /// How often a wake is sent when the provider or the network fails, or the provider asks for pauses.
+    /// The maximum number of attempts when the provider or the network fails, or the provider asks for pauses.
     package static let maximumAttempts = 5
     static let firstDelay: Int64 = 10_000
     /// The pause if the provider names none, in milliseconds.
     static let defaultPause: Int64 = 60_000
-    /// No provider stops wakes for longer than this.
+    /// The longest pause that a provider can cause, in milliseconds.
     static let maximumPause: Int64 = 3_600_000
 
     private var attempts = 0
@@ -45,7 +46,7 @@ package struct PushRetry: Hashable, Sendable {
 
     /// - Parameters:
     ///   - remaining: Milliseconds until the wake expires.
-    ///   - random: A number within 0 ... bound, for the jitter.
+    ///   - random: Returns a number in 0 ... bound, for the jitter.
     package mutating func step(after outcome: PushOutcome, remaining: Int64, random: (_ bound: Int64) -> Int64) -> Step {
         switch outcome {
         case .accepted: return .finish
@@ -55,7 +56,7 @@ package struct PushRetry: Hashable, Sendable {
             hasRenewed = true
             return .renewCredential
         case .misconfigured(let reason): return .stopCredential(reason: reason)
-        // The operator may repair it, or the device may register anew.
+        // The operator may correct the credential, or the device may register again.
         case .mismatched(let reason): return .suspendRegistration(reason: reason, for: Self.maximumPause)
         case .dropped(let reason): return .drop(reason: reason)
         case .invalid(let reason), .forbidden(let reason): return .reject(reason: reason)
@@ -66,7 +67,7 @@ package struct PushRetry: Hashable, Sendable {
         case .failed(_, let reason):
             attempts += 1
             guard attempts < Self.maximumAttempts else { return .leave(reason: reason) }
-            // Full jitter: so that not all wakes are retried at once.
+            // Full jitter, so that not all wakes are retried at once.
             let delay = random(Self.firstDelay << Int64(attempts - 1))
             return delay < remaining ? .retry(after: delay) : .leave(reason: reason)
         }

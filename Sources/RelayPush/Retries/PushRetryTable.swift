@@ -3,7 +3,7 @@
 
 package import RelayProtocol
 
-/// The retry table: what each reply of a provider means. It is data; the first row that matches a reply decides.
+/// The retry table: the meaning of each reply of a provider. The first row that matches a reply decides.
 package enum PushRetryTable {
     package struct Row: Hashable, Sendable {
         package let service: PushService
@@ -35,12 +35,12 @@ package enum PushRetryTable {
         case throttled(PushScope)
         /// A pause of a fixed time, in milliseconds.
         case paused(PushScope, for: Int64)
-        /// A failure; a pause instead if the provider asks for one.
+        /// A failure, or a pause if the provider asks for one.
         case failed(PushScope)
     }
 
-    /// A registration that belongs to another credential says nothing about others: a device chooses its registration, and must not be able to
-    /// stop a credential.
+    /// All rows. A registration that belongs to another credential says nothing about others. A device chooses its registration, and must
+    /// not be able to stop a credential.
     package static let rows: [Row] = apns + fcm + wns + webPush + tokenEndpoint
 
     private static let apns: [Row] = [
@@ -54,7 +54,7 @@ package enum PushRetryTable {
         Row(.apns, 403, "ExpiredProviderToken", .credentialRejected),
         Row(.apns, 403, "InvalidProviderToken", .credentialRejected),
         Row(.apns, 403, "MissingProviderToken", .credentialRejected),
-        // The device names the environment of its token.
+        // The device states the environment of its token.
         Row(.apns, 403, "BadEnvironmentKeyIdInToken", .mismatched),
         Row(.apns, 403, nil, .misconfigured),
         // Apple accepts a new token every 20 minutes.
@@ -66,10 +66,10 @@ package enum PushRetryTable {
     private static let fcm: [Row] = [
         Row(.fcm, 200, nil, .accepted),
         Row(.fcm, 404, "UNREGISTERED", .gone),
-        // Without this name, the credential can be wrong: no registration is deleted for that.
+        // Without this name, the credential may be wrong, so no registration is deleted.
         Row(.fcm, 404, nil, .mismatched),
         Row(.fcm, 403, "SENDER_ID_MISMATCH", .mismatched),
-        // The credential for Apple's service or Web Push, which FCM forwards some registrations to.
+        // The project's credential for APNs or Web Push is wrong. FCM forwards some registrations to these services.
         Row(.fcm, 401, "THIRD_PARTY_AUTH_ERROR", .mismatched),
         Row(.fcm, 401, nil, .credentialRejected),
         Row(.fcm, 403, nil, .misconfigured),
@@ -78,12 +78,12 @@ package enum PushRetryTable {
     ]
 
     private static let wns: [Row] = [
-        // 200 is no success by itself. WNS drops notifications, for example, while they are off for the app.
+        // Status 200 alone does not mean success. For example, WNS drops notifications while they are off for the app.
         Row(.wns, 200, "dropped", .dropped),
         Row(.wns, 200, "channelthrottled", .throttled(.registration)),
         Row(.wns, 200, nil, .accepted),
         Row(.wns, 401, nil, .credentialRejected),
-        // The channel URI is another app's.
+        // The channel URI belongs to another app.
         Row(.wns, 403, nil, .mismatched),
         Row(.wns, 404, nil, .gone),
         Row(.wns, 410, "DomainBlocked", .misconfigured),
@@ -95,7 +95,7 @@ package enum PushRetryTable {
 
     private static let webPush: [Row] = [
         Row(.webPush, 200...299, nil, .accepted),
-        // Each request is signed anew: the registration was made with another key.
+        // Each request has a new signature, so the registration was made with another key.
         Row(.webPush, 401, nil, .mismatched),
         Row(.webPush, 403, nil, .mismatched),
         Row(.webPush, 404, nil, .gone),
@@ -106,9 +106,9 @@ package enum PushRetryTable {
         Row(.webPush, 500...599, nil, .failed(.registration)),
     ]
 
-    /// Where FCM and WNS issue access tokens. 200 is not in the table: the token in the reply decides.
+    /// The endpoints where FCM and WNS issue access tokens. Status 200 is not in the table, because the token in the reply decides.
     private static let tokenEndpoint: [Row] = [
-        // Another success, or a redirect: no answer of a token endpoint.
+        // A token endpoint does not answer with another success or a redirect.
         Row(.tokenEndpoint, 201...399, nil, .failed(.credential)),
         Row(.tokenEndpoint, 429, nil, .throttled(.credential)),
         Row(.tokenEndpoint, 408, nil, .failed(.credential)),
@@ -116,7 +116,7 @@ package enum PushRetryTable {
         Row(.tokenEndpoint, 500...599, nil, .failed(.credential)),
     ]
 
-    /// The row that decides about a reply. Without one, the request was wrong, and sending it again would fail in the same way.
+    /// Returns the row that decides about a reply. Without one, the request was wrong, and sending it again would fail in the same way.
     package static func row(for reply: PushReply, from service: PushService) -> Row? {
         rows.first { $0.service == service && $0.statuses.contains(reply.status) && ($0.reason == nil || $0.reason == reply.reason) }
     }
@@ -141,7 +141,7 @@ package enum PushRetryTable {
     }
 }
 
-/// Who replies.
+/// The push provider that replies, or its token endpoint.
 package enum PushService: String, Hashable, Sendable, CaseIterable {
     case apns, fcm, wns, webPush, tokenEndpoint
 
@@ -149,14 +149,14 @@ package enum PushService: String, Hashable, Sendable, CaseIterable {
     var isAtChosenAddress: Bool { self == .wns || self == .webPush }
 }
 
-/// What the retry table needs of a reply.
+/// The parts of a reply that the retry table needs.
 package struct PushReply: Hashable, Sendable {
     package let status: Int
-    /// The provider's name for the error. A text of another form is not kept, because it can hold what must not be logged.
+    /// The provider's name for the error. Any other text is not kept, because it can contain data that must not be logged.
     package let reason: String?
     /// The provider's id of the notification.
     package let id: String?
-    /// Since when the registration is invalid.
+    /// The time since which the registration is invalid.
     package let since: Milliseconds?
     /// The pause that the provider asks for, in milliseconds.
     package let wait: Int64?

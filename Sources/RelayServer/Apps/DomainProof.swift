@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import RelayProtocol
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
 import Foundation
-#endif
+import RelayProtocol
 
 /// Proves that the owner of a domain consents to the apps of an identity. One of three is enough:
 /// - `https://DOMAIN/.well-known/device-relay.json` lists the apps: `{"apps": [{"platform": "ios", "id": "com.example.app"}]}`;

@@ -2,14 +2,9 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Crypto
+import Foundation
 import RelayProtocol
 import RelayStorage
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 #if canImport(Darwin)
 import Darwin

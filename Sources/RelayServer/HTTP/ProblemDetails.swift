@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 package import HTTPTypes
 package import Hummingbird
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// An error response (RFC 9457). Its type is always `about:blank`: status and title state the kind, `detail` gives advice.
 package struct ProblemDetails: Error, Hashable, Sendable {

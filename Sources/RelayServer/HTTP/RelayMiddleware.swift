@@ -3,6 +3,8 @@
 
 import HTTPTypes
 package import Hummingbird
+import HummingbirdCore
+package import NIOCore
 import RelayProtocol
 
 /// Makes every error response problem JSON.
@@ -72,5 +74,18 @@ package struct ChallengeMiddleware: RouterMiddleware {
             response.headers[.wwwAuthenticate] = challenge + ", resource_metadata=\"\(try resource(request))\(Self.metadataPath)\""
         }
         return response
+    }
+}
+
+/// The context of a request, with the addresses of its connection.
+package struct RelayRequestContext: RequestContext {
+    package var coreContext: CoreRequestContextStorage
+    package let localAddress: SocketAddress?
+    package let remoteAddress: SocketAddress?
+
+    package init(source: ApplicationRequestContextSource) {
+        self.coreContext = CoreRequestContextStorage(source: source)
+        self.localAddress = source.channel.localAddress
+        self.remoteAddress = source.channel.remoteAddress
     }
 }

@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 import HTTPTypes
 package import Hummingbird
 import RelayProtocol
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// The issuers that a relay names to clients, by their URLs.
 package struct AcceptedIssuers: Hashable, Sendable {
@@ -118,5 +113,20 @@ package struct RelayRoutes: Sendable {
             headers: [.contentType: type, .cacheControl: "no-store"],
             body: ResponseBody(byteBuffer: ByteBuffer(string: text))
         )
+    }
+}
+
+/// The routes of the address for metrics: nothing but metrics.
+struct MetricsRoutes {
+    var address: ListenAddress
+    var metrics: PrometheusMetrics
+
+    func makeRouter() -> Router<RelayRequestContext> {
+        let router = Router(context: RelayRequestContext.self, options: .autoGenerateHeadEndpoints)
+        router.add(middleware: ProblemMiddleware())
+        // On loopback the `Host` field must match. On other addresses the operator has opened the metrics to all clients, under any name.
+        if address.isLoopback { router.add(middleware: HostMiddleware(origins: OwnOrigins(urls: [], isTLS: false))) }
+        router.get("/metrics") { _, _ in RelayRoutes.text(await metrics.current(), type: "text/plain; version=0.0.4; charset=utf-8") }
+        return router
     }
 }

@@ -2,15 +2,10 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Crypto
+import Foundation
 import HTTPTypes
 package import NIOHTTP1
 package import RelayProtocol
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// The decision about a request.
 package enum UpgradeDecision: Hashable, Sendable {

@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 package import NIOCore
 package import RelayProtocol
 import RelayStorage
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// The issuers that a relay trusts, as a JSON file names them: `{"embedded": true, "issuers": [{"issuer": …}]}`.
 package struct IssuersFile: Sendable {

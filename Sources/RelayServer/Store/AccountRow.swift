@@ -3,6 +3,18 @@
 
 package import RelayProtocol
 
+/// The identity of a person at an issuer.
+package struct Identity: Hashable, Sendable {
+    /// The issuer's URL; `embedded` for the issuer in this process, independent of its current URL.
+    package var issuer: String
+    package var subject: String
+
+    package init(issuer: String, subject: String) {
+        self.issuer = issuer
+        self.subject = subject
+    }
+}
+
 /// What is stored of an account.
 package struct AccountRow: Hashable, Sendable {
     package var id: AccountID

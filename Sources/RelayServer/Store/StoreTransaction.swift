@@ -182,7 +182,7 @@ package struct LaneUse: Hashable, Sendable {
 }
 
 /// The rows, within one transaction. A method with an account parameter sees only the rows of that account.
-package protocol StoreTransaction: AppRows {
+package protocol StoreTransaction {
     /// Converts an error of a body for the submitter: a database error becomes a `StoreError`.
     func failure(_ error: any Error) -> any Error
 
@@ -309,6 +309,22 @@ package protocol StoreTransaction: AppRows {
     func commands(from sender: EndpointID, isFinal: Bool, account: AccountID) throws -> [CommandKey]
     /// The outcomes that wait for a sender.
     func outcomesUse(of sender: EndpointID, account: AccountID) throws -> MailboxUse
+
+    // MARK: App identities and their push credentials, which belong to the relay and to no account
+
+    /// Ordered by id.
+    func appIdentities() throws -> [AppIdentity]
+    func appIdentity(_ id: String) throws -> AppIdentity?
+    /// Adds or replaces the identity with its apps.
+    func put(_ identity: AppIdentity) throws
+    /// Removes the identity with its apps and credentials.
+    func removeAppIdentity(_ id: String) throws
+
+    /// The credentials of all identities, oldest first.
+    func credentials() throws -> [CredentialRow]
+    /// Adds credentials to a stored identity.
+    func add(_ credential: CredentialRow) throws
+    func removeCredential(_ id: String) throws
 }
 
 extension StoreTransaction {

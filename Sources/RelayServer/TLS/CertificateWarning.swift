@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 import NIOCore
 import RelayProtocol
 import SwiftASN1
 import X509
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// Why endpoints will reject a certificate. The relay serves it nevertheless, because it may be renewed while the relay runs.
 enum CertificateWarning: Hashable, Sendable, CustomStringConvertible {

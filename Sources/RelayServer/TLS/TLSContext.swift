@@ -2,17 +2,12 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Crypto
+import Foundation
 package import NIOSSL
 import RelayProtocol
 import SwiftASN1
 import Synchronization
 import X509
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// The TLS context with the certificate for new connections.
 package final class TLSContext: Sendable {

@@ -3,13 +3,8 @@
 
 import Crypto
 import CryptoExtras
-package import RelayProtocol
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
 import Foundation
-#endif
+package import RelayProtocol
 
 /// The permitted signature algorithms of tokens. All are asymmetric, so that a published key cannot be used to sign.
 package enum TokenAlgorithm: String, Sendable, CaseIterable {

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-@testable import RelayProtocol
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
 import Foundation
-#endif
+
+@testable import RelayProtocol
 
 /// Senders, a relay and targets around the command state machines. Volatile state (memory, action queues, handlers,
 /// frames in flight) is separate from durable state (committed rows). Every change is one `Step`, so a test can choose

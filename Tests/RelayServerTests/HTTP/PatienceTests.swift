@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 import RelayProtocol
 import RelayServer
 import Testing
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 @Suite(.timeLimit(.minutes(10))) struct PatienceTests {
     @Test func connectionWithAnUnfinishedRequestIsClosed() async throws {

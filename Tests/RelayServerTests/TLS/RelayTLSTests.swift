@@ -2,15 +2,10 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Crypto
+import Foundation
 import RelayProtocol
 import RelayServer
 import Testing
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 @Suite(.timeLimit(.minutes(10))) struct RelayTLSTests {
     /// A directory that is gone afterwards.

@@ -3,18 +3,13 @@
 
 import Crypto
 import CryptoExtras
+import Foundation
 import Logging
 import RelayProtocol
 import Synchronization
 import Testing
 
 @testable import RelayServer
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// A simulated issuer that the relay trusts. It signs any claims.
 final class PlayedIssuer: Sendable {

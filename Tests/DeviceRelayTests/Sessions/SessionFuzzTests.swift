@@ -199,8 +199,13 @@ import Testing
             let tunnel = relay.tunnel()
             // Some targets send only half of their settings.
             async let opened = try? opener.connector.open(to: id, over: tunnel.opener, timeout: .seconds(1))
-            let channel = try await tunnel.target.connect(timeout: .seconds(60)) { channel in
+            let target: (any Channel)? = try? await tunnel.target.connect(timeout: .seconds(60)) { channel in
                 try channel.pipeline.syncOperations.addHandlers([NIOSSLServerHandler(context: context), recorder])
+            }
+            // On a busy machine the opener can give up before the target has come.
+            guard let channel = target else {
+                #expect(await opened == nil)
+                continue
             }
             // It sends everything at once, or each part when it is due: the settings, the answer to an open, the answer to a request.
             let bytes = ArraySlice(Self.mutated(Self.answers, using: &random))

@@ -95,6 +95,17 @@ import Testing
         }
     }
 
+    /// A slip of the finger does not use the link up.
+    @Test func unclearAnswerIsAskedAgain() async throws {
+        let account = try await TestAccount()
+        let join = try await Self.join(try TestDevice(), try await account.link(), of: account)
+        try join.write("maybe\n")
+        _ = try await join.line { $0.contains("Answer y or n.") && $0.contains(Self.question) }
+        try join.write("y\n")
+        let output = await join.finish()
+        #expect(output.status == 0 && output.text.contains("joined the account Anna"), "\(output.text)")
+    }
+
     @Test func yesAsksNothingAtATerminal() async throws {
         let account = try await TestAccount()
         let join = try TestDevice().startAtTerminal("join", try await account.link(), "--yes")

@@ -13,11 +13,18 @@ extension Console {
     /// Whether a user is present who can answer a question.
     var canAsk: Bool { !isJSON && isInteractive && isatty(0) == 1 }
 
-    /// Shows lines and asks a question. Any answer but yes means no.
+    /// Shows lines and asks a question, until the answer is yes or no. No answer means no, and so does the end of the input.
     func isConfirmed(_ lines: [String], _ question: String) async throws -> Bool {
         tcflush(0, TCIFLUSH)
         note((lines + ["\(question) [y/N]"]).joined(separator: "\n"))
-        let answer = try await StandardInput().line(most: 1_024) ?? []
-        return ["y", "yes"].contains(String(decoding: answer, as: UTF8.self).lowercased())
+        let input = StandardInput()
+        while let answer = try await input.line(most: 1_024) {
+            switch String(decoding: answer, as: UTF8.self).lowercased() {
+            case "y", "yes": return true
+            case "", "n", "no": return false
+            default: note("Answer y or n. \(question) [y/N]")
+            }
+        }
+        return false
     }
 }

@@ -58,7 +58,10 @@ final class RelayProcess {
         errors = Self.lines(of: pipes.error.fileHandleForReading)
     }
 
-    deinit { if process.isRunning { kill(process.processIdentifier, SIGKILL) } }
+    deinit {
+        if process.isRunning { kill(process.processIdentifier, SIGKILL) }
+        try? input?.fileHandleForWriting.close()
+    }
 
     private static func lines(of file: FileHandle) -> AsyncStream<String> {
         let (stream, continuation) = AsyncStream.makeStream(of: String.self)
@@ -73,6 +76,8 @@ final class RelayProcess {
                     rest = Data(rest[rest.index(after: end)...])
                 }
             }
+            // Foundation releases some files never, and crashes beyond 1,360 open ones.
+            try? file.close()
             if !rest.isEmpty { continuation.yield(String(decoding: rest, as: UTF8.self)) }
             continuation.finish()
         }

@@ -118,7 +118,8 @@ package struct SentCommand: Hashable, Sendable {
         if isEnded { return self }
         // Only this process knows that the command was not sent.
         if case .queued = state, self.stored == stored { return self }
-        var row = stored
+        // The write of a new signature is pending. The stored bytes would otherwise be sent, and stored in its place.
+        var row = !stored.isEnded && signings > stored.signings ? self : stored
         row.cancelRequested = stored.cancelRequested || cancelRequested
         return row
     }

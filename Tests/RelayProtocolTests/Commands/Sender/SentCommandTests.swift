@@ -214,6 +214,24 @@ import Testing
         #expect(row.command == anew)
     }
 
+    /// A new connection reads the stored rows while the write of a new signature is pending.
+    @Test func storedBytesDoNotReplaceANewerSignature() {
+        var stored = sent()
+        _ = stored.refused(certain(.clockSkew), now: now)
+        var signed = stored
+        _ = signed.signedAnew(.test(number: 1, digest: [9]), sending: false)
+        #expect(signed.read(again: stored) == signed)
+        // A cancellation of another process holds.
+        var cancelled = sent()
+        _ = cancelled.cancel()
+        #expect(signed.read(again: cancelled).command == signed.command && signed.read(again: cancelled).cancelRequested)
+        // So does an end.
+        var ended = stored
+        _ = ended.cancel()
+        #expect(signed.read(again: ended) == ended)
+        #expect(stored.read(again: signed) == signed)
+    }
+
     @Test func cancellationFollowsTheNewSignature() {
         for isCurrent in [true, false] {
             var row = sent()

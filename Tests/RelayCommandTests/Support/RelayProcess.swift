@@ -9,6 +9,8 @@ final class RelayProcess {
     struct Ended: Error {}
 
     private let process = Process()
+    // A `TestDevice` deletes its directory with itself.
+    private let owner: AnyObject?
     private let input: Pipe?
     private let lines: AsyncStream<String>
     private let errors: AsyncStream<String>
@@ -19,14 +21,17 @@ final class RelayProcess {
     ///   - hasInput: Whether its standard input gets what `write` writes. Otherwise standard input is empty.
     ///   - executable: The program; `nil` for `relay`.
     ///   - directory: The working directory; `nil` for that of the tests.
+    ///   - owner: Kept as long as the process.
     init(
         _ arguments: [String],
         executable: URL? = nil,
         environment: [String: String],
         directory: URL? = nil,
         firstLineOnly: Bool = false,
-        hasInput: Bool = false
+        hasInput: Bool = false,
+        owner: AnyObject? = nil
     ) throws {
+        self.owner = owner
         let relay = executable ?? Project.products.appending(path: "relay")
         if firstLineOnly {
             process.executableURL = URL(filePath: "/bin/sh")

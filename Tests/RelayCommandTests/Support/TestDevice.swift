@@ -27,14 +27,14 @@ final class TestDevice {
     func start(_ arguments: String...) throws -> RelayProcess { try start(arguments) }
 
     private func start(_ arguments: [String]) throws -> RelayProcess {
-        try RelayProcess(arguments + ["--home", home], environment: environment)
+        try RelayProcess(arguments + ["--home", home], environment: environment, owner: self)
     }
 
     /// Starts a command with standard input.
     func startReading(_ arguments: String...) throws -> RelayProcess { try startReading(arguments) }
 
     func startReading(_ arguments: [String]) throws -> RelayProcess {
-        try RelayProcess(arguments + ["--home", home], environment: environment, hasInput: true)
+        try RelayProcess(arguments + ["--home", home], environment: environment, hasInput: true, owner: self)
     }
 
     #if os(Linux)
@@ -47,7 +47,8 @@ final class TestDevice {
             ["-qefc", line, "/dev/null"],
             executable: URL(filePath: "/usr/bin/script"),
             environment: environment,
-            hasInput: true
+            hasInput: true,
+            owner: self
         )
     }
     #endif
@@ -56,12 +57,12 @@ final class TestDevice {
     func relay(_ arguments: String...) async throws -> CommandOutput { try await run(arguments) }
 
     func run(_ arguments: [String], withHome: Bool = true) async throws -> CommandOutput {
-        try await RelayProcess(arguments + (withHome ? ["--home", home] : []), environment: environment).finish()
+        try await RelayProcess(arguments + (withHome ? ["--home", home] : []), environment: environment, owner: self).finish()
     }
 
     /// Starts a command whose output is closed after the first line.
     func startForOneLine(_ arguments: String...) throws -> RelayProcess {
-        try RelayProcess(arguments + ["--home", home], environment: environment, firstLineOnly: true)
+        try RelayProcess(arguments + ["--home", home], environment: environment, firstLineOnly: true, owner: self)
     }
 
     /// Writes the settings of `relay agent`.

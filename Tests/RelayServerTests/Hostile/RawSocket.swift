@@ -83,6 +83,13 @@ final class RawSocket {
         return bytes.isEmpty ? nil : bytes
     }
 
+    /// The bytes that have come, at most so many; none if none have, or at the end.
+    func receiveNow(upTo limit: Int = 65_536) -> [UInt8] {
+        [UInt8](unsafeUninitializedCapacity: limit) { buffer, count in
+            count = max(0, recv(descriptor, buffer.baseAddress, limit, Int32(MSG_DONTWAIT)))
+        }
+    }
+
     /// Reads and drops the available bytes.
     func discard() {
         withUnsafeTemporaryAllocation(byteCount: 65_536, alignment: 1) { buffer in

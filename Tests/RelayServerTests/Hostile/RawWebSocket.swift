@@ -11,6 +11,7 @@ final class RawWebSocket {
 
     let socket: RawSocket
     private var unread: [UInt8] = []
+    private var frames: [(opcode: UInt8, payload: [UInt8])] = []
     private var ref = RequestRef.first
 
     /// Upgrades.
@@ -30,15 +31,29 @@ final class RawWebSocket {
                     throw Broken(description: String(decoding: unread.prefix(40), as: UTF8.self))
                 }
                 unread.removeFirst(end.upperBound)
+                try parse()
                 return
             }
-            try readMore()
+            unread += try receive()
         }
     }
 
-    private func readMore() throws {
+    private func receive() throws -> [UInt8] {
         guard let bytes = socket.receive() else { throw Broken(description: "closed, or no answer") }
-        unread += bytes
+        return bytes
+    }
+
+    /// Takes the complete frames of what was read; pings are answered.
+    private func parse() throws {
+        while let (opcode, payload) = takeFrame() {
+            if opcode == 9 { try send(opcode: 10, payload) } else { frames.append((opcode, payload)) }
+        }
+    }
+
+    /// Reads what has come without waiting for more. The relay gives up a client that answers no ping for 75 s.
+    func answerPings() throws {
+        unread += socket.receiveNow()
+        try parse()
     }
 
     func send(opcode: UInt8 = 1, _ payload: [UInt8]) throws {
@@ -47,16 +62,13 @@ final class RawWebSocket {
 
     func send(_ message: EndpointMessage) throws { try send(Array(try message.encode().readableBytesView)) }
 
-    /// The next frame that the relay sends; pings are answered.
+    /// The next frame that the relay sends and that is no ping.
     func frame() throws -> (opcode: UInt8, payload: [UInt8]) {
-        while true {
-            if let (opcode, payload) = takeFrame() {
-                guard opcode == 9 else { return (opcode, payload) }
-                try send(opcode: 10, payload)
-            } else {
-                try readMore()
-            }
+        while frames.isEmpty {
+            unread += try receive()
+            try parse()
         }
+        return frames.removeFirst()
     }
 
     private func takeFrame() -> (UInt8, [UInt8])? {

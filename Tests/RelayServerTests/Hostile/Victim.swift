@@ -8,7 +8,8 @@ import RelayTesting
 
 /// Two endpoints of another account, at another address than the attackers. They send requests, and bytes through a tunnel.
 final class Victim: @unchecked Sendable {
-    // Used by one thread at a time: the one that asks.
+    // Held by the thread that uses the sockets: the one that asks, or the one that answers pings.
+    private let lock = NSLock()
     private let (phone, pc): (RawWebSocket, RawWebSocket)
     private let tunnel: RawTunnel
     private let (endpoint, other): (WireEndpoint, WireEndpoint)
@@ -23,6 +24,17 @@ final class Victim: @unchecked Sendable {
         (self.endpoint, self.other) = (endpoint, other)
         target = try other.record().payload
         self.tunnel = tunnel
+        answerPings()
+    }
+
+    /// The relay pings both channels, also the one that nobody reads just now.
+    private func answerPings() {
+        Thread.detachNewThread { [weak self] in
+            while let self {
+                lock.withLock { for socket in [phone, pc] { try? socket.answerPings() } }
+                Thread.sleep(forTimeInterval: 1)
+            }
+        }
     }
 
     static func join(_ relayd: RelaydProcess, account: String = "Anna") async throws -> Victim {
@@ -53,12 +65,14 @@ final class Victim: @unchecked Sendable {
     /// Has the relay store something.
     func publish(_ number: Int) throws {
         let registration = try endpoint.registration("org.example.app\(number)")
-        let answer = try phone.ask { .publish(.init(ref: $0, registration: Blob(registration.encoded))) }
+        let answer = try lock.withLock { try phone.ask { .publish(.init(ref: $0, registration: Blob(registration.encoded))) } }
         guard case .ok = answer else { throw RawWebSocket.Broken(description: "\(answer)") }
     }
 
     /// Launches on the other endpoint, which says that it succeeded, and hears of it.
-    func launch() throws {
+    func launch() throws { try lock.withLock { try launchAlone() } }
+
+    private func launchAlone() throws {
         number += 1
         let command = try endpoint.launch("film:\(number)", on: target, appID: "player", id: endpoint.nextCommandID(), number: number)
         let id = command.header.id
@@ -82,7 +96,7 @@ final class Victim: @unchecked Sendable {
 
     /// Opens a tunnel to the other endpoint, and sends something there and back.
     func call() throws {
-        let tunnel = try RawTunnel(from: phone, to: pc, target: other.id, address: Self.address)
+        let tunnel = try lock.withLock { try RawTunnel(from: phone, to: pc, target: other.id, address: Self.address) }
         try tunnel.trip([UInt8](repeating: 7, count: 1_024))
         tunnel.close()
     }
@@ -94,12 +108,14 @@ final class Victim: @unchecked Sendable {
         let clock = ContinuousClock()
         let bytes = [UInt8](repeating: 7, count: 128)
         for _ in 0..<count {
-            times.requests.append(
-                try clock.measure {
-                    let answer = try phone.ask { .unwatch(.init(ref: $0)) }
-                    guard case .ok = answer else { throw RawWebSocket.Broken(description: "\(answer)") }
-                } / .seconds(1)
-            )
+            try lock.withLock {
+                times.requests.append(
+                    try clock.measure {
+                        let answer = try phone.ask { .unwatch(.init(ref: $0)) }
+                        guard case .ok = answer else { throw RawWebSocket.Broken(description: "\(answer)") }
+                    } / .seconds(1)
+                )
+            }
             times.trips.append(try clock.measure { try tunnel.trip(bytes) } / .seconds(1))
             Thread.sleep(forTimeInterval: pause / .seconds(1))
         }

@@ -10,8 +10,8 @@ struct ReadBudget {
     /// The pause before the budget is renewed.
     static let pause = policy.readBudgetPause
 
-    /// Whether reading waits for `renew`.
-    private(set) var isUsed = false
+    /// A pause has begun, which `renew` ends.
+    private var isUsed = false
     private var bytes = 0
 
     /// Counts bytes that were read.

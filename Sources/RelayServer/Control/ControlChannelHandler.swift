@@ -12,20 +12,22 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     package typealias OutboundIn = ByteBuffer
     package typealias OutboundOut = ByteBuffer
 
+    private enum Incoming {
+        case messages
+        /// The client has violated the WebSocket protocol: its bytes are ignored.
+        case violation
+        /// The client has sent a close frame: what follows is ignored.
+        case closeFrame
+    }
+
     private let services: ControlServices
     private let client: IPAddress?
     private let welcomed: () -> Void
     private var machine: RelayChannelStateMachine
     private var reader: WebSocketReader
-    /// The client has violated the WebSocket protocol, so its bytes are no longer read.
-    private var isReaderBroken = false
-    private var hasPeerClosed = false
-    /// Nothing is read while it is used.
+    private var incoming = Incoming.messages
     private var budget = ReadBudget()
-    /// The core has paused this channel; nothing is read until `resume`.
-    private var isHeld = false
-    private var isReadWanted = false
-    private var isInputClosed = false
+    private var reads = ReadGate()
     private var isCounted = false
     /// Set while more inputs follow at once: they share one flush, and one look at the deadlines.
     private var isInBatch = false
@@ -76,10 +78,10 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
         let bytes = Self.unwrapInboundIn(data)
         isInBatch = true
         let isBudgetUsed = budget.read(bytes.readableBytes)
-        if !isReaderBroken, !hasPeerClosed {
+        if incoming == .messages {
             machine.bytesArrived(now)
             reader.append(bytes)
-            if !isPaused { readMessages(context: context) }
+            if reads.isOpen { readMessages(context: context) }
         }
         if isBudgetUsed { pauseReading(context: context) }
     }
@@ -88,12 +90,12 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
         do throws(WebSocketReader.Violation) {
             var bytes = 0
             while !ReadBudget.isUsed(by: bytes) {
-                guard !hasPeerClosed, !isHeld, let event = try reader.next() else { return }
+                guard incoming == .messages, !reads.isHeld(by: .receiver), let event = try reader.next() else { return }
                 received(event)
                 bytes += ReadBudget.cost(of: event)
             }
         } catch {
-            isReaderBroken = true
+            incoming = .violation
             return run(machine.violated(error))
         }
         pauseReading(context: context)
@@ -101,35 +103,35 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
 
     private func pauseReading(context: ChannelHandlerContext) {
         guard budget.pause() else { return }
+        reads.hold(.budget)
         context.eventLoop.assumeIsolated().scheduleTask(in: ReadBudget.pause) {
             self.budget.renew()
+            self.reads.release(.budget)
             self.readOn()
         }
     }
 
-    private var isPaused: Bool { budget.isUsed || isHeld }
-
     /// The core accepts messages again.
     func resume() {
-        isHeld = false
+        reads.release(.receiver)
         // Scheduled like all other reads, not ahead of the messages of other channels.
         if let context { pauseReading(context: context) }
     }
 
     private func readOn() {
-        guard let context, !isPaused else { return }
+        guard let context, reads.isOpen else { return }
         isInBatch = true
-        if !isReaderBroken { readMessages(context: context) }
+        if incoming != .violation { readMessages(context: context) }
         endBatch()
-        guard !isPaused else { return }
-        if isInputClosed { return inputClosed(context: context) }
-        guard isReadWanted else { return }
-        isReadWanted = false
-        context.read()
+        switch reads.takeWaiting() {
+        case .read: context.read()
+        case .end: inputClosed(context: context)
+        case nil: break
+        }
     }
 
     package func read(context: ChannelHandlerContext) {
-        if isPaused { isReadWanted = true } else { context.read() }
+        if reads.passes(.read) { context.read() }
     }
 
     private func inputClosed(context: ChannelHandlerContext) {
@@ -146,7 +148,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
         switch event {
         case ChannelEvent.inputClosed:
             // Messages received before the end of the input are still handled.
-            if isPaused { isInputClosed = true } else { inputClosed(context: context) }
+            if reads.passes(.end) { inputClosed(context: context) }
         case is ChannelShouldQuiesceEvent:
             run(machine.relayStops())
         default:
@@ -184,7 +186,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
         case .pong, .fragment:
             break
         case .close(let code):
-            hasPeerClosed = true
+            incoming = .closeFrame
             if machine.isClosed { context?.close(promise: nil) } else { run(machine.receivedClose(code: code)) }
         }
     }
@@ -231,8 +233,12 @@ extension ControlChannelHandler {
             services.metrics.welcomed(after: ContinuousClock.now - greeted)
             welcomed()
         case .forward(let message, let channel):
-            isHeld = !services.core.receive(message, on: channel)
-            if isHeld { services.metrics.held() }
+            if services.core.receive(message, on: channel) {
+                reads.release(.receiver)
+            } else {
+                reads.hold(.receiver)
+                services.metrics.held()
+            }
         case .link(let identity, let ref, let channel): services.core.link(identity, ref: ref, on: channel)
         case .follow(let logins): requests?.follow(logins)
         case .disconnected(let channel, let isSilent):
@@ -311,7 +317,7 @@ extension ControlChannelHandler {
         services.metrics.closed(code: code)
         services.logger.debug("control channel closes", metadata: ["code": "\(code)", "reason": "\(reason)"])
         write(opcode: .close, ByteBuffer(closeCode: code, reason: reason)) {
-            if self.hasPeerClosed { context.close(promise: nil) }
+            if self.incoming == .closeFrame { context.close(promise: nil) }
         }
         timer.cancel()
         closeTimer = context.closeSoon()

@@ -20,14 +20,6 @@ package final class TunnelHandler: ChannelDuplexHandler {
         var refuse: (TunnelStatus) -> Void
     }
 
-    private struct Pairing {
-        let generation: Int
-        let outgoing: TunnelPipe
-        let incoming: TunnelPipe
-        /// The gate was informed that bytes pass, so the pairing is final.
-        var isUsed = false
-    }
-
     /// All loops share the counters, so they are not updated for every burst.
     private static let reportedBytes = 1 << 20
 
@@ -39,21 +31,13 @@ package final class TunnelHandler: ChannelDuplexHandler {
     let dataPath: any TunnelDataPath
     private var entrant: EntrantID?
     private var context: ChannelHandlerContext?
-    private var pairing: Pairing?
-    private var isGreeted = false
-    private var isDismissed = false
+    private var machine = TunnelSideMachine()
+    private var pipes: (outgoing: TunnelPipe, incoming: TunnelPipe)?
     /// The bytes read since the last hand-over.
     private var burst: [ByteBuffer] = []
     private var burstBytes = 0
     /// The bytes to write; empty between the calls.
     private var outbox: [ByteBuffer] = []
-    private var isHeld = true
-    private var isReadWanted = false
-    private var isInputEnded = false
-    private var isEndForwarded = false
-    private var isOutputDone = false
-    /// The socket has left the event loop.
-    private var hasLeft = false
     /// The bytes not yet added to the metrics.
     private var receivedBytes = 0
     private var sentBytes = 0
@@ -85,42 +69,46 @@ package final class TunnelHandler: ChannelDuplexHandler {
         guard let entrant = gate.enter(tunnel, token: token, TunnelConnection(handler: self, channel: channel)) else { return false }
         self.entrant = entrant
         channel.closeFuture.assumeIsolated().whenComplete { _ in
-            if !self.hasLeft { self.gate.left(self.tunnel, entrant) }
+            if !self.machine.hasLeft { self.gate.left(self.tunnel, entrant) }
         }
         return true
     }
 
     var isPlain: Bool { greeting.transport == .tcp }
-    var bytesInFlight: Int { burstBytes + (pairing?.outgoing.inFlight ?? 0) }
+    var bytesInFlight: Int { burstBytes + (pipes?.outgoing.inFlight ?? 0) }
 
     package func handlerAdded(context: ChannelHandlerContext) { self.context = context }
 
     package func handlerRemoved(context: ChannelHandlerContext) {
         self.context = nil
         // The pipes hold this handler: breaks the reference cycle.
-        pairing = nil
+        pipes = nil
     }
 
     // MARK: Calls from the gate
 
     func paired(generation: Int, outgoing: TunnelPipe, incoming: TunnelPipe) {
-        // The other side was informed first and has already begun.
-        guard !hasLeft else { return }
-        pairing = Pairing(generation: generation, outgoing: outgoing, incoming: incoming)
-        guard channel.isActive, !isDismissed else { return breakOff() }
-        do {
-            if !isGreeted {
-                isGreeted = true
-                try greeting.accept(self)
+        switch machine.paired(generation: generation, isActive: channel.isActive) {
+        case .nothing: break
+        case .breakOff: if gate.use(tunnel, generation: generation) { outgoing.sink.abort() }
+        case .begin(let greets):
+            pipes = (outgoing, incoming)
+            do {
+                if greets { try greeting.accept(self) }
+            } catch {
+                return channel.close(promise: nil)
             }
-        } catch {
-            return channel.close(promise: nil)
+            outgoing.source.greeted()
+            begin()
         }
-        isHeld = false
-        outgoing.source.greeted()
+    }
+
+    /// Forwards what has arrived meanwhile, in both directions, and reads.
+    private func begin() {
+        machine.began()
         forward()
         drain()
-        if !isHeld { resume() }
+        if machine.takeRead() { context?.read() }
     }
 
     /// Detaches from the channel and closes it; the duplicated socket stays open.
@@ -130,37 +118,36 @@ package final class TunnelHandler: ChannelDuplexHandler {
             DetachedSocket.close(socket)
             return nil
         }
-        hasLeft = true
+        machine.leaves()
         receivedBytes += burstBytes
         let early = burst.flatMap(\.readableBytesView)
         (burst, burstBytes) = ([], 0)
         channel.close(promise: nil)
-        return DetachedSocket(socket: socket, early: early, hasEnded: isInputEnded) { [gate, tunnel] in gate.left(tunnel, entrant) }
+        let hasEnded = machine.hasInputEnded
+        return DetachedSocket(socket: socket, early: early, hasEnded: hasEnded) { [gate, tunnel] in gate.left(tunnel, entrant) }
     }
 
-    /// Forwards what has arrived meanwhile, and continues here.
-    func stay() {
-        isHeld = false
-        forward()
-        if !isHeld { resume() }
-    }
+    /// Continues here.
+    func stay() { begin() }
 
     func dismissed(_ status: TunnelStatus) {
-        guard !isDismissed else { return }
-        isDismissed = true
-        burst = []
-        if isGreeted { channel.close(promise: nil) } else { greeting.refuse(status) }
+        guard let dismissal = machine.dismissed() else { return }
+        (burst, burstBytes) = ([], 0)
+        switch dismissal {
+        case .close: channel.close(promise: nil)
+        case .refuse: greeting.refuse(status)
+        }
         resume()
     }
 
     // MARK: In
 
     package func read(context: ChannelHandlerContext) {
-        if isHeld { isReadWanted = true } else { context.read() }
+        if machine.wantsRead() { context.read() }
     }
 
     package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        if !isDismissed { keep(Self.unwrapInboundIn(data)) }
+        if !machine.isDismissed { keep(Self.unwrapInboundIn(data)) }
     }
 
     private func keep(_ bytes: ByteBuffer) {
@@ -176,9 +163,7 @@ package final class TunnelHandler: ChannelDuplexHandler {
     package func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         switch event {
         case ChannelEvent.inputClosed:
-            isInputEnded = true
-            // A client that ends its input before the pairing gives up the tunnel.
-            if isDismissed || pairing == nil { context.close(promise: nil) } else { forward() }
+            if machine.inputEnded() { context.close(promise: nil) } else { forward() }
         case is ChannelShouldQuiesceEvent:
             // Tunnels end on their own, or when the gate closes them.
             break
@@ -189,36 +174,36 @@ package final class TunnelHandler: ChannelDuplexHandler {
 
     /// Hands over all bytes of one read burst at once.
     private func forward() {
-        guard var pairing, !isEndForwarded, burstBytes > 0 || isInputEnded else { return }
-        if !pairing.isUsed {
-            guard gate.use(tunnel, generation: pairing.generation) else { return isHeld = true }
-            pairing.isUsed = true
-            self.pairing = pairing
+        guard let outgoing = pipes?.outgoing else { return }
+        while let step = machine.nextStep(hasBytes: burstBytes > 0) {
+            switch step {
+            case .announce(let generation):
+                let isCurrent = gate.use(tunnel, generation: generation)
+                machine.announced(isCurrent: isCurrent)
+                if !isCurrent { return }
+            case .handOver(let isEnd): return handOver(to: outgoing, isEnd: isEnd)
+            }
         }
-        // The bytes already read move to the transfer too.
-        if pairing.outgoing.source.beginTransfer() { return isHeld = true }
-        receivedBytes += burstBytes
-        reportBytes(atLeast: Self.reportedBytes)
-        let mayGoOn = pairing.outgoing.push(&burst, bytes: burstBytes, isEnd: isInputEnded)
-        burstBytes = 0
-        isEndForwarded = isInputEnded
-        isHeld = !mayGoOn
-        pairing.outgoing.deliver()
-        if isEndForwarded, isOutputDone { context?.close(promise: nil) }
     }
 
-    func resume() {
-        isHeld = false
-        guard isReadWanted else { return }
-        isReadWanted = false
-        context?.read()
+    private func handOver(to outgoing: TunnelPipe, isEnd: Bool) {
+        if outgoing.source.beginTransfer() { return machine.transfers() }
+        receivedBytes += burstBytes
+        reportBytes(atLeast: Self.reportedBytes)
+        let hasRoom = outgoing.push(&burst, bytes: burstBytes, isEnd: isEnd)
+        burstBytes = 0
+        let isComplete = machine.handedOver(hasRoom: hasRoom)
+        outgoing.deliver()
+        if isComplete { context?.close(promise: nil) }
     }
+
+    func resume() { if machine.resumes() { context?.read() } }
 
     // MARK: Out
 
     /// Writes the bytes that the other side has read, with one flush.
     func drain() {
-        guard isGreeted, let context, let pipe = pairing?.incoming else { return }
+        guard machine.isGreeted, let context, let pipe = pipes?.incoming else { return }
         pipe.take(&outbox)
         var bytes = 0
         let written = outbox.isEmpty ? nil : context.eventLoop.makePromise(of: Void.self)
@@ -234,25 +219,24 @@ package final class TunnelHandler: ChannelDuplexHandler {
 
     private func wrote(_ bytes: Int, to pipe: TunnelPipe) {
         sentBytes += bytes
-        guard pipe.wrote(bytes), !isOutputDone else { return }
-        isOutputDone = true
-        context?.close(mode: .output, promise: nil)
-        if isEndForwarded { context?.close(promise: nil) }
+        guard pipe.wrote(bytes) else { return }
+        switch machine.outputDone() {
+        case .closeOutput: context?.close(mode: .output, promise: nil)
+        case .close: context?.close(promise: nil)
+        case nil: break
+        }
     }
 
     // MARK: The end
 
     package func channelInactive(context: ChannelHandlerContext) {
-        if !(isEndForwarded && isOutputDone), !hasLeft { breakOff() }
+        switch machine.broken() {
+        case .nothing: break
+        case .abort: pipes?.outgoing.sink.abort()
+        case .abortIfCurrent(let generation): if gate.use(tunnel, generation: generation) { pipes?.outgoing.sink.abort() }
+        }
         reportBytes(atLeast: 1)
         context.fireChannelInactive()
-    }
-
-    /// Aborts the other side unless both directions have ended properly: it must not mistake a break for the end. A connection that was
-    /// replaced has no effect.
-    private func breakOff() {
-        guard let pairing, pairing.isUsed || gate.use(tunnel, generation: pairing.generation) else { return }
-        pairing.outgoing.sink.abort()
     }
 
     private func reportBytes(atLeast least: Int) {

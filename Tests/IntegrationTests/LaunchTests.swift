@@ -112,12 +112,12 @@ import Testing
         let home = try await TestHome()
         let phone = try await home.device("Phone")
         let launcher = RemoteLauncher(phone.platform)
-        let unknown = RemoteSystemConnectionRequest(systemID: SystemID(P256SigningKey().publicKey))
+        let unknown = RemoteSystemConnectionRequest(systemID: RemoteSystem.ID(SystemID(P256SigningKey().publicKey)))
         await launchFails(.remoteSystemUnavailable) { try await launcher.launch(try url("https://films.example/"), on: unknown) }
         let long = "https://films.example/" + String(repeating: "x", count: 9_000)
         await launchFails(.invalidURI) { try await launcher.launch(try url(long), on: unknown) }
         await launchFails(.invalidURI) { try await launcher.launch(try url("no-scheme"), on: unknown) }
-        let elsewhere = RemoteSystemConnectionRequest(systemID: SystemID(P256SigningKey().publicKey), accountID: "other")
+        let elsewhere = RemoteSystemConnectionRequest(systemID: RemoteSystem.ID(SystemID(P256SigningKey().publicKey)), accountID: "other")
         await launchFails(.notSignedIn) { try await launcher.launch(try url("https://films.example/"), on: elsewhere) }
         await phone.platform.shutdown()
         await launchFails(.notSignedIn) { try await launcher.launch(try url("https://films.example/"), on: unknown) }

@@ -49,7 +49,7 @@ import Testing
             let caller = AppServiceCaller(
                 accountID: "me",
                 deviceName: name,
-                systemID: SystemID(digest: Digest256(hashing: Array(name.utf8))),
+                systemID: RemoteSystem.ID(SystemID(digest: Digest256(hashing: Array(name.utf8)))),
                 endpoint: EndpointID(digest: Digest256(hashing: Array("key of \(name)".utf8))),
                 appID: nil,
                 isNew: isNew

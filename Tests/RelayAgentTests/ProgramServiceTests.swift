@@ -91,7 +91,7 @@ import Testing
     }
 
     @Test func onlyTheNamedDevicesMayCall() async throws {
-        let other = SystemID(digest: Digest256(hashing: Array("another device".utf8)))
+        let other = RemoteSystem.ID(SystemID(digest: Digest256(hashing: Array("another device".utf8))))
         let answers = try await call(
             [
                 "all": .init(command: shell("cat")), "others": .init(command: shell("cat"), devices: [other]),

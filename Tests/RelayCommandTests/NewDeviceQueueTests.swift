@@ -15,7 +15,7 @@ import Testing
         let system = SystemID(digest: id.digest)
         return NewEndpoint(
             id: id,
-            systemID: system,
+            systemID: RemoteSystem.ID(system),
             accountID: "me",
             deviceName: name,
             kind: .phone,

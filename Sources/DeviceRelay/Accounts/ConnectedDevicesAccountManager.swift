@@ -70,7 +70,11 @@ public struct ConnectedDevicesAccountManager: Sendable {
 
     /// The id of this device. It is the same for all apps of the user.
     /// - Throws: `AccountError` with `storageFailed` if the device's key cannot be read.
-    public var systemID: SystemID {
+    public var systemID: RemoteSystem.ID {
+        get throws(AccountError) { RemoteSystem.ID(try systemKeyID) }
+    }
+
+    var systemKeyID: SystemID {
         get throws(AccountError) {
             do throws(StorageError) {
                 return SystemID(try platform.settings.systemKey.load().publicKey)

@@ -10,7 +10,7 @@ public struct AppServiceCaller: Hashable, Sendable {
     /// The name of the caller's device.
     public let deviceName: String
     /// The id of the caller's device.
-    public let systemID: SystemID
+    public let systemID: RemoteSystem.ID
     /// The caller's endpoint on that device.
     public let endpoint: EndpointID
     /// The calling app's id, as the caller states it. It is not proved. `nil` if the caller does not state one.
@@ -18,7 +18,7 @@ public struct AppServiceCaller: Hashable, Sendable {
     /// Whether the caller's endpoint is new: it is not confirmed yet.
     public let isNew: Bool
 
-    package init(accountID: String, deviceName: String, systemID: SystemID, endpoint: EndpointID, appID: String?, isNew: Bool) {
+    package init(accountID: String, deviceName: String, systemID: RemoteSystem.ID, endpoint: EndpointID, appID: String?, isNew: Bool) {
         self.accountID = accountID
         self.deviceName = deviceName
         self.systemID = systemID

@@ -22,7 +22,7 @@ extension ConnectedDevicesPlatform {
         timeout: Duration = .seconds(30)
     ) async throws(AppServiceError) -> AppServiceConnection {
         let end = ContinuousClock.now + timeout
-        let found: (endpoint: LocalEndpoint, target: ResolvedTarget)
+        let found: (provider: any DeviceProvider, target: ResolvedTarget)
         do throws(CommandFailure) {
             found = try await resolve(request, within: timeout) { (directory) throws(TargetError) in
                 try directory.resolve(service, on: request)
@@ -30,7 +30,7 @@ extension ConnectedDevicesPlatform {
         } catch {
             throw AppServiceError(error)
         }
-        return try await found.endpoint.open(service, on: found.target, from: appID, timeout: ContinuousClock.now.duration(to: end))
+        return try await found.provider.open(service, on: found.target, from: appID, timeout: ContinuousClock.now.duration(to: end))
     }
 
     /// Opens a connection to an app service, runs a closure with it, and closes it when the closure returns or throws. The parameters are

@@ -15,7 +15,7 @@ public struct RemoteCommand: Sendable, Identifiable {
     public let target: RemoteSystemApp.ID
 
     let state: CurrentValue<SentCommand.State>
-    let endpoint: LocalEndpoint
+    let provider: any DeviceProvider
 
     /// The progress: the current status, then each change, the final one last. A slow reader misses statuses in between, but
     /// never the final one. The sequence ends after the final status, or when the relay rejected the command.
@@ -49,7 +49,7 @@ public struct RemoteCommand: Sendable, Identifiable {
     /// - Throws: `RemoteLaunchError` with `storageFailed` if the request cannot be stored.
     public func cancel() async throws(RemoteLaunchError) {
         do throws(CommandFailure) {
-            try await endpoint.cancel(id)
+            try await provider.cancel(id)
         } catch {
             throw RemoteLaunchError(error, commandID: id)
         }
@@ -126,13 +126,13 @@ extension SentCommand.State {
 }
 
 extension RemoteCommand {
-    init(_ row: SentCommand, _ state: CurrentValue<SentCommand.State>, _ endpoint: LocalEndpoint) {
+    init(_ row: SentCommand, _ state: CurrentValue<SentCommand.State>, _ provider: any DeviceProvider) {
         self.init(
             id: row.command.id,
             expiresAt: Date(timeIntervalSince1970: Double(row.command.expires) / 1_000),
             target: .init(endpoint: row.command.lane.target, appID: row.command.lane.appID),
             state: state,
-            endpoint: endpoint
+            provider: provider
         )
     }
 }

@@ -107,7 +107,7 @@ extension ConnectedDevicesPlatform {
     ) async throws(RemoteLaunchError) -> SentLaunch {
         do throws(CommandFailure) {
             let preferred = Array(options.preferredAppIDs.prefix(64))
-            let (endpoint, resolved) = try await resolve(request, within: patience) { (directory) throws(TargetError) in
+            let (provider, resolved) = try await resolve(request, within: patience) { (directory) throws(TargetError) in
                 try directory.resolve(launch, fallback: second, preferredAppIDs: preferred, on: request)
             }
             let body = CommandBody.launch(
@@ -117,7 +117,7 @@ extension ConnectedDevicesPlatform {
                     preferredAppIDs: preferred.isEmpty ? nil : preferred
                 )
             )
-            let command = try await endpoint.submit(body, to: resolved.target, life: options.timeToLive)
+            let command = try await provider.submit(body, to: resolved.target, life: options.timeToLive, senderApp: nil)
             return SentLaunch(command: command, isFallback: resolved.isFallback)
         } catch {
             throw RemoteLaunchError(error)

@@ -48,10 +48,10 @@ extension ConnectedDevicesPlatform {
         timeout: Duration
     ) async throws(AppServiceError) -> RemoteCommand {
         do throws(CommandFailure) {
-            let (endpoint, target) = try await resolve(request, within: timeout) { (directory) throws(TargetError) in
+            let (provider, target) = try await resolve(request, within: timeout) { (directory) throws(TargetError) in
                 try directory.resolve(service, on: request)
             }
-            return try await endpoint.submit(.message(service: service.name, message), to: target, life: timeToLive, senderApp: appID)
+            return try await provider.submit(.message(service: service.name, message), to: target, life: timeToLive, senderApp: appID)
         } catch {
             throw AppServiceError(error)
         }
@@ -64,7 +64,7 @@ extension RemoteCommand {
         do throws(CommandFailure) {
             let final = try await final()
             do {
-                return try await endpoint.reply(to: id, final) ?? ValueSet()
+                return try await provider.reply(to: id, final) ?? ValueSet()
             } catch {
                 throw CommandFailure.content(error)
             }

@@ -48,6 +48,6 @@ extension ConnectedDevicesAccountManager {
     /// - Throws: `AccountError` with `storageFailed` if the device's key cannot be read.
     public func fingerprint(of account: ConnectedDevicesAccount) throws(AccountError) -> FingerprintWords? {
         guard let endpoint = endpoint(of: account) else { return nil }
-        return FingerprintWords(endpoint: endpoint, system: try systemID)
+        return FingerprintWords(endpoint: endpoint, system: try systemKeyID)
     }
 }

@@ -120,14 +120,28 @@ struct PeerBook: Sendable {
         if isInvited { hasEnumerated = true }
     }
 
-    // MARK: Messages of the relay
+    // MARK: Events of discovery
+
+    mutating func take(_ event: DirectoryEvent) -> [Action] {
+        switch event {
+        case .added(let message): return added(message)
+        case .updated(let message): return updated(message)
+        case .removed(let message): return removed(message)
+        case .enumerated: return enumerated()
+        case .relayLost(let time): directory.loseRelay(at: time)
+        case .presence(let endpoint, let presence, let path):
+            // A new endpoint has no path but the relay's.
+            if isConfirmed(endpoint) || presence == nil { directory.update(endpoint) { $0.setPresence(presence, on: path) } }
+        }
+        return []
+    }
 
     mutating func beginEnumeration() { directory.beginEnumeration() }
 
     /// Sets the maximum number of endpoints that the account may have at the relay.
     mutating func allow(endpoints count: Int) { directory.allow(endpoints: count) }
 
-    mutating func added(_ message: RelayMessage.EndpointAdded) -> [Action] {
+    private mutating func added(_ message: RelayMessage.EndpointAdded) -> [Action] {
         let endpoint = message.endpoint
         guard !peers.revoked.contains(endpoint) else { return [] }
         let known = peers[endpoint]
@@ -165,7 +179,7 @@ struct PeerBook: Sendable {
         }
     }
 
-    mutating func updated(_ message: RelayMessage.EndpointUpdated) -> [Action] {
+    private mutating func updated(_ message: RelayMessage.EndpointUpdated) -> [Action] {
         let endpoint = message.endpoint
         // Updates of endpoints that were not added or not admitted are ignored.
         guard directory[endpoint] != nil else { return [] }
@@ -184,12 +198,12 @@ struct PeerBook: Sendable {
         } catch {
             refuse(endpoint, error)
         }
-        if let presence = message.presence { directory.update(endpoint) { $0.presence = presence } }
+        if let presence = message.presence { directory.update(endpoint) { $0.setPresence(presence, on: .relay) } }
         refreshTrust()
         return actions
     }
 
-    mutating func removed(_ message: RelayMessage.EndpointRemoved) -> [Action] {
+    private mutating func removed(_ message: RelayMessage.EndpointRemoved) -> [Action] {
         let endpoint = message.endpoint
         guard endpoint != own, !peers.revoked.contains(endpoint) else { return [] }
         guard message.isRevoked else {
@@ -208,7 +222,7 @@ struct PeerBook: Sendable {
 
     /// Completes the enumeration. After the first one, all listed endpoints are pinned as `firstSeen`, unless this endpoint joined by
     /// another endpoint's link.
-    mutating func enumerated() -> [Action] {
+    private mutating func enumerated() -> [Action] {
         for gone in directory.completeEnumeration() { peers.leave(gone) }
         if hasNewAccount {
             hasNewAccount = false
@@ -228,8 +242,6 @@ struct PeerBook: Sendable {
         // This action comes last: after a crash, a stored enumeration implies that the pins are stored too.
         return isFirst ? actions + [.storeEnumeration] : actions
     }
-
-    mutating func lostRelay(at time: Milliseconds) { directory.loseRelay(at: time) }
 
     mutating func report(_ error: RemoteSystemWatcherError) { directory.report(error) }
 

@@ -115,10 +115,10 @@ extension ConnectedDevicesPlatform {
     }
 
     /// The account's other devices that this endpoint has pinned, in any order. It works without a connection.
-    package func knownDevices(for account: ConnectedDevicesAccount) async -> [(id: SystemID, name: String)] {
+    package func knownDevices(for account: ConnectedDevicesAccount) async -> [(id: RemoteSystem.ID, name: String)] {
         guard let endpoint = endpoint(of: account.id) else { return [] }
         let records = await endpoint.pinnedRecords
-        return Dictionary(records.map { ($0.systemID, $0.name) }) { _, last in last }.map { ($0.key, $0.value) }
+        return Dictionary(records.map { (RemoteSystem.ID($0.systemID), $0.name) }) { _, last in last }.map { ($0.key, $0.value) }
     }
 
     /// The account's other endpoints that this one has pinned, sorted by id. It works without a connection.
@@ -145,7 +145,7 @@ extension ConnectedDevicesPlatform {
 
     /// As `confirm(_:for:)`, for an endpoint that a person saw.
     /// - Parameter system: The device that the endpoint must still be on; `nil` for any.
-    package func confirm(_ endpoint: EndpointID, on system: SystemID?, for account: ConnectedDevicesAccount) async -> Bool {
+    package func confirm(_ endpoint: EndpointID, on system: RemoteSystem.ID?, for account: ConnectedDevicesAccount) async -> Bool {
         await self.endpoint(of: account.id)?.confirm(endpoint, on: system) ?? false
     }
 

@@ -28,11 +28,6 @@ final class Inbox {
     private var held = HeldCommands()
     /// The launches of new endpoints.
     private var newcomerRate = LaunchRate()
-    /// The delay before a result is sent again that the account had no room for, in milliseconds.
-    private static let retryDelay: Int64 = 60_000
-    /// These results.
-    private var unsettled: Set<CommandKey> = []
-    private var isRetryScheduled = false
     /// Those who wait for the end of the work.
     private var waitingForWork: [CheckedContinuation<Void, Never>] = []
     /// Called when work begins, and with `true` when all commands are handled and settled.
@@ -81,8 +76,6 @@ final class Inbox {
     func disconnected() {
         // The relay offers the held commands again on the next connection, and the machine sends the results again.
         held = HeldCommands()
-        unsettled = []
-        isRetryScheduled = false
         input { $0.disconnected() }
     }
 
@@ -157,7 +150,7 @@ final class Inbox {
             let check = AccessPolicy.check(body, from: header.sender, header.senderApp, of: identity, isNew: peer.isNew, to: app)
             guard check == .valid, AccessPolicy.isBounded(body, isNew: peer.isNew, to: app) else { return (check, body) }
             let perMinute = app.newCallerBounds.launchesPerMinute
-            let isWithin = newcomerRate.admit(peer.record.systemID, isNew: true, perMinute: perMinute, at: .now)
+            let isWithin = newcomerRate.admit(RemoteSystem.ID(peer.record.systemID), isNew: true, perMinute: perMinute, at: .now)
             return (isWithin ? .valid : AccessPolicy.tooManyLaunches(perMinute: perMinute), body)
         } catch let error as StorageError {
             // A storage error is not a fault of the command. The relay offers it again on the next connection.
@@ -239,26 +232,11 @@ final class Inbox {
         case .extendTime(let key): handlers.extendTime(key)
         case .tellCancelled(let key): handlers.cancel(key)
         case .stopHandler(let key): handlers.remove(key)
+        case .retryLater(let delay): link.afterOnConnection(delay) { [weak self] in self?.input { $0.retry() } }
         case .disconnect(let exceeded):
             logger.warning("the relay offers more commands than the limit allows", metadata: ["limit": "\(exceeded)"])
             link.close(code: 1008, reason: "\(exceeded.limit.rawValue)")
         }
-    }
-
-    /// The account had no room for a result. After a delay, one of these results finds out whether there is room. The others follow it.
-    private func noteUnsettled(_ key: CommandKey) {
-        unsettled.insert(key)
-        guard !isRetryScheduled else { return }
-        isRetryScheduled = true
-        link.afterOnConnection(Self.retryDelay) { [weak self] in
-            self?.isRetryScheduled = false
-            self?.sendUnsettled()
-        }
-    }
-
-    private func sendUnsettled() {
-        guard let key = unsettled.popFirst() else { return }
-        input { $0.notSettled(key) }
     }
 
     private func send(_ result: InboxContents.Result, for key: CommandKey) {
@@ -269,15 +247,12 @@ final class Inbox {
             switch answer {
             case .settled, .ok:
                 contents.settled(key)
-                input { $0.settled(key) }
-                unsettled.remove(key)
-                // The account has room again.
-                if result.reply != nil { sendUnsettled() }
+                input { $0.settled(key, hadReply: result.reply != nil) }
             // The relay does not know the command yet, or cannot store its end now. The result is sent again on the next connection, or
             // earlier if the account has no room for it now.
             case .failure(let failure):
                 logger.info("a result was not settled", metadata: ["code": "\(failure.code)"])
-                if failure.limit?.name == Limit.accountBytes.rawValue { noteUnsettled(key) }
+                if failure.limit?.name == Limit.accountBytes.rawValue { input { $0.notSettled(key) } }
             case .connectionLost: break
             }
         }
@@ -296,7 +271,7 @@ final class Inbox {
         let caller = AppServiceCaller(
             accountID: endpoint.account.id,
             deviceName: sender.name,
-            systemID: sender.systemID,
+            systemID: RemoteSystem.ID(sender.systemID),
             endpoint: key.sender,
             appID: sealed.header.senderApp,
             isNew: !peers.isConfirmed(key.sender)

@@ -24,24 +24,22 @@ extension LocalEndpoint {
 
     /// Disconnects until `resume`. An endpoint that polls connects by itself in between.
     func suspend() async {
-        isSuspended = true
+        life.suspend()
         await leave(.suspended)
         schedulePoll()
     }
 
     func resume() async {
-        isSuspended = false
+        life.resume()
         await start()
     }
 
     /// Fetches and handles all commands that wait. It connects a suspended endpoint, and disconnects it again.
     /// - Returns: Whether nothing waits any more.
     func fetch(until end: ContinuousClock.Instant) async -> Bool {
-        fetches += 1
-        if isSuspended { await start() }
+        if life.fetchBegins() { await start() }
         let isDone = await drain(until: end)
-        fetches -= 1
-        if isSuspended, fetches == 0 {
+        if life.fetchEnds() {
             await leave(.suspended)
             schedulePoll()
         }
@@ -70,10 +68,10 @@ extension LocalEndpoint {
     /// Connects again after the interval, if the endpoint polls and is still suspended then.
     private func schedulePoll() {
         poll?.cancel()
-        guard isSuspended, let interval = pollingInterval else { return }
+        guard life.mayPoll, let interval = pollingInterval else { return }
         poll = endpointLoop.after(interval) { [weak self] in
             self?.assumeIsolated { endpoint in
-                guard endpoint.isSuspended, endpoint.fetches == 0 else { return }
+                guard endpoint.life.mayPoll else { return }
                 endpoint.endpointLoop.spawn(endpoint) { _ = await $0.fetch(until: .now + Self.longestPoll) }
             }
         }

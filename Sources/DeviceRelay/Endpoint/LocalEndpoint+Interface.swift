@@ -24,7 +24,7 @@ extension LocalEndpoint {
         publisher.host(registration)
         guard !control.isHost else { return }
         let wasActive = control.becomeHost()
-        guard hasStarted else { return }
+        guard life.hasStarted else { return }
         inbox.start()
         if wasActive { control.start() }
     }
@@ -43,9 +43,9 @@ extension LocalEndpoint {
         _ body: CommandBody,
         to target: ResolvedTarget,
         life: Duration,
-        senderApp: String? = nil
+        senderApp: String?
     ) async throws(CommandFailure) -> RemoteCommand {
-        guard !isShutDown else { throw .shutDown }
+        guard !self.life.isShutDown else { throw .shutDown }
         let (row, state) = try await outbox.submit(body, to: target, life: life, senderApp: publisher.callingApp(senderApp))
         return RemoteCommand(row, state, self)
     }
@@ -101,8 +101,8 @@ extension LocalEndpoint {
     }
 
     /// - Parameter system: The device that the person saw; `nil` for any.
-    func confirm(_ peer: EndpointID, on system: SystemID?) async -> Bool {
-        guard system == nil || peers.record(of: peer)?.systemID == system else { return false }
+    func confirm(_ peer: EndpointID, on system: RemoteSystem.ID?) async -> Bool {
+        guard system == nil || peers.record(of: peer).map({ RemoteSystem.ID($0.systemID) }) == system else { return false }
         return await peers.confirm(peer)
     }
 

@@ -19,6 +19,7 @@ actor LocalEndpoint {
     nonisolated let endpoint: EndpointContext
     nonisolated var unownedExecutor: UnownedSerialExecutor { endpoint.loop.unownedExecutor }
 
+    nonisolated let directories: CurrentValue<[String: DeviceDirectory]>
     private let storageGuard: StorageGuard
     let identity: OwnIdentity
     let control: ControlLink
@@ -33,18 +34,13 @@ actor LocalEndpoint {
     nonisolated let identityChange = CurrentValue<IdentityChange?>(nil)
     nonisolated let fetching = CurrentValue(Fetching())
 
-    /// Whether the endpoint connects only to fetch what waits.
-    var isSuspended = false
-    /// The number of fetches that run.
-    var fetches = 0
+    var life = EndpointLife()
     /// The next connection of a suspended endpoint that polls.
     var poll: Scheduled<Void>?
 
     private var arePartsConnected = false
-    private(set) var hasStarted = false
     /// Whether expired invitations were deleted. This happens once for each process.
     private var hasForgottenInvitations = false
-    private(set) var isShutDown = false
 
     /// The state of the connection to the relay.
     struct Link: Hashable, Sendable {
@@ -87,6 +83,7 @@ actor LocalEndpoint {
         let peers = Peers(endpoint, link: control, clock: clock, book: book, directories: directories)
         let publisher = Publisher(endpoint, link: control, identity: identity)
         self.endpoint = endpoint
+        self.directories = directories
         self.storageGuard = storageGuard
         self.identity = identity
         self.control = control
@@ -148,10 +145,8 @@ actor LocalEndpoint {
 
     private func take(_ message: RelayMessage) {
         switch message {
-        case .endpointAdded(let message): peers.added(message)
-        case .endpointUpdated(let message): peers.updated(message)
-        case .endpointRemoved(let message): peers.removed(message)
-        case .enumerationCompleted: peers.enumerated()
+        case .endpointAdded, .endpointUpdated, .endpointRemoved, .enumerationCompleted:
+            if let event = DirectoryEvent(message) { peers.take(event) }
         case .command(let message): if control.isHost { inbox.offered(message) }
         case .commandCancel(let message): inbox.cancelled(message)
         case .commandStatus(let message): outbox.receive(message)
@@ -231,15 +226,18 @@ actor LocalEndpoint {
     /// Disconnects until the storage works again, because the endpoint must not accept commands that it cannot store.
     private func storageFailed(_ error: any Error) { control.leave(because: ConnectionError(.storageFailed, "\(error)")) }
 
-    private func storageRecovered() { endpoint.loop.spawn(self) { await $0.start() } }
+    private func storageRecovered() {
+        guard life.isWanted else { return storageGuard.reset() }
+        endpoint.loop.spawn(self) { await $0.start() }
+    }
 
     // MARK: Start and end
 
     func start() async {
-        guard !isShutDown else { return }
+        guard life.start() else { return }
+        let begun = life
         wire()
         storageGuard.reset()
-        hasStarted = true
         if !hasForgottenInvitations {
             do {
                 try await peers.forgetOldInvitations()
@@ -248,7 +246,10 @@ actor LocalEndpoint {
                 return storageGuard.fail(error)
             }
         }
+        // It may have been suspended or shut down in the meantime.
+        guard life == begun else { return }
         if control.isHost { inbox.start() }
+        sessions.start()
         control.start()
     }
 
@@ -266,16 +267,16 @@ actor LocalEndpoint {
     func leave(_ reason: EndpointMessage.Leaving.Reason) async {
         storageGuard.reset()
         control.leave(reason)
+        sessions.suspend()
         await control.closed()
-        // The control link is stopped now, so the pool rejects sessions that are established later.
         await sessions.closeAll()
     }
 
     /// Ends the endpoint. Returns when all its tasks, sockets and timers have ended.
     func shutDown(_ reason: EndpointMessage.Leaving.Reason) async {
-        guard !isShutDown else { return }
+        guard !life.isShutDown else { return }
         await leave(reason)
-        isShutDown = true
+        life.shutDown()
         poll?.cancel()
         storageGuard.end()
         control.end()

@@ -27,7 +27,6 @@ final class Outbox {
     private var marks = OutboxMarks()
     /// The states that apps observe.
     private var states: [CommandID: State] = [:]
-    private var retryAfter: [CommandID: Int64] = [:]
 
     init(
         _ endpoint: EndpointContext,
@@ -121,10 +120,7 @@ final class Outbox {
         work()
     }
 
-    func disconnected() {
-        retryAfter = [:]
-        machine.disconnected()
-    }
+    func disconnected() { machine.disconnected() }
 
     func receive(_ status: RelayMessage.CommandStatus) { mark(.status(status)) }
 
@@ -185,9 +181,9 @@ final class Outbox {
         case .cancel(let id): cancelAtRelay(id)
         case .acknowledge(let id): link.say(.commandAcknowledge(.init(id: id)))
         case .signAnew(let id, let number): try await signAnew(id, above: number)
-        case .retryLater(let id):
-            link.afterOnConnection(retryAfter.removeValue(forKey: id) ?? 60_000) { [weak self] in
-                self?.machine.retry(id)
+        case .retryLater(let id, let request, let delay):
+            link.afterOnConnection(delay) { [weak self] in
+                self?.machine.retry(id, request)
                 self?.work()
             }
         case .report(let row): report(row)
@@ -225,9 +221,8 @@ final class Outbox {
             case .ok: machine.accepted(id)
             case .failure(let failure):
                 if failure.code == .clockSkew, let time = failure.time { clock.set(time) }
-                retryAfter[id] = failure.retryAfter.map { max(100, $0.count) }
                 if let highest = failure.highest { raise(command.lane, to: highest) }
-                machine.refused(id, CommandRejection(failure), now: clock.time)
+                machine.refused(id, CommandRejection(failure), now: clock.time, retryAfter: failure.retryAfter?.count)
             case .settled, .connectionLost: return
             }
             work()
@@ -240,9 +235,8 @@ final class Outbox {
             .commandCancel(.init(ref: $0, id: id))
         } answer: { [self] answer in
             guard case .failure(let failure) = answer, failure.code == .unavailable || failure.code == .tooManyRequests else { return }
-            link.afterOnConnection(failure.pause) { [weak self] in
-                if let self, machine[id]?.isEnded == false { cancelAtRelay(id) }
-            }
+            machine.cancelRefused(id, retryAfter: failure.pause)
+            work()
         }
     }
 
@@ -314,7 +308,6 @@ final class Outbox {
     }
 
     private func report(_ row: SentCommand) {
-        if row.isEnded { retryAfter[row.command.id] = nil }
         guard let state = states[row.command.id] else { return }
         state.update { $0 = row.state }
         guard row.isEnded else { return }

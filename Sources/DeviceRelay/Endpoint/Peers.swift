@@ -71,7 +71,7 @@ final class Peers {
         book.pinnedRecords.map { KnownEndpoint(record: $0, isVerified: book.knowledge(of: $0.endpointID) == .verified) }
     }
 
-    // MARK: Messages of the relay
+    // MARK: Discovery
 
     /// Starts discovery on a new connection.
     func connected() {
@@ -91,32 +91,31 @@ final class Peers {
     }
 
     func disconnected(_ problem: ConnectionError?) {
-        book.lostRelay(at: Milliseconds(clamping: clock.time))
+        _ = book.take(.relayLost(at: Milliseconds(clamping: clock.time)))
         if let problem { book.report(RemoteSystemWatcherError(problem)) }
         publish()
         endpoint.status.update { $0.isEnumerated = false }
     }
 
-    func added(_ message: RelayMessage.EndpointAdded) {
-        readInvitations(for: message.endpoint)
-        let peer = message.endpoint
-        let wasShutOut = book.isShutOut(peer)
-        change { $0.added(message) }
-        if wasShutOut, !book.isShutOut(peer) { statements.store { try $0.removeShutOut(peer) } }
-    }
-
-    func updated(_ message: RelayMessage.EndpointUpdated) {
-        if message.introduction != nil { readInvitations(for: message.endpoint) }
-        change { $0.updated(message) }
-    }
-
-    func removed(_ message: RelayMessage.EndpointRemoved) { change { $0.removed(message) } }
-
-    func enumerated() {
-        change { $0.enumerated() }
-        tellAgain()
-        endpoint.status.update { $0.isEnumerated = true }
-        onEvent(.enumerated)
+    /// Takes what a source of discovery states.
+    func take(_ event: DirectoryEvent) {
+        switch event {
+        case .added(let message):
+            let peer = message.endpoint
+            readInvitations(for: peer)
+            let wasShutOut = book.isShutOut(peer)
+            change { $0.take(event) }
+            if wasShutOut, !book.isShutOut(peer) { statements.store { try $0.removeShutOut(peer) } }
+        case .updated(let message):
+            if message.introduction != nil { readInvitations(for: message.endpoint) }
+            change { $0.take(event) }
+        case .enumerated:
+            change { $0.take(event) }
+            tellAgain()
+            endpoint.status.update { $0.isEnumerated = true }
+            onEvent(.enumerated)
+        case .removed, .relayLost, .presence: change { $0.take(event) }
+        }
     }
 
     /// Checks the introduction of a peer that sent a command or opened a tunnel.

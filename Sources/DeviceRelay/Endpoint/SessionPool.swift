@@ -5,16 +5,24 @@ import Logging
 import NIOCore
 import RelayProtocol
 
-/// The sessions with other endpoints through the relay's tunnels: the established ones, and those that are being established.
+/// The sessions with other endpoints: the established ones, and those that are being established.
 final class SessionPool {
     /// A session that is being opened, and its result.
     private typealias Dial = CurrentValue<Result<PeerSession, AppServiceError>?>
+
+    private enum Life {
+        case active
+        /// No session is accepted, until `start`.
+        case suspended
+        case ended
+    }
 
     private let endpoint: EndpointContext
     private let link: ControlLink
     private let peers: Peers
     private let publisher: Publisher
     private let tunnels: Tunnels
+    private let sources: [any PathSource]
     private(set) var sessions: SessionTable<PeerSession>
     /// Created with the first session.
     private var made: SessionConnector?
@@ -24,14 +32,17 @@ final class SessionPool {
     private var accepting: [EndpointID] = []
     /// The records of peers that opened sessions, including peers that are not in the directory.
     private var introduced: [EndpointID: EndpointRecord] = [:]
-    private var hasEnded = false
+    private var life = Life.active
 
-    init(_ endpoint: EndpointContext, link: ControlLink, peers: Peers, publisher: Publisher) {
+    /// - Parameter sources: The sources of paths that are tried beside the relay's tunnels.
+    init(_ endpoint: EndpointContext, link: ControlLink, peers: Peers, publisher: Publisher, sources: [any PathSource] = []) {
         self.endpoint = endpoint
         self.link = link
         self.peers = peers
         self.publisher = publisher
-        self.tunnels = Tunnels(endpoint, link: link)
+        let tunnels = Tunnels(endpoint, link: link)
+        self.tunnels = tunnels
+        self.sources = sources + [tunnels]
         self.sessions = SessionTable(own: endpoint.id)
     }
 
@@ -63,14 +74,11 @@ final class SessionPool {
         return SessionRoom(peers, isKnown: self.peers.isConfirmed, most: link.limits[.sessionsPerEndpoint])
     }
 
-    /// Whether sessions are permitted: not while the endpoint is suspended.
-    private var isActive: Bool { !hasEnded && !link.isStopped }
-
     private static var revoked: AppServiceError { AppServiceError(.remoteSystemUnavailable, message: "the device was revoked") }
 
     /// Adds an established session, unless the endpoint was stopped or the peer revoked in the meantime.
     private nonisolated(nonsending) func add(_ session: PeerSession) async throws(AppServiceError) {
-        guard isActive else {
+        guard life == .active else {
             await session.shutDown()
             throw AppServiceError(.cancelled, message: "the platform was suspended or shut down")
         }
@@ -87,7 +95,13 @@ final class SessionPool {
         }
     }
 
-    // MARK: The end
+    // MARK: Start and end
+
+    /// Permits sessions again.
+    func start() { if life == .suspended { life = .active } }
+
+    /// Permits no new sessions until `start`.
+    func suspend() { if life == .active { life = .suspended } }
 
     /// Closes the sessions with one peer. Sessions that are being established are closed later, by `add`.
     func close(with peer: EndpointID) {
@@ -110,7 +124,7 @@ final class SessionPool {
     }
 
     /// Prevents new sessions.
-    func end() { hasEnded = true }
+    func end() { life = .ended }
 
     // MARK: The opener
 
@@ -155,7 +169,7 @@ final class SessionPool {
     }
 
     private func beginDial(_ peer: EndpointID, until end: ContinuousClock.Instant) throws(AppServiceError) -> Dial {
-        guard !hasEnded else { throw AppServiceError(.cancelled, message: "the platform was shut down") }
+        guard life != .ended else { throw AppServiceError(.cancelled, message: "the platform was shut down") }
         guard !peers.isRefused(peer) else { throw Self.revoked }
         if let rejection = room.rejectionToOpen {
             throw AppServiceError(.resourceLimitsExceeded, message: "\(rejection.rawValue); wait for one to end")
@@ -163,7 +177,7 @@ final class SessionPool {
         let dial = Dial(nil)
         dialing[peer] = dial
         loop.spawn(self) { pool in
-            let result = await pool.dial(peer, ContinuousClock.now.duration(to: end))
+            let result = await pool.dial(peer, until: end)
             dial.update { $0 = result }
         }
         return dial
@@ -182,14 +196,14 @@ final class SessionPool {
         return try result.get()
     }
 
-    private nonisolated(nonsending) func dial(_ peer: EndpointID, _ timeout: Duration) async -> Result<PeerSession, AppServiceError> {
+    private nonisolated(nonsending) func dial(
+        _ peer: EndpointID,
+        until end: ContinuousClock.Instant
+    ) async -> Result<PeerSession, AppServiceError> {
         defer { dialing[peer] = nil }
         do throws(AppServiceError) {
-            let entrance = try await tunnels.open(to: peer, timeout)
-            let connector = try connector()
-            let session = try await tunnels.enter(entrance) { (transport) throws(AppServiceError) in
-                try await connector.open(to: peer, over: transport)
-            }
+            let paths = sources.flatMap { $0.paths(to: peer) }
+            let session = try await SessionDial(paths, by: try connector(), until: end, on: loop).session()
             try await add(session)
             return .success(session)
         } catch {
@@ -206,7 +220,7 @@ final class SessionPool {
     /// Accepts or declines a tunnel that another endpoint opens to this one.
     func offered(_ offer: RelayMessage.TunnelOffer) {
         let decline = EndpointMessage.tunnelDecline(.init(tunnel: offer.entrance.tunnel))
-        guard isActive, let connector = try? connector(),
+        guard life == .active, let connector = try? connector(),
             let opener = try? Signed<EndpointRecord>(verifying: offer.opener.record.bytes).payload.endpointID,
             let peer = try? peers.introduce(offer.opener, as: opener), opener != endpoint.id
         else { return link.say(decline) }
@@ -245,7 +259,7 @@ final class SessionPool {
         let caller = AppServiceCaller(
             accountID: endpoint.account.id,
             deviceName: record.name,
-            systemID: record.systemID,
+            systemID: RemoteSystem.ID(record.systemID),
             endpoint: peer,
             appID: opening.callerAppID.isEmpty ? nil : opening.callerAppID,
             isNew: !peers.isConfirmed(peer)

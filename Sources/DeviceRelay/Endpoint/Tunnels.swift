@@ -95,3 +95,30 @@ final class Tunnels {
         }
     }
 }
+
+extension Tunnels: PathSource {
+    private struct Path: SessionPath {
+        let tunnels: Tunnels
+        let peer: EndpointID
+        /// Direct paths get a start.
+        var delay: Int64 { 150 }
+
+        nonisolated(nonsending) func open(
+            by connector: SessionConnector,
+            within timeout: Duration
+        ) async throws(AppServiceError) -> PeerSession {
+            let entrance = try await tunnels.open(to: peer, timeout)
+            guard !Task.isCancelled else {
+                // Another path was faster.
+                tunnels.link.say(.tunnelDecline(.init(tunnel: entrance.tunnel)))
+                throw AppServiceError(.cancelled)
+            }
+            return try await tunnels.enter(entrance) { (transport) throws(AppServiceError) in
+                try await connector.open(to: peer, over: transport)
+            }
+        }
+    }
+
+    /// The tunnel through the relay, to any peer.
+    func paths(to peer: EndpointID) -> [any SessionPath] { [Path(tunnels: self, peer: peer)] }
+}

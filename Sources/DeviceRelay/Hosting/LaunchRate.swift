@@ -12,7 +12,7 @@ package struct LaunchRate: Sendable {
     }
 
     private enum Sender: Hashable {
-        case known(SystemID)
+        case known(RemoteSystem.ID)
         case new
     }
 
@@ -23,7 +23,7 @@ package struct LaunchRate: Sendable {
     /// Takes one launch from the sender's bucket.
     /// - Parameter perMinute: The size of the bucket and its refill per minute.
     /// - Returns: Whether the launch is within the rate.
-    package mutating func admit(_ device: SystemID, isNew: Bool, perMinute: Int, at now: ContinuousClock.Instant) -> Bool {
+    package mutating func admit(_ device: RemoteSystem.ID, isNew: Bool, perMinute: Int, at now: ContinuousClock.Instant) -> Bool {
         let full = Double(perMinute)
         let sender = isNew ? Sender.new : .known(device)
         var bucket = buckets[sender] ?? Bucket(level: full, time: now)

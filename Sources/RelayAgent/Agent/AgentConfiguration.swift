@@ -32,7 +32,7 @@ package struct AgentConfiguration: Hashable, Sendable {
     struct Files: Hashable, Sendable {
         var folder: String
         /// The devices that may read the folder; `nil` for all known devices.
-        var devices: Set<SystemID>?
+        var devices: Set<RemoteSystem.ID>?
     }
 
     /// An app service that a program answers.
@@ -49,7 +49,7 @@ package struct AgentConfiguration: Hashable, Sendable {
         /// The time limit of each answer.
         var timeout = Duration.seconds(30)
         /// The devices that may call the service; `nil` for all known devices.
-        var devices: Set<SystemID>?
+        var devices: Set<RemoteSystem.ID>?
     }
 
     var name = "Device Relay agent"
@@ -251,11 +251,11 @@ extension KeyedDecodingContainer {
         return number
     }
 
-    fileprivate func devices(_ key: Key) throws -> Set<SystemID>? {
+    fileprivate func devices(_ key: Key) throws -> Set<RemoteSystem.ID>? {
         guard let texts = try decodeIfPresent([String].self, forKey: key) else { return nil }
         return Set(
             try texts.map { text in
-                let id = SystemID(text)
+                let id = SystemID(text).map { RemoteSystem.ID($0) }
                 try check(
                     key,
                     id != nil,

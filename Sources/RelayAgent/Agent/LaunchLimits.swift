@@ -18,7 +18,7 @@ final class LaunchLimits: Sendable {
     private let state = Mutex(State())
 
     /// Counts a launch of a known device.
-    func admit(_ device: SystemID, _ configuration: AgentConfiguration.Opening) -> LaunchRejection? {
+    func admit(_ device: RemoteSystem.ID, _ configuration: AgentConfiguration.Opening) -> LaunchRejection? {
         let perMinute = configuration.launchesPerMinute
         let isWithin = state.withLock { $0.rate.admit(device, isNew: false, perMinute: perMinute, at: .now) }
         return isWithin ? nil : .tooManyLaunches(perMinute: perMinute)

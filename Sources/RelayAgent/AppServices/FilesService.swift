@@ -9,7 +9,7 @@ import RelayProtocol
 struct FilesService: Sendable {
     let folder: SharedFolder
     /// The devices that may read the folder; `nil` for all known devices.
-    let devices: Set<SystemID>?
+    let devices: Set<RemoteSystem.ID>?
 
     var service: AppService {
         AppService(FileServiceMessages.serviceName) { connection, caller in

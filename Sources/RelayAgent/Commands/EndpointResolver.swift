@@ -6,7 +6,7 @@ import RelayProtocol
 /// An endpoint that a user's text may mean.
 protocol NamedEndpoint {
     var id: EndpointID { get }
-    var systemID: SystemID { get }
+    var systemID: RemoteSystem.ID { get }
     /// The name that the endpoint gives its device.
     var deviceName: String { get }
     /// What tells it apart from others, on one line.

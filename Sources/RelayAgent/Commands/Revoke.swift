@@ -58,7 +58,7 @@ package struct Revoke: Sendable {
     /// An endpoint of the account, as the relay lists it or, without the relay, as this device knows it.
     private struct Candidate: NamedEndpoint {
         var id: EndpointID
-        var systemID: SystemID
+        var systemID: RemoteSystem.ID
         var deviceName: String
         var summary: String
         /// `nil` for the own one, which cannot be revoked here.
@@ -72,7 +72,7 @@ package struct Revoke: Sendable {
 
         init(_ known: KnownEndpoint) {
             let (record, result) = (known.record, EndpointResult(known))
-            (id, systemID, deviceName, summary) = (record.endpointID, record.systemID, record.name, result.description)
+            (id, systemID, deviceName, summary) = (record.endpointID, RemoteSystem.ID(record.systemID), record.name, result.description)
             facts = result
         }
 

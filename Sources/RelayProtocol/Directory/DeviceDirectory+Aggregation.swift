@@ -3,7 +3,7 @@
 
 extension DeviceDirectory {
     /// Combines the endpoints of a system id into a device; `nil` if none of them publishes an app.
-    func aggregate(_ id: SystemID, hidesLocalApp: Bool) -> RemoteSystem? {
+    func aggregate(_ id: RemoteSystem.ID, hidesLocalApp: Bool) -> RemoteSystem? {
         let members = endpoints(of: id)
         let publishers = members.filter { !$0.registrations.isEmpty && !(hidesLocalApp && $0.isLocal) }
         let confirmed = members.filter(\.isConfirmed)
@@ -31,7 +31,7 @@ extension DeviceDirectory {
     }
 
     /// The endpoints of a device, sorted by id, so that the same endpoint always provides its name.
-    func endpoints(of system: SystemID) -> [Endpoint] {
+    func endpoints(of system: RemoteSystem.ID) -> [Endpoint] {
         endpoints.filter { $0.value.systemID == system }.sorted { $0.key < $1.key }.map(\.value)
     }
 }

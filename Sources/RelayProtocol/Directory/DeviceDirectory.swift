@@ -10,14 +10,16 @@ package struct DeviceDirectory: Sendable {
     /// The verified state of an endpoint: its record, registrations and presence.
     package struct Endpoint: Hashable, Sendable {
         package var record: EndpointRecord {
-            didSet { (id, systemID) = (record.endpointID, record.systemID) }
+            didSet { (id, systemID) = (record.endpointID, RemoteSystem.ID(record.systemID)) }
         }
         /// Cached from the record, because their computation hashes keys.
         package private(set) var id: EndpointID
-        package private(set) var systemID: SystemID
+        package private(set) var systemID: RemoteSystem.ID
         /// At most one for each app id.
         package var registrations: [AppRegistration]
-        package var presence: Presence
+        private var presences: PathPresences
+        /// The best of all paths to it.
+        package var presence: Presence { presences.best }
         package var trust: Trust
         /// How a confirmed endpoint is known; meaningless for a new one.
         package var knowledge: Voucher.VerificationLevel
@@ -40,15 +42,21 @@ package struct DeviceDirectory: Sendable {
         ) {
             self.record = record
             self.id = record.endpointID
-            self.systemID = record.systemID
+            self.systemID = RemoteSystem.ID(record.systemID)
             self.registrations = registrations
-            self.presence = presence
+            self.presences = PathPresences(relay: presence)
             self.trust = trust
             self.knowledge = knowledge
             self.joining = joining
             self.isInviterRevoked = isInviterRevoked
             self.isLocal = isLocal
         }
+
+        /// The presence on one path; `nil` if nothing is known there.
+        package func presence(on path: PathPresences.Path) -> Presence? { presences[path] }
+
+        /// Sets the presence on a path; `nil` if nothing is known there.
+        package mutating func setPresence(_ presence: Presence?, on path: PathPresences.Path) { presences[path] = presence }
 
         package var isConfirmed: Bool { isLocal || trust != .new }
 
@@ -86,8 +94,8 @@ package struct DeviceDirectory: Sendable {
     private(set) var endpoints: [EndpointID: Endpoint] = [:]
     /// Endpoints that the running enumeration has not listed yet.
     private var unnamed: Set<EndpointID> = []
-    private var allDevices: [SystemID: Device] = [:]
-    private var remoteDevices: [SystemID: Device] = [:]
+    private var allDevices: [RemoteSystem.ID: Device] = [:]
+    private var remoteDevices: [RemoteSystem.ID: Device] = [:]
 
     package init(account: String, limits: Limits = Limits()) {
         self.account = account
@@ -173,11 +181,11 @@ extension DeviceDirectory {
         return gone
     }
 
-    /// Sets the presence of all endpoints to unknown, because the connection to the relay failed. Repeated calls keep the
+    /// Sets the presence at the relay of all endpoints to unknown, because the connection to the relay failed. Repeated calls keep the
     /// time of the first one.
     package mutating func loseRelay(at time: Milliseconds) {
-        for (id, endpoint) in endpoints where endpoint.presence.reason != .relayUnreachable {
-            update(id) { $0.presence = Presence(.unknown, .relayUnreachable, since: time) }
+        for (id, endpoint) in endpoints where endpoint.presence(on: .relay)?.reason != .relayUnreachable {
+            update(id) { $0.setPresence(Presence(.unknown, .relayUnreachable, since: time), on: .relay) }
         }
     }
 
@@ -203,7 +211,7 @@ extension DeviceDirectory {
         for system in Set([old, endpoint].compactMap { $0?.systemID }) { refresh(system) }
     }
 
-    private mutating func refresh(_ id: SystemID) {
+    private mutating func refresh(_ id: RemoteSystem.ID) {
         revision &+= 1
         allDevices[id] = aggregate(id, hidesLocalApp: false).map { Device(system: $0, revision: revision) }
         remoteDevices[id] = aggregate(id, hidesLocalApp: true).map { Device(system: $0, revision: revision) }
@@ -222,5 +230,5 @@ extension DeviceDirectory {
         }
     }
 
-    func devices(hidesLocalApp: Bool) -> [SystemID: Device] { hidesLocalApp ? remoteDevices : allDevices }
+    func devices(hidesLocalApp: Bool) -> [RemoteSystem.ID: Device] { hidesLocalApp ? remoteDevices : allDevices }
 }

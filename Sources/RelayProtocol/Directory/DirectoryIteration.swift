@@ -6,7 +6,7 @@ extension DeviceDirectory {
     /// each event on demand from the current state, so events neither queue up nor get lost.
     package struct Iteration: Sendable {
         private let filters: RemoteSystemFilterSet
-        private var reported: [SystemID: Device] = [:]
+        private var reported: [RemoteSystem.ID: Device] = [:]
         private var reportedError: UInt64 = 0
         private var hasReportedEnumeration = false
         /// The revision at which no event was left.

@@ -9,7 +9,7 @@ public struct NewEndpoint: Hashable, Sendable, Identifiable {
     /// The endpoint.
     public let id: EndpointID
     /// The device that it is on.
-    public let systemID: SystemID
+    public let systemID: RemoteSystem.ID
     /// The account, by the app's id of that account.
     public let accountID: String
     /// The name of its device, at most 64 characters. It has no control and no bidirectional characters; it may have markup.
@@ -52,5 +52,5 @@ extension DeviceDirectory {
 
 extension DeviceDirectory.Endpoint {
     /// The words for its keys.
-    package var fingerprint: FingerprintWords { FingerprintWords(endpoint: id, system: systemID) }
+    package var fingerprint: FingerprintWords { FingerprintWords(endpoint: id, system: record.systemID) }
 }

@@ -3,8 +3,32 @@
 
 /// A device as a user sees it: one piece of hardware with its apps. It is a value that does not change after it was read.
 public struct RemoteSystem: Hashable, Sendable, Identifiable {
-    /// Identifies the hardware. Names are not unique; ids are.
-    public let id: SystemID
+    /// Identifies a device. Names are not unique; ids are. An app stores and compares ids, and does not look into them.
+    public struct ID: TextIdentifier {
+        private static let maximumBytes = 128
+
+        /// The text form.
+        public let description: String
+
+        /// Parses the text form; `nil` if no device can have it as its id: an id has 1 to 128 printable ASCII characters.
+        public init?(_ description: String) {
+            guard (1...Self.maximumBytes).contains(description.utf8.count), description.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
+            else { return nil }
+            self.description = description
+        }
+
+        /// The id of a device whose endpoints share a system key.
+        package init(_ system: SystemID) { description = system.description }
+
+        /// The first 8 characters: a label for people and logs, never a proof.
+        public var label: String { String(description.prefix(8)) }
+
+        /// Compares the bytes of the text forms.
+        public static func < (left: Self, right: Self) -> Bool { left.description.utf8.lexicographicallyPrecedes(right.description.utf8) }
+    }
+
+    /// The device's id.
+    public let id: ID
     /// The account of the device, by the app's id of that account.
     public let accountID: String
     /// The name that the user gave the device.
@@ -55,7 +79,7 @@ public struct RemoteSystemApp: Hashable, Sendable, Identifiable {
     /// The endpoint and the app.
     public let id: ID
     /// The device of the app.
-    public let systemID: SystemID
+    public let systemID: RemoteSystem.ID
     /// The account of the device, by the app's id of that account.
     public let accountID: String
     /// The display name; may be empty.
@@ -103,7 +127,7 @@ public struct AppServiceInfo: Hashable, Sendable {
 /// The target of a launch or connection: a device, or one app on it. It holds ids only and is resolved when it is used.
 public struct RemoteSystemConnectionRequest: Hashable, Sendable {
     package enum Target: Hashable, Sendable {
-        case system(SystemID)
+        case system(RemoteSystem.ID)
         case app(RemoteSystemApp.ID)
     }
 
@@ -121,7 +145,7 @@ public struct RemoteSystemConnectionRequest: Hashable, Sendable {
     /// - Parameters:
     ///   - systemID: The device.
     ///   - accountID: The account to use; `nil` for any account that knows the device.
-    public init(systemID: SystemID, accountID: String? = nil) { (target, self.accountID) = (.system(systemID), accountID) }
+    public init(systemID: RemoteSystem.ID, accountID: String? = nil) { (target, self.accountID) = (.system(systemID), accountID) }
 
     /// Targets an app by its endpoint and id.
     /// - Parameters:

@@ -14,7 +14,7 @@ public struct FingerprintWords: Hashable, Sendable, CustomStringConvertible {
     /// - Parameters:
     ///   - endpoint: The endpoint; its id is the hash of its identity key.
     ///   - system: Its device; the id is the hash of the system key. An approved endpoint also makes its device known.
-    public init(endpoint: EndpointID, system: SystemID) {
+    package init(endpoint: EndpointID, system: SystemID) {
         let digest = Digest256(hashing: Purpose.fingerprint.statement(endpoint.digest.bytes + system.digest.bytes)).bytes
         words = (0..<Self.count).map { Self.word(UInt16(digest[2 * $0]) << 8 | UInt16(digest[2 * $0 + 1])) }
     }

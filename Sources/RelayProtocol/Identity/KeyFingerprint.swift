@@ -44,14 +44,14 @@ public struct EndpointID: KeyFingerprint {
     public var label: String { digest.label }
 }
 
-/// Identifies a device: the fingerprint of the system key that the endpoints on one piece of hardware share. The text
-/// form is that of an `EndpointID`.
-public struct SystemID: KeyFingerprint {
+/// Identifies the system key that the endpoints on one piece of hardware share: its fingerprint. Its text form, that of an `EndpointID`, is
+/// the device's `RemoteSystem.ID`.
+package struct SystemID: KeyFingerprint {
     package let digest: Digest256
     package init(digest: Digest256) { self.digest = digest }
 
     /// The first 8 characters: a label for people and logs, never a proof.
-    public var label: String { digest.label }
+    package var label: String { digest.label }
 }
 
 /// Identifies a relay: the fingerprint of its own key, which a join link pins. The text form is that of an `EndpointID`.

@@ -9,7 +9,7 @@ import Testing
     static let caller = AppServiceCaller(
         accountID: "me",
         deviceName: "phone",
-        systemID: SystemID(P256SigningKey.sampleRelay.publicKey),
+        systemID: RemoteSystem.ID(SystemID(P256SigningKey.sampleRelay.publicKey)),
         endpoint: EndpointID(P256SigningKey.sampleRelay.publicKey),
         appID: "com.example.remote",
         isNew: false

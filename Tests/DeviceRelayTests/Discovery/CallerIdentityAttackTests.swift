@@ -22,8 +22,8 @@ import Testing
         let signed = Blob<BlobKinds.AppRegistration>(try Signed(registration, key: peer.key).encoded)
         var added = peer.added()
         added.registrations = [signed]
-        _ = book.added(added)
-        _ = book.added(other.added())
+        _ = book.take(.added(added))
+        _ = book.take(.added(other.added()))
         let films = RemoteSystemAppRegistration(appID: "films", identity: "player.example")
         func isAllowed(_ appID: String?, at endpoint: EndpointID) -> Bool {
             films.allows(appID, of: book.identity(ofApp: appID, at: endpoint))
@@ -33,7 +33,7 @@ import Testing
         #expect(!isAllowed("player", at: other.id))
         for appID in ["films", "Player", "player.example", nil] { #expect(!isAllowed(appID, at: peer.id), "\(appID ?? "none")") }
         // The proof goes: the relay lists the device without the app.
-        _ = book.updated(.init(endpoint: peer.id, registrations: []))
+        _ = book.take(.updated(.init(endpoint: peer.id, registrations: [])))
         #expect(!isAllowed("player", at: peer.id))
     }
 }

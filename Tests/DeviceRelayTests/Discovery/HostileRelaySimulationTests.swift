@@ -35,16 +35,16 @@ import Testing
             let given = (vouchers[member.id] ?? []).filter { _ in Bool.random(using: &random) }
             var actions: [PeerBook.Action] = []
             switch Int.random(in: 0..<12, using: &random) {
-            case 0..<5: actions = book.added(member.added(given))
-            case 5: actions = book.updated(.init(endpoint: member.id, introduction: member.introduction(given)))
+            case 0..<5: actions = book.take(.added(member.added(given)))
+            case 5: actions = book.take(.updated(.init(endpoint: member.id, introduction: member.introduction(given))))
             case 6: actions = (try? book.introduced(member.introduction(given), as: member.id).actions) ?? []
-            case 7: actions = book.removed(.init(endpoint: member.id, isRevoked: false))
+            case 7: actions = book.take(.removed(.init(endpoint: member.id, isRevoked: false)))
             case 8, 9:
                 let revocation = revocations.randomElement(using: &random)
                 let victim = all.first { $0.id == revocation?.payload.endpoint } ?? member
                 actions = book.revoked(victim, Bool.random(using: &random) ? revocation : nil)
             case 10: book.beginEnumeration()
-            default: actions = book.enumerated()
+            default: actions = book.take(.enumerated)
             }
             for action in actions {
                 switch action {
@@ -66,7 +66,7 @@ import Testing
             // Its pin stays; so it is known again as soon as it is listed.
             if isInviterPinned {
                 var later = book
-                _ = later.added(inviter.added())
+                _ = later.take(.added(inviter.added()))
                 #expect(later.isVerified(inviter), "step \(step)")
             }
         }

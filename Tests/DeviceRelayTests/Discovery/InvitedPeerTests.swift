@@ -42,13 +42,13 @@ import Testing
         )
         book.setInvitations([secret])
         let (first, second) = (try newcomer(), try newcomer())
-        let actions = book.added(first)
+        let actions = book.take(.added(first))
         let record = try #require(book.signedRecord(of: first.endpoint))
         #expect(actions.contains(.vouch(record, invitation: secret)))
         #expect(book.isConfirmed(first.endpoint))
         // It was read again before it was deleted.
         book.setInvitations([secret])
-        #expect(book.added(second).isEmpty)
+        #expect(book.take(.added(second)).isEmpty)
         #expect(!book.isConfirmed(second.endpoint))
     }
 }

@@ -99,6 +99,6 @@ extension PeerBook {
 
     /// The relay reports that an endpoint is revoked.
     mutating func revoked(_ member: Member, _ revocation: Signed<Revocation>? = nil) -> [Action] {
-        removed(.init(endpoint: member.id, isRevoked: true, revocation: revocation.map { Blob($0.encoded) }))
+        take(.removed(.init(endpoint: member.id, isRevoked: true, revocation: revocation.map { Blob($0.encoded) })))
     }
 }

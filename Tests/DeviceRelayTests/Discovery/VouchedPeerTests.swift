@@ -15,7 +15,7 @@ import Testing
     @Test func vouchersCountOnlyWhileTheyArePresent() throws {
         let (giver, newcomer) = (try Member("PC"), try Member("Phone"))
         var book = book()
-        _ = book.added(giver.added())
+        _ = book.take(.added(giver.added()))
         _ = book.confirm(giver.id)
         let vouchers = [try giver.voucher(for: newcomer)]
         for _ in 0..<3 { #expect(try !book.introduced(newcomer.introduction(vouchers), as: newcomer.id).isNew) }
@@ -27,9 +27,9 @@ import Testing
         let (giver, newcomer) = (try Member("PC"), try Member("Phone"))
         var book = book()
         let vouchers = [try giver.voucher(for: newcomer)]
-        _ = book.added(newcomer.added(vouchers))
+        _ = book.take(.added(newcomer.added(vouchers)))
         for _ in 0..<2 { #expect(try book.introduced(newcomer.introduction(vouchers), as: newcomer.id).isNew) }
-        _ = book.added(giver.added())
+        _ = book.take(.added(giver.added()))
         _ = book.confirm(giver.id)
         #expect(book.isConfirmed(newcomer.id))
         #expect(try !book.introduced(newcomer.introduction(vouchers), as: newcomer.id).isNew)

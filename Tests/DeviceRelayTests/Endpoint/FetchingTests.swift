@@ -21,8 +21,8 @@ import Testing
 
         let fetching = Task { await platform.poll(within: .seconds(60)) }
         // It waits for the relay's answer, and asks for nothing by the old connection.
-        while await endpoint.fetches == 0 { await Task.yield() }
-        for _ in 0..<100 { _ = await endpoint.fetches }
+        while await !endpoint.life.isWanted { await Task.yield() }
+        for _ in 0..<100 { _ = await endpoint.life }
         #expect(endpoint.fetching.value.answers == 0)
         device.relay.send(.ok(.init(ref: leaving.ref)))
         let next = try await device.relay.next { $0 }

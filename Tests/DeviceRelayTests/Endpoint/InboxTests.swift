@@ -88,6 +88,7 @@ import Testing
         let first = try await world.next { $0.result }
         let exceeded = LimitExceeded(limit: .accountBytes, allowed: 1, requested: 2)
         await world.answer(first.ref, .failure(.init(ref: first.ref, exceeding: exceeded)))
+        await world.delayBegins()
         await world.passDelays()
         let sentMessages = await world.sentMessages.first { $0.compactMap(\.result).count == 2 }
         let second = try #require(sentMessages?.compactMap(\.result).last)
@@ -122,12 +123,14 @@ import Testing
             let sentMessages = await world.sentMessages.first { $0.compactMap(\.result).count >= count }
             return try #require(sentMessages).compactMap(\.result)
         }
+        await world.delayBegins()
         #expect(await world.delays() == 1)
         await world.passDelays()
         // One finds out whether there is room.
         var last = try #require(try await results(7).last)
         let exceeded = LimitExceeded(limit: .accountBytes, allowed: 1, requested: 2)
         await world.answer(last.ref, .failure(.init(ref: last.ref, exceeding: exceeded)))
+        await world.delayBegins()
         #expect(await world.delays() == 1)
         await world.passDelays()
         last = try #require(try await results(8).last)

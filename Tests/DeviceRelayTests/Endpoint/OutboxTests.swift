@@ -229,6 +229,7 @@ import Testing
         }
         let first = try await cancellation(1)
         await world.answer(first, .failure(.init(ref: first, code: .unavailable, message: "")))
+        await world.delayBegins()
         #expect(await world.delays() == 1)
         await world.passDelays()
         let second = try await cancellation(2)

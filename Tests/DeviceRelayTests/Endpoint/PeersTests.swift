@@ -52,8 +52,8 @@ import Testing
         /// Connects, and lists these endpoints.
         func enumerate(_ members: Member...) {
             connect()
-            for member in members { peers.added(member.added()) }
-            peers.enumerated()
+            for member in members { peers.take(.added(member.added())) }
+            peers.take(.enumerated)
         }
 
         func disconnect() {
@@ -68,13 +68,13 @@ import Testing
 
         func answer(_ ref: RequestRef, _ answer: ControlAnswer) { link.answer(ref, answer) }
 
-        func added(_ member: Member) { peers.added(member.added()) }
+        func added(_ member: Member) { peers.take(.added(member.added())) }
 
-        func updated(_ message: RelayMessage.EndpointUpdated) { peers.updated(message) }
+        func updated(_ message: RelayMessage.EndpointUpdated) { peers.take(.updated(message)) }
 
-        func revokedByRelay(_ member: Member) { peers.removed(.init(endpoint: member.id, isRevoked: true, revocation: nil)) }
+        func revokedByRelay(_ member: Member) { peers.take(.removed(.init(endpoint: member.id, isRevoked: true, revocation: nil))) }
 
-        func removed(_ member: Member) { peers.removed(.init(endpoint: member.id, isRevoked: false, revocation: nil)) }
+        func removed(_ member: Member) { peers.take(.removed(.init(endpoint: member.id, isRevoked: false, revocation: nil))) }
 
         func confirm(_ member: Member) async -> Bool { await peers.confirm(member.id) }
 

@@ -23,6 +23,7 @@ import Testing
         private let link: ControlLink
         private let peers: Peers
         private let pool: SessionPool
+        private let direct = DirectPaths()
 
         /// - Parameter limits: The limits that the relay states.
         init(_ directory: TemporaryDirectory, limits: Limits = Limits()) async throws {
@@ -41,7 +42,7 @@ import Testing
             link = ControlLink(endpoint, clock: clock, storage: storage, identity: identity, relayURLs: [])
             peers = Peers(endpoint, link: link, clock: clock, book: book, directories: CurrentValue([:]))
             let publisher = Publisher(endpoint, link: link, identity: identity)
-            pool = SessionPool(endpoint, link: link, peers: peers, publisher: publisher)
+            pool = SessionPool(endpoint, link: link, peers: peers, publisher: publisher, sources: [direct])
             let requests = requests
             relay.script.withLock {
                 $0.answers = { message in
@@ -63,8 +64,8 @@ import Testing
             link.onEvent = { [weak self] event in self?.assumeIsolated { $0.take(event) } }
             link.start()
             _ = await endpoint.status.first { $0.state.isConnected }
-            for member in members { peers.added(member.added()) }
-            peers.enumerated()
+            for member in members { peers.take(.added(member.added())) }
+            peers.take(.enumerated)
         }
 
         private func take(_ event: ControlLink.Event) {
@@ -100,11 +101,26 @@ import Testing
             return tunnels.transport(tunnel, [.socket])
         }
 
+        /// There is a path to a peer without the relay from now on.
+        /// - Returns: The peer's side.
+        func addPath(to peer: Member) -> TunnelTransport {
+            var random = SystemRandomNumberGenerator()
+            let tunnel = TunnelID(using: &random)
+            direct.paths[peer.id] = .init(peer: peer.id, transport: tunnels.transport(tunnel, [.socket]))
+            return tunnels.transport(tunnel, [.socket])
+        }
+
+        /// There is a path to a peer that fails.
+        func addBrokenPath(to peer: Member) { direct.paths[peer.id] = .init(peer: peer.id, transport: nil) }
+
         /// Waits until the pool has this many sessions.
         func has(_ count: Int) async { while pool.sessions.count != count { await Task.yield() } }
 
         /// The session for new connections to a peer.
         func preferred(_ peer: Member) -> PeerSession? { pool.sessions.session(with: peer.id) }
+
+        func suspend() { pool.suspend() }
+        func resume() { pool.start() }
 
         func end() async {
             link.leave(.suspended)
@@ -117,6 +133,28 @@ import Testing
             await relay.stop()
             await tunnels.stop()
         }
+    }
+
+    /// Paths that need no relay.
+    private final class DirectPaths: PathSource {
+        struct Path: SessionPath {
+            let peer: EndpointID
+            /// `nil` if it fails.
+            let transport: TunnelTransport?
+            var delay: Int64 { 0 }
+
+            nonisolated(nonsending) func open(
+                by connector: SessionConnector,
+                within timeout: Duration
+            ) async throws(AppServiceError) -> PeerSession {
+                guard let transport else { throw AppServiceError(.notSupported) }
+                return try await connector.open(to: peer, over: transport, timeout: timeout)
+            }
+        }
+
+        var paths: [EndpointID: Path] = [:]
+
+        func paths(to peer: EndpointID) -> [any SessionPath] { paths[peer].map { [$0] } ?? [] }
     }
 
     /// Another endpoint, with an echo service.
@@ -176,6 +214,49 @@ import Testing
         _ = try await world.admit(peer.side, 1)
         let answer = try await connection
         #expect(answer == [:])
+        await world.end()
+    }
+
+    @Test func pathWithoutTheRelayIsUsed() async throws {
+        let (world, peer) = (try await World(directory), try Peer())
+        let side = await world.addPath(to: peer.member)
+        async let accepted = peer.side.connector.accept(over: side) { _ in true }
+        #expect(try await world.open(peer.member).send(["a": 1]) == ["a": 1])
+        _ = try await accepted
+        await world.has(1)
+        await world.end()
+    }
+
+    @Test func tunnelFollowsAPathThatFails() async throws {
+        let (world, peer) = (try await World(directory), try Peer())
+        await world.connect(peer.member)
+        await world.addBrokenPath(to: peer.member)
+        async let failed = code { () async throws(AppServiceError) in try await world.open(peer.member) }
+        let tunnel = try #require(await world.requests.first { !$0.isEmpty }?.first)
+        world.relay.send(.tunnelFailed(.init(tunnel: tunnel, code: .declined, message: "no")))
+        // The tunnel's error, not that of the other path.
+        let reported = await failed
+        #expect(reported != nil && reported != .notSupported)
+        async let connection = world.open(peer.member).send([:])
+        _ = try await world.admit(peer.side, 1)
+        let answer = try await connection
+        #expect(answer == [:])
+        await world.end()
+    }
+
+    @Test func suspendedPoolTakesNoSession() async throws {
+        let (world, peer) = (try await World(directory), try Peer())
+        await world.suspend()
+        let side = await world.addPath(to: peer.member)
+        async let accepted = peer.side.connector.accept(over: side) { _ in true }
+        #expect(await code { () async throws(AppServiceError) in try await world.open(peer.member) } == .cancelled)
+        _ = try? await accepted
+        await world.has(0)
+        await world.resume()
+        let next = await world.addPath(to: peer.member)
+        async let other = peer.side.connector.accept(over: next) { _ in true }
+        #expect(try await world.open(peer.member).send([:]) == [:])
+        _ = try await other
         await world.end()
     }
 

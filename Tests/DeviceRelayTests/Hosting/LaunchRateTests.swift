@@ -7,8 +7,8 @@ import Testing
 @testable import DeviceRelay
 
 @Suite struct LaunchRateTests {
-    private func device(_ number: UInt8) throws -> SystemID {
-        SystemID(digest: try #require(Digest256(bytes: [UInt8](repeating: number, count: 32))))
+    private func device(_ number: UInt8) throws -> RemoteSystem.ID {
+        RemoteSystem.ID(SystemID(digest: try #require(Digest256(bytes: [UInt8](repeating: number, count: 32)))))
     }
 
     /// A class, so that an expectation may call mutating methods.
@@ -16,7 +16,7 @@ import Testing
         private var rate = LaunchRate()
         var count: Int { rate.count }
 
-        func admit(_ device: SystemID, isNew: Bool, perMinute: Int, at now: ContinuousClock.Instant) -> Bool {
+        func admit(_ device: RemoteSystem.ID, isNew: Bool, perMinute: Int, at now: ContinuousClock.Instant) -> Bool {
             rate.admit(device, isNew: isNew, perMinute: perMinute, at: now)
         }
     }

@@ -50,20 +50,22 @@ actor EndpointWorld {
     /// The relay lists endpoints, and that is all there are.
     func list(_ records: Signed<EndpointRecord>...) {
         for record in records {
-            peers.added(
-                .init(
-                    endpoint: record.payload.endpointID,
-                    introduction: Introduction(record: Blob(record.encoded)),
-                    registrations: [],
-                    presence: Presence(.available, .connected)
+            peers.take(
+                .added(
+                    .init(
+                        endpoint: record.payload.endpointID,
+                        introduction: Introduction(record: Blob(record.encoded)),
+                        registrations: [],
+                        presence: Presence(.available, .connected)
+                    )
                 )
             )
         }
-        peers.enumerated()
+        peers.take(.enumerated)
         inbox.takeHeld()
     }
 
-    func removed(_ message: RelayMessage.EndpointRemoved) { peers.removed(message) }
+    func removed(_ message: RelayMessage.EndpointRemoved) { peers.take(.removed(message)) }
 
     func connect() {
         link.isConnected = true
@@ -82,6 +84,9 @@ actor EndpointWorld {
     func answer(_ ref: RequestRef, _ answer: ControlAnswer) { link.answer(ref, answer) }
 
     func passDelays() { link.passDelays() }
+
+    /// Waits until a delay has begun.
+    func delayBegins() async { while link.delayed.isEmpty { await Task.yield() } }
 
     /// How many delays have not passed.
     func delays() -> Int { link.delayed.count }

@@ -26,7 +26,7 @@ struct SessionSide: Sendable {
             let caller = AppServiceCaller(
                 accountID: "me",
                 deviceName: "device",
-                systemID: SystemID(digest: peer.digest),
+                systemID: RemoteSystem.ID(SystemID(digest: peer.digest)),
                 endpoint: peer,
                 appID: opening.callerAppID.isEmpty ? nil : opening.callerAppID,
                 isNew: false

@@ -59,7 +59,7 @@ extension CommandWorld {
         case .handle(let command): handle(command, target)
         case .stopHandler(let key): targets[target].handlers.removeAll { $0.key == key }
         case .disconnect: disconnect(link)
-        case .extendTime, .tellCancelled: break
+        case .extendTime, .tellCancelled, .retryLater: break
         }
     }
 

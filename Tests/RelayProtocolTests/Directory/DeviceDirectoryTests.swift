@@ -119,7 +119,7 @@ import Testing
         let before = directory.systems()
         let other = try DirectorySamples.record(2, on: 1, name: "Other")
         directory.update(try DirectorySamples.record(1, on: 1).endpointID) { $0.record = other }
-        directory.update(other.endpointID) { $0.presence = .off }
+        directory.update(other.endpointID) { $0.setPresence(.off, on: .relay) }
         #expect(directory.systems() == before)
     }
 
@@ -146,6 +146,32 @@ import Testing
         directory.loseRelay(at: 9_000)
         let later = Presence(.unknown, .relayUnreachable, since: 9_000)
         #expect(directory.systems().map(\.presence) == [later, presence])
+    }
+
+    @Test func bestPathIsShown() throws {
+        var directory = DeviceDirectory(account: "me")
+        let endpoint = try DirectorySamples.endpoint(1, on: 1, presence: .available)
+        directory.add(endpoint)
+        let near = Presence(.available, .connected, since: 2_000)
+        directory.update(endpoint.id) { $0.setPresence(near, on: .nearby) }
+        directory.loseRelay(at: 5_000)
+        #expect(directory.systems()[0].presence == near)
+        #expect(directory[endpoint.id]?.presence(on: .relay)?.reason == .relayUnreachable)
+        directory.update(endpoint.id) { $0.setPresence(nil, on: .nearby) }
+        #expect(directory.systems()[0].presence == Presence(.unknown, .relayUnreachable, since: 5_000))
+        // What the relay stated last is never forgotten.
+        directory.update(endpoint.id) { $0.setPresence(nil, on: .relay) }
+        #expect(directory.systems()[0].presence.reason == .relayUnreachable)
+    }
+
+    @Test func deviceIDsAreOpaqueText() throws {
+        let id = try DirectorySamples.system(1)
+        #expect(RemoteSystem.ID(id.description) == id && id.label == String(id.description.prefix(8)))
+        #expect(try JSONDecoder().decode(RemoteSystem.ID.self, from: JSONEncoder().encode(id)) == id)
+        #expect(RemoteSystem.ID("another-kind:1") != nil)
+        for text in ["", "a b", "a\u{0}", "\u{e9}", String(repeating: "a", count: 129)] { #expect(RemoteSystem.ID(text) == nil, "\(text)") }
+        let ids = ["2", "a", "aa", "b"].compactMap { RemoteSystem.ID($0) }
+        #expect(ids.shuffled().sorted() == ids)
     }
 
     @Test func filtersUniteWithinAKindAndIntersectAcrossKinds() throws {

@@ -40,10 +40,10 @@ import Testing
         let id = try DirectorySamples.record(1, on: 1).endpointID
         var listener = Listener()
         #expect(try listener.drain(directory) == 2)
-        for presence in [Presence.off, .asleep, .available, .asleep] { directory.update(id) { $0.presence = presence } }
+        for presence in [Presence.off, .asleep, .available, .asleep] { directory.update(id) { $0.setPresence(presence, on: .relay) } }
         #expect(try listener.drain(directory) == 1)
         // A change and its reversal cause no event.
-        for presence in [Presence.off, .asleep] { directory.update(id) { $0.presence = presence } }
+        for presence in [Presence.off, .asleep] { directory.update(id) { $0.setPresence(presence, on: .relay) } }
         #expect(try listener.drain(directory) == 0)
         // An endpoint that was added and removed between two reads causes no event either.
         directory.add(try DirectorySamples.endpoint(3, on: 3))
@@ -56,9 +56,9 @@ import Testing
         let changing = try DirectorySamples.record(1, on: 1).endpointID
         var listener = Listener()
         try listener.drain(directory)
-        directory.update(try DirectorySamples.record(2, on: 2).endpointID) { $0.presence = .off }
+        directory.update(try DirectorySamples.record(2, on: 2).endpointID) { $0.setPresence(.off, on: .relay) }
         for round in 0..<2 {
-            directory.update(changing) { $0.presence = Presence(.unknown, .lost, since: Milliseconds(clamping: round)) }
+            directory.update(changing) { $0.setPresence(Presence(.unknown, .lost, since: Milliseconds(clamping: round)), on: .relay) }
             #expect(try listener.step(directory))
         }
         #expect(listener.systems[try DirectorySamples.system(2)]?.presence == .off)
@@ -69,9 +69,9 @@ import Testing
         let before = try #require(directory.systems().first)
         var iteration = DeviceDirectory.Iteration(matching: [.status(.available)])
         #expect(iteration.next(in: directory) == .added(before))
-        directory.update(try DirectorySamples.record(1, on: 1).endpointID) { $0.presence = .off }
+        directory.update(try DirectorySamples.record(1, on: 1).endpointID) { $0.setPresence(.off, on: .relay) }
         #expect(iteration.next(in: directory) == .removed(before))
-        directory.update(try DirectorySamples.record(1, on: 1).endpointID) { $0.presence = .available }
+        directory.update(try DirectorySamples.record(1, on: 1).endpointID) { $0.setPresence(.available, on: .relay) }
         #expect(iteration.next(in: directory) == .added(before))
         #expect(iteration.next(in: directory) == nil)
     }

@@ -43,8 +43,10 @@ import Testing
                 unnamed.remove(id)
             case 7..<11:
                 let presence = Self.presence(time: time, using: &random)
-                directory.update(id) { $0.presence = presence }
-                model[id]?.presence = presence
+                let path: PathPresences.Path = random.oneIn(3) ? .nearby : .relay
+                let known = path == .nearby && random.oneIn(2) ? nil : presence
+                directory.update(id) { $0.setPresence(known, on: path) }
+                model[id]?.setPresence(known, on: path)
             case 11..<13:
                 let apps = Self.apps(of: record, using: &random)
                 directory.update(id) { $0.registrations = apps }
@@ -53,7 +55,7 @@ import Testing
                 directory.update(id) { $0.trust = .pinned }
                 model[id]?.trust = .pinned
             case 14:
-                #expect(model[id].map { $0.systemID == $0.record.systemID } ?? true)
+                #expect(model[id].map { $0.systemID == RemoteSystem.ID($0.record.systemID) } ?? true)
                 directory.update(id) { $0.record = record }
                 model[id]?.record = record
             case 15..<17:
@@ -70,8 +72,9 @@ import Testing
             case 19 where random.oneIn(5):
                 directory.loseRelay(at: Milliseconds(clamping: time))
                 // Repeated failures keep the time of the first one.
-                for (id, endpoint) in model where endpoint.presence.reason != .relayUnreachable {
-                    model[id]?.presence = Presence(.unknown, .relayUnreachable, since: Milliseconds(clamping: time))
+                for (id, endpoint) in model where endpoint.presence(on: .relay)?.reason != .relayUnreachable {
+                    let presence = Presence(.unknown, .relayUnreachable, since: Milliseconds(clamping: time))
+                    model[id]?.setPresence(presence, on: .relay)
                 }
             default: break
             }

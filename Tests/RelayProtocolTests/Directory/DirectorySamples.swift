@@ -9,7 +9,8 @@ enum DirectorySamples {
         try P256SigningKey(rawRepresentation: Array(repeating: 0, count: 31) + [number])
     }
 
-    static func system(_ number: UInt8) throws -> SystemID { SystemID(try key(100 + number).publicKey) }
+    static func systemKeyID(_ number: UInt8) throws -> SystemID { SystemID(try key(100 + number).publicKey) }
+    static func system(_ number: UInt8) throws -> RemoteSystem.ID { RemoteSystem.ID(try systemKeyID(number)) }
 
     static func record(_ number: UInt8, on system: UInt8, name: String? = nil, kind: String = "desktop") throws -> EndpointRecord {
         try EndpointRecord(
@@ -79,7 +80,7 @@ extension DeviceDirectory {
 /// The state that a listener derives from events alone. It throws if an event is inconsistent.
 struct Listener {
     var iteration: DeviceDirectory.Iteration
-    private(set) var systems: [SystemID: RemoteSystem] = [:]
+    private(set) var systems: [RemoteSystem.ID: RemoteSystem] = [:]
     private(set) var errors: [RemoteSystemWatcherError] = []
     private(set) var enumerations = 0
 

@@ -57,7 +57,7 @@ import Testing
         #expect(listed[1].joining?.invitedBy == (try id(3)))
         #expect(listed[1].inviterName == nil)
         #expect(listed.allSatisfy { $0.accountID == "me" })
-        #expect(listed[0].fingerprint == FingerprintWords(endpoint: try id(3), system: try DirectorySamples.system(3)))
+        #expect(listed[0].fingerprint == FingerprintWords(endpoint: try id(3), system: try DirectorySamples.systemKeyID(3)))
     }
 
     /// A relay can state another place, time or inviter. The words stay those of the keys.

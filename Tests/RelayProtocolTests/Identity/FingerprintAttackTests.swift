@@ -10,8 +10,8 @@ import Testing
     private let (phone, pc): ((EndpointID, SystemID), (EndpointID, SystemID))
 
     init() throws {
-        phone = (EndpointID(try DirectorySamples.key(1).publicKey), try DirectorySamples.system(1))
-        pc = (EndpointID(try DirectorySamples.key(2).publicKey), try DirectorySamples.system(2))
+        phone = (EndpointID(try DirectorySamples.key(1).publicKey), try DirectorySamples.systemKeyID(1))
+        pc = (EndpointID(try DirectorySamples.key(2).publicKey), try DirectorySamples.systemKeyID(2))
     }
 
     /// The examples of the proposal: IP addresses as proquints.
@@ -59,6 +59,6 @@ import Testing
     }
 
     private func attacker(_ number: UInt8) throws -> (EndpointID, SystemID) {
-        (EndpointID(try DirectorySamples.key(number).publicKey), try DirectorySamples.system(number))
+        (EndpointID(try DirectorySamples.key(number).publicKey), try DirectorySamples.systemKeyID(number))
     }
 }

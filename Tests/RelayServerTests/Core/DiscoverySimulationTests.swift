@@ -38,7 +38,7 @@ import Testing
                     directory.update(event.endpoint) { endpoint in
                         if let record { endpoint.record = record }
                         if let registrations { endpoint.registrations = registrations }
-                        if let presence = event.presence { endpoint.presence = presence }
+                        if let presence = event.presence { endpoint.setPresence(presence, on: .relay) }
                     }
                 case .endpointRemoved(let event):
                     book.remove(event.endpoint)

@@ -22,8 +22,8 @@ package struct OutboxMachine: Hashable, Sendable {
         /// Sign a new blob under the same id, with the relay's time, and call `signedAnew`. With a number, the lane is behind: the command
         /// gets a higher one.
         case signAnew(CommandID, above: UInt64?)
-        /// Call `retry` at the time that the relay named, or after a minute, if the connection lasts until then.
-        case retryLater(CommandID)
+        /// Call `retry` after this time in milliseconds, if the connection lasts until then.
+        case retryLater(CommandID, SentCommand.Request, after: Int64)
         /// Report the command's state to the app. The end of a command is already stored, and it is the last report.
         case report(SentCommand)
         /// The relay sent a statement that it has no authority for. Log it.
@@ -108,13 +108,19 @@ package struct OutboxMachine: Hashable, Sendable {
     package mutating func accepted(_ id: CommandID) { input(id) { $0.accepted() } }
 
     /// The relay answered an error to the send on the current connection.
-    /// - Parameter now: The relay's time.
-    package mutating func refused(_ id: CommandID, _ rejection: CommandRejection, now: Int64) {
-        input(id) { $0.refused(rejection, now: now) }
+    /// - Parameters:
+    ///   - now: The relay's time.
+    ///   - delay: The time that the relay named, in milliseconds.
+    package mutating func refused(_ id: CommandID, _ rejection: CommandRejection, now: Int64, retryAfter delay: Int64? = nil) {
+        input(id) { $0.refused(rejection, now: now, retryAfter: delay) }
     }
 
+    /// The relay cannot take the cancellation now.
+    /// - Parameter delay: In milliseconds.
+    package mutating func cancelRefused(_ id: CommandID, retryAfter delay: Int64) { input(id) { $0.cancelRefused(retryAfter: delay) } }
+
     /// The delay of `retryLater` is over.
-    package mutating func retry(_ id: CommandID) { input(id) { $0.connected() } }
+    package mutating func retry(_ id: CommandID, _ request: SentCommand.Request) { input(id) { $0.retry(request) } }
 
     package mutating func progressed(_ id: CommandID, _ progress: CommandProgress) { input(id) { $0.progressed(progress) } }
 
@@ -264,7 +270,7 @@ package struct OutboxMachine: Hashable, Sendable {
         case .cancel: return isCurrent ? .cancel(id) : nil
         case .acknowledge: return isCurrent ? .acknowledge(id) : nil
         case .signAnew(let number): return .signAnew(id, above: number)
-        case .retryLater: return isCurrent ? .retryLater(id) : nil
+        case .retryLater(let request, let delay): return isCurrent ? .retryLater(id, request, after: delay) : nil
         case .answered:
             append(commands.answered(id))
             return nil

@@ -49,8 +49,8 @@ package struct SentCommand: Hashable, Sendable {
         /// Sign a new blob under the same id, with the relay's time, and call `signedAnew`. With a number, the lane is behind: the command
         /// gets a higher one.
         case signAnew(above: UInt64?)
-        /// Call `connected()` again at the time that the relay named, or after a minute, if the connection lasts until then.
-        case retryLater
+        /// Call `retry` after this time in milliseconds, if the connection lasts until then.
+        case retryLater(Request, after: Int64)
         /// To the owner's `OutboxLanes`: the next command of the lane may be sent.
         case answered
         /// Report to the app. If the command has ended, report only the end, as the last report.
@@ -65,6 +65,13 @@ package struct SentCommand: Hashable, Sendable {
             }
         }
     }
+
+    /// A request that the relay may refuse for the moment.
+    package enum Request: Hashable, Sendable {
+        case send
+        case cancel
+    }
+
     package enum Report: Hashable, Sendable {
         case status(CommandStatus)
         case withdrawn
@@ -80,6 +87,8 @@ package struct SentCommand: Hashable, Sendable {
 
     /// The maximum number of signatures of one command, including the first. Then the relay's rejection is final.
     package static let maximumSignings = 3
+    /// The delay before a refused send is repeated if the relay names none, in milliseconds.
+    package static let retryDelay: Int64 = 60_000
 
     package private(set) var command: CommandDescriptor
     package private(set) var state: State
@@ -151,7 +160,7 @@ package struct SentCommand: Hashable, Sendable {
         }
     }
 
-    /// The lane reaches the command on a new connection (see `OutboxLanes`), or `retryLater` is due.
+    /// The lane reaches the command on a new connection (see `OutboxLanes`).
     package mutating func connected() -> [Action] {
         switch state {
         case .prepared:
@@ -192,8 +201,10 @@ package struct SentCommand: Hashable, Sendable {
 
     /// The relay answered an error to the send on the current connection. The owner drops answers from an earlier connection, because they
     /// belong to no open request.
-    /// - Parameter now: The relay's time.
-    package mutating func refused(_ rejection: CommandRejection, now: Int64) -> [Action] {
+    /// - Parameters:
+    ///   - now: The relay's time.
+    ///   - delay: The time that the relay named, in milliseconds.
+    package mutating func refused(_ rejection: CommandRejection, now: Int64, retryAfter delay: Int64? = nil) -> [Action] {
         switch (state, rejection.reason) {
         case (.sent, .clockSkew) where !rejection.mayHaveRun && signings < Self.maximumSignings:
             state = .prepared
@@ -212,9 +223,24 @@ package struct SentCommand: Hashable, Sendable {
         case (.sent, _), (.accepted, _):
             // The relay may reject it each time before it looks for it. When it has forgotten all outcomes of this age, no answer can say
             // more.
-            return now > forgotten ? end(CommandFinal(attestedByRelay: .indeterminate(.targetLost))) : [.retryLater]
+            guard now <= forgotten else { return end(CommandFinal(attestedByRelay: .indeterminate(.targetLost))) }
+            return [.retryLater(.send, after: delay.map { max(100, $0) } ?? Self.retryDelay)]
         case (.prepared, _), (.queued, _), (.withdrawn, _), (.refused, _), (.final, _):
             return []
+        }
+    }
+
+    /// The relay cannot take a cancellation now.
+    /// - Parameter delay: In milliseconds.
+    package func cancelRefused(retryAfter delay: Int64) -> [Action] {
+        isSent && cancelRequested ? [.retryLater(.cancel, after: delay)] : []
+    }
+
+    /// The delay of `retryLater` is over.
+    package mutating func retry(_ request: Request) -> [Action] {
+        switch request {
+        case .send: connected()
+        case .cancel: isSent && cancelRequested ? [.cancel] : []
         }
     }
 

@@ -212,7 +212,7 @@ package struct CommandTarget: Hashable, Sendable {
         return [.remove(key)]
     }
 
-    /// The relay had no room for the result, and may have room now.
+    /// The relay has not stored the result, and may store it now.
     package mutating func notSettled(_ key: CommandKey) -> [Action] {
         if case .answered? = rows[key]?.state { [.sendResult(key)] } else { [] }
     }

@@ -62,19 +62,22 @@ package struct InboxMachine: Hashable, Sendable {
         case tellCancelled(CommandKey)
         /// Cancel the handler's task and ignore its answer.
         case stopHandler(CommandKey)
+        /// Call `retry` after this time in milliseconds, if the connection lasts until then.
+        case retryLater(after: Int64)
         /// Close the connection, because the relay offers more commands than there is room for.
         case disconnect(LimitExceeded)
     }
 
     private enum Work: Hashable {
         case action(CommandTarget.Action)
+        case retryLater
         case storeNoted
 
         /// Whether the following actions wait for a commit.
         var isWrite: Bool {
             switch self {
             case .action(.persist), .action(.removeLane), .storeNoted: true
-            case .action: false
+            case .action, .retryLater: false
             }
         }
     }
@@ -94,6 +97,7 @@ package struct InboxMachine: Hashable, Sendable {
     private var noted = WriteBehindBuffer<CommandKey, Write>()
     /// Answers that will be noted when the queue reaches them. The queue sends their results before that.
     private var upcoming: [CommandKey: Write] = [:]
+    private var unsettled = UnsettledResults()
     /// Rows to delete.
     private var settled: Set<CommandKey> = []
     private var isWaiting = false
@@ -122,6 +126,8 @@ package struct InboxMachine: Hashable, Sendable {
     /// The relay sent `welcome`. It may not know the unsettled results.
     package mutating func connected() {
         (connection, isUp) = (connection + 1, true)
+        // All results are sent again.
+        unsettled = UnsettledResults()
         append(target.connected())
     }
 
@@ -145,10 +151,20 @@ package struct InboxMachine: Hashable, Sendable {
     package mutating func cancelled(_ key: CommandKey) { append(target.cancelled(key)) }
 
     /// The relay has stored the result.
-    package mutating func settled(_ key: CommandKey) { append(target.settled(key)) }
+    /// - Parameter hadReply: Whether the result had a reply. Then the account has room again.
+    package mutating func settled(_ key: CommandKey, hadReply: Bool = false) {
+        append(target.settled(key))
+        unsettled.settled(key)
+        if hadReply { sendAgain(unsettled.next()) }
+    }
 
-    /// The relay had no room for the result, and may have room now.
-    package mutating func notSettled(_ key: CommandKey) { append(target.notSettled(key)) }
+    /// The account has no room for the result.
+    package mutating func notSettled(_ key: CommandKey) { if unsettled.add(key) { append(.retryLater) } }
+
+    /// The delay of `retryLater` is over.
+    package mutating func retry() { sendAgain(unsettled.delayEnded()) }
+
+    private mutating func sendAgain(_ key: CommandKey?) { if let key { append(target.notSettled(key)) } }
 
     /// The sender was removed from the account and never comes back.
     package mutating func senderRemoved(_ sender: EndpointID) { append(target.senderRemoved(sender)) }
@@ -220,10 +236,11 @@ package struct InboxMachine: Hashable, Sendable {
             if batch.first?.work.isWrite ?? false {
                 let commit = takeWrites(now: now)
                 if !commit.isEmpty { return handOut(.commit(commit), clock) }
-            } else if let queued = batch.popFirst(), case .action(let decided) = queued.work,
-                let action = action(for: decided, isCurrent: isUp && queued.connection == connection, now: now)
+            } else if let queued = batch.popFirst(),
+                let action = action(for: queued.work, isCurrent: isUp && queued.connection == connection, now: now),
+                let due = handOut(action, clock)
             {
-                if let action = handOut(action, clock) { return action }
+                return due
             }
         }
     }
@@ -270,7 +287,7 @@ package struct InboxMachine: Hashable, Sendable {
                 // The relay has the result.
                 left.removeAll { $0.work == .action(.sendResult(key)) }
             case .storeNoted: for write in isUp ? noted.takeDue(now: now) : noted.takeAll() { put(write) }
-            case .action: left.append(queued)
+            case .action, .retryLater: left.append(queued)
             }
         }
         batch = left[...]
@@ -283,6 +300,14 @@ package struct InboxMachine: Hashable, Sendable {
         noted.remove(key)
         upcoming[key] = nil
         settled.insert(key)
+    }
+
+    private mutating func action(for work: Work, isCurrent: Bool, now: Int64) -> Action? {
+        switch work {
+        case .action(let decided): action(for: decided, isCurrent: isCurrent, now: now)
+        case .retryLater: isCurrent ? .retryLater(after: UnsettledResults.delay) : nil
+        case .storeNoted: nil
+        }
     }
 
     private mutating func action(for decided: CommandTarget.Action, isCurrent: Bool, now: Int64) -> Action? {

@@ -47,6 +47,27 @@ import Testing
         #expect(actions(&machine) == [.send(row.command.id, again: false)])
     }
 
+    @Test mutating func refusedRequestIsRepeatedOnTheSameConnection() {
+        let row = command(1, .sent)
+        let id = row.command.id
+        var machine = connected([row])
+        #expect(actions(&machine) == [.send(id, again: true)])
+        machine.refused(id, CommandRejection(.other(code: "rateLimited"), mayHaveRun: true), now: 0, retryAfter: 700)
+        #expect(actions(&machine) == [.retryLater(id, .send, after: 700)])
+        machine.retry(id, .send)
+        #expect(actions(&machine) == [.send(id, again: true)])
+        machine.cancel(id)
+        guard case .commit = machine.next(now: 0) else { return #expect(Bool(false)) }
+        machine.committed()
+        #expect(actions(&machine) == [.cancel(id)])
+        machine.cancelRefused(id, retryAfter: 800)
+        #expect(actions(&machine) == [.retryLater(id, .cancel, after: 800)])
+        machine.retry(id, .cancel)
+        // The next connection repeats both.
+        machine.disconnected()
+        #expect(actions(&machine).isEmpty)
+    }
+
     @Test mutating func outcomeIsReportedAfterItIsStored() {
         let row = command(1, .sent)
         var machine = connected([row])

@@ -117,8 +117,23 @@ import Testing
 
     @Test func doubtfulRejectionIsRetried() {
         var row = sent()
-        #expect(row.refused(doubtful(.other(code: "rateLimited")), now: now) == [.retryLater])
-        #expect(row.connected() == [.send(again: true)])
+        #expect(row.refused(doubtful(.other(code: "rateLimited")), now: now) == [.retryLater(.send, after: SentCommand.retryDelay)])
+        #expect(row.retry(.send) == [.send(again: true)])
+        // The relay names a time, which is bounded below.
+        #expect(row.refused(doubtful(.other(code: "rateLimited")), now: now, retryAfter: 5_000) == [.retryLater(.send, after: 5_000)])
+        #expect(row.refused(doubtful(.other(code: "rateLimited")), now: now, retryAfter: -1) == [.retryLater(.send, after: 100)])
+    }
+
+    /// The relay cannot store the cancellation, until the command ends.
+    @Test func refusedCancellationIsRepeatedWhileTheCommandIsOpen() {
+        var row = sent()
+        #expect(row.cancelRefused(retryAfter: 5) == [])
+        #expect(row.cancel() == [.persist(row), .cancel])
+        #expect(row.cancelRefused(retryAfter: 5) == [.retryLater(.cancel, after: 5)])
+        #expect(row.retry(.cancel) == [.cancel])
+        _ = row.ended(CommandFinal(attestedByRelay: .cancelled), receiptIsValid: false)
+        #expect(row.cancelRefused(retryAfter: 5) == [])
+        #expect(row.retry(.cancel) == [])
     }
 
     /// The relay rejects it each time before it looks for it, such as without the scope.
@@ -126,7 +141,7 @@ import Testing
         var row = sent()
         let rejection = doubtful(.other(code: "insufficientScope"))
         let forgotten = command.expires + CommandPeriod.grace + CommandPeriod.retention
-        #expect(row.refused(rejection, now: forgotten) == [.retryLater])
+        #expect(row.refused(rejection, now: forgotten) == [.retryLater(.send, after: SentCommand.retryDelay)])
         let final = CommandFinal(attestedByRelay: .indeterminate(.targetLost))
         #expect(row.refused(rejection, now: forgotten + 1) == [.persist(row), .answered, .report(.status(final.status))])
         #expect(row.state == .final(final))
@@ -169,7 +184,7 @@ import Testing
         #expect(row.refused(passed, now: now) == [.persist(row), .signAnew(above: 7)])
         #expect(row.state == .prepared)
         var doubted = accepted()
-        #expect(doubted.refused(doubtful(.numberPassed), now: now) == [.retryLater])
+        #expect(doubted.refused(doubtful(.numberPassed), now: now) == [.retryLater(.send, after: SentCommand.retryDelay)])
     }
 
     private var passed: CommandRejection { CommandRejection(.numberPassed, mayHaveRun: false, highest: 7) }

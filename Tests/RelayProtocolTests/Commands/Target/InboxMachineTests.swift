@@ -56,6 +56,41 @@ import Testing
 
     private let delay = WriteBehindBuffer<CommandKey, InboxMachine.Write>.delay
 
+    /// However often the account has no room, one delay serves all results.
+    @Test mutating func resultsThatFindNoRoomFollowOneAfterTheOther() throws {
+        var machine = connected()
+        var keys: [CommandKey] = []
+        for number in 1...3 as ClosedRange<UInt64> {
+            let command = command(number)
+            keys.append(command.key)
+            machine.offered(command, check: .valid, clock)
+            _ = try commit(&machine)
+            _ = actions(&machine)
+            machine.handlerEnded(command.key, .succeeded, reply: [7], clock)
+            _ = actions(&machine)
+        }
+        for key in keys + keys { machine.notSettled(key) }
+        #expect(actions(&machine) == [.retryLater(after: UnsettledResults.delay)])
+        machine.retry()
+        #expect(actions(&machine).map(\.sentResult) == [keys[0]])
+        // There is still no room.
+        machine.notSettled(keys[0])
+        #expect(actions(&machine) == [.retryLater(after: UnsettledResults.delay)])
+        machine.retry()
+        #expect(actions(&machine).map(\.sentResult) == [keys[1]])
+        machine.settled(keys[1], hadReply: true)
+        #expect(actions(&machine).map(\.sentResult) == [keys[2]])
+        // This one gave no room back.
+        machine.settled(keys[2])
+        #expect(actions(&machine).map(\.sentResult) == [])
+        // The next connection sends what is left.
+        machine.disconnected()
+        _ = try commit(&machine)
+        machine.connected()
+        machine.retry()
+        #expect(actions(&machine).compactMap(\.sentResult) == [keys[0]])
+    }
+
     @Test mutating func resultIsSentBeforeItIsWritten() throws {
         let command = command(1)
         var machine = try handling(command)
@@ -146,4 +181,8 @@ import Testing
         #expect(machine.takeUnwritten().writes.map(\.row.state) == [.answered(.succeeded)])
         #expect(machine.takeUnwritten().isEmpty)
     }
+}
+
+extension InboxMachine.Action {
+    fileprivate var sentResult: CommandKey? { if case .sendResult(let key, _) = self { key } else { nil } }
 }

@@ -38,7 +38,9 @@ extension AccountSimulation {
         /// The commands that wait for an answer on this connection.
         var requests: [RequestRef: CommandDescriptor] = [:]
         /// The commands to send again on this connection, after the time that the relay named.
-        var retries: [CommandID] = []
+        var retries: [(id: CommandID, request: SentCommand.Request)] = []
+        /// The cancellations that wait for an answer on this connection.
+        var cancellations: [RequestRef: CommandID] = [:]
         /// The relay's messages, by the marks that were set for them.
         var marked: [Int: RelayMessage.CommandStatus] = [:]
         var lastMark = 0
@@ -128,7 +130,7 @@ extension AccountSimulation {
         world.now += 60_000
         let retries = senders[sender].retries
         senders[sender].retries = []
-        for id in retries { senders[sender].machine.retry(id) }
+        for retry in retries { senders[sender].machine.retry(retry.id, retry.request) }
     }
 
     mutating func cancel(_ sender: Int, _ id: CommandID) {
@@ -143,6 +145,10 @@ extension AccountSimulation {
         case .ok(let answer):
             if let id = answered(answer.ref, sender) { senders[sender].machine.accepted(id) }
         case .failure(let failure):
+            if let id = senders[sender].cancellations.removeValue(forKey: failure.ref) {
+                if failure.code == .unavailable { senders[sender].machine.cancelRefused(id, retryAfter: 1_000) }
+                return
+            }
             guard let id = answered(failure.ref, sender) else { return }
             if failure.code == .clockSkew { senders[sender].offset = -senders[sender].skew }
             senders[sender].machine.refused(id, CommandRejection(failure), now: now)
@@ -208,7 +214,10 @@ extension AccountSimulation {
             let ref = nextRef()
             senders[sender].requests[ref] = command.descriptor
             send(.commandSend(.init(ref: ref, command: Blob(command.encoded), again: again)), from: sender)
-        case .cancel(let id): send(.commandCancel(.init(ref: nextRef(), id: id)), from: sender)
+        case .cancel(let id):
+            let ref = nextRef()
+            senders[sender].cancellations[ref] = id
+            send(.commandCancel(.init(ref: ref, id: id)), from: sender)
         case .acknowledge(let id):
             // The end of a command that the restored journal does not know has no reader, and the relay may delete it.
             let key = CommandKey(sender: senders[sender].device.id, id: id)
@@ -233,7 +242,7 @@ extension AccountSimulation {
         case .report(let row): checkReport(row, sender)
         case .reached(let mark):
             if let status = senders[sender].marked.removeValue(forKey: mark) { try take(status, sender) }
-        case .retryLater(let id): senders[sender].retries.append(id)
+        case .retryLater(let id, let request, _): senders[sender].retries.append((id, request))
         // A restored relay may state the end of a command that its sender has as not sent.
         case .reject: if !history.hasGoneBack { history.violations.append("an honest relay was not believed") }
         }

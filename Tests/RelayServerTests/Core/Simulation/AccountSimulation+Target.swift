@@ -114,7 +114,7 @@ extension AccountSimulation {
         case .handle(let command): handle(command)
         case .stopHandler(let key): target.handlers.removeAll { $0.key == key }
         case .disconnect: disconnect(targetNode)
-        case .extendTime, .tellCancelled: break
+        case .extendTime, .tellCancelled, .retryLater: break
         }
     }
 

@@ -198,6 +198,7 @@ struct AccountSimulation {
         if let sender = sender(node) {
             senders[sender].offset = -senders[sender].skew
             senders[sender].requests = [:]
+            senders[sender].cancellations = [:]
             senders[sender].machine.connected()
         } else {
             target.offset = -target.skew

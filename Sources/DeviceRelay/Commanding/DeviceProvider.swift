@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+import Synchronization
+
+/// A party that knows devices of one account, and takes requests for them: an endpoint at a relay.
+protocol DeviceProvider: Sendable {
+    var account: ConnectedDevicesAccount { get }
+    /// The devices that are known now.
+    var directory: DeviceDirectory { get }
+    /// Whether the directory lists all devices of the account.
+    var isEnumerated: Bool { get }
+
+    /// Waits until the directory lists all devices of the account.
+    /// - Throws: `noDirectory` if it does not in this time; `taskCancelled`.
+    func enumerated(within patience: Duration) async throws(CommandFailure)
+
+    /// Stores a command, which then proceeds independently of the caller.
+    func submit(_ body: CommandBody, to target: ResolvedTarget, life: Duration, senderApp: String?) async throws(CommandFailure)
+        -> RemoteCommand
+
+    func cancel(_ id: CommandID) async throws(CommandFailure)
+
+    /// The response to a message that was handled.
+    func reply(to id: CommandID, _ final: CommandFinal) async throws -> ValueSet?
+
+    /// Opens a connection to an app service.
+    func open(_ info: AppServiceInfo, on target: ResolvedTarget, from appID: String?, timeout: Duration) async throws(AppServiceError)
+        -> AppServiceConnection
+}
+
+extension [any DeviceProvider] {
+    /// Finds the target of a request at the first provider that knows it. If none does, it waits for those that have not listed all devices.
+    func resolve<Target: Sendable>(
+        within patience: Duration,
+        _ find: (DeviceDirectory) throws(TargetError) -> Target
+    ) async throws(CommandFailure) -> (any DeviceProvider, Target) {
+        guard !isEmpty else { throw .noAccount }
+        var failure: TargetError?
+        func target(at provider: any DeviceProvider) -> Target? {
+            do throws(TargetError) {
+                return try find(provider.directory)
+            } catch {
+                // The most specific error: another account may not know the device at all.
+                if failure == nil || failure == .remoteSystemUnavailable { failure = error }
+                return nil
+            }
+        }
+        for provider in self {
+            if let target = target(at: provider) { return (provider, target) }
+        }
+        let end = ContinuousClock.now + patience
+        for provider in self where !provider.isEnumerated {
+            try await provider.enumerated(within: ContinuousClock.now.duration(to: end))
+            if let target = target(at: provider) { return (provider, target) }
+        }
+        throw .target(failure ?? .remoteSystemUnavailable)
+    }
+}
+
+extension ConnectedDevicesPlatform {
+    /// Resolves a request at the account that it names, or if it names none, at any account that knows the target. If the relay has not
+    /// listed the devices yet, it waits for that.
+    func resolve<Target: Sendable>(
+        _ request: RemoteSystemConnectionRequest,
+        within patience: Duration,
+        _ find: (DeviceDirectory) throws(TargetError) -> Target
+    ) async throws(CommandFailure) -> (any DeviceProvider, Target) {
+        let providers: [any DeviceProvider] = state.withLock { state in
+            state.endpoints.values.filter { request.accountID == nil || request.accountID == $0.account.id }
+        }.sorted { $0.account.id < $1.account.id }
+        return try await providers.resolve(within: patience, find)
+    }
+}
+
+extension LocalEndpoint: DeviceProvider {
+    nonisolated var directory: DeviceDirectory { directories.value[account.id] ?? DeviceDirectory(account: account.id) }
+    nonisolated var isEnumerated: Bool { link.value.isEnumerated }
+
+    nonisolated func enumerated(within patience: Duration) async throws(CommandFailure) {
+        let link = await link.first(within: patience) { $0.isEnumerated || $0.isStopped }
+        if Task.isCancelled { throw .taskCancelled }
+        guard let link, link.isEnumerated else { throw .noDirectory(self.link.value.state) }
+    }
+}
+
+extension LocalEndpoint.Link {
+    /// Whether the connection cannot recover without the app.
+    fileprivate var isStopped: Bool { state.phase == .stopped && state.problem != nil }
+}

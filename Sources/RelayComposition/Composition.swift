@@ -68,7 +68,7 @@ package struct Composition: Sendable {
         ) { TokenVerifier(issuers: $0, now: now, logger: logger, tasks: tasks, metrics: IssuerMetrics(factory: metrics)) }
         let tokens = trusted.verifier
         for login in try await issuer.revokedLogins() { tokens.revoke(login) }
-        for token in try await store.transact({ try $0.revokedTokens() }) {
+        for token in try await store.transactGlobally({ try $0.revokedTokens() }) {
             tokens.revoke(Login(issuer: "", session: token.digest), until: Milliseconds(clamping: token.ends))
         }
         // The verifiers of other issuers share the revoked logins.
@@ -226,7 +226,7 @@ private actor Readiness {
             if let last, (0..<1_000).contains(time - last.time) { return last.obstacle }
             var obstacle: String?
             do {
-                try await store.transact { try $0.probe() }
+                try await store.transactGlobally { try $0.probe() }
             } catch {
                 let reason = if case .unavailable(let reason) = error as? StoreError { reason } else { "its database fails" }
                 obstacle = "The relay cannot store anything now: \(reason)."

@@ -27,7 +27,7 @@ package struct AppRegistry: Sendable {
 
     /// All identities with their credentials. `default` is always among them.
     package func list() async throws -> [AdminApp] {
-        try await store.transact { store in
+        try await store.transactGlobally { store in
             let credentials = try store.credentials()
             var identities = try store.appIdentities()
             if !identities.contains(where: { $0.id == AppIdentity.defaultID }) { identities.insert(Self.implicit, at: 0) }
@@ -68,7 +68,7 @@ package struct AppRegistry: Sendable {
     /// - Returns: What remains; `nil` after the identity was removed.
     package func remove(_ id: String, _ apps: [AppIdentity.App]) async throws -> AdminApp? {
         guard !apps.isEmpty else {
-            let withdrawn = try await store.transact { store in
+            let withdrawn = try await store.transactGlobally { store in
                 guard try store.appIdentity(id) != nil else { throw Self.unknown(id) }
                 try store.removeAppIdentity(id)
                 return try store.withdrawUnproven(of: id)
@@ -89,7 +89,7 @@ package struct AppRegistry: Sendable {
 
     /// Looks for the proof of a domain, and stores the result. If only new apps lack it, the others stay proven.
     package func verify(_ id: String) async throws -> (app: AdminApp, way: DomainProof.Way) {
-        guard let checked = try await store.transact({ try $0.appIdentity(id) }), id != AppIdentity.defaultID else {
+        guard let checked = try await store.transactGlobally({ try $0.appIdentity(id) }), id != AppIdentity.defaultID else {
             throw Self.unknown(id)
         }
         let way: DomainProof.Way
@@ -152,7 +152,7 @@ package struct AppRegistry: Sendable {
 
     /// The credentials in use, by their ids, with the identity that each belongs to, and of its apps those that are proven.
     package func usableCredentials() async throws -> [(id: String, identity: AppIdentity, credential: StoredCredential)] {
-        let (rows, identities) = try await store.transact { (try $0.credentials(), try $0.appIdentities()) }
+        let (rows, identities) = try await store.transactGlobally { (try $0.credentials(), try $0.appIdentities()) }
         let usable = Dictionary(
             uniqueKeysWithValues: identities.filter(\.isUsable).map { identity in
                 var identity = identity
@@ -180,10 +180,10 @@ package struct AppRegistry: Sendable {
 
     private func change(
         _ id: String,
-        _ body: @escaping @Sendable (any StoreTransaction, AppIdentity?) throws -> AppIdentity,
-        then: @escaping @Sendable (any StoreTransaction) throws -> Void = { _ in }
+        _ body: @escaping @Sendable (any GlobalTransaction, AppIdentity?) throws -> AppIdentity,
+        then: @escaping @Sendable (any GlobalTransaction) throws -> Void = { _ in }
     ) async throws -> AdminApp {
-        let (app, withdrawn) = try await store.transact { store in
+        let (app, withdrawn) = try await store.transactGlobally { store in
             try store.put(try body(store, try store.appIdentity(id)))
             try then(store)
             guard let identity = try store.appIdentity(id) else { throw Self.unknown(id) }
@@ -194,7 +194,7 @@ package struct AppRegistry: Sendable {
     }
 }
 
-extension StoreTransaction {
+extension GlobalTransaction {
     /// Removes the registrations of apps that say they are of this identity and are not proven to be. So what an endpoint hears of another
     /// one's apps is what the relay has a proof of.
     fileprivate func withdrawUnproven(of id: String) throws -> [AccountID: Set<EndpointID>] {
@@ -204,7 +204,7 @@ extension StoreTransaction {
             guard let app = try? Unverified<AppRegistration>(decoding: found.row.registration).payload,
                 app.identity?.utf8.elementsEqual(id.utf8) == true, identity?.proves(app.appID) != true
             else { continue }
-            try removeRegistration(found.row.appID, of: found.endpoint, in: found.account)
+            try withdraw(found.row.appID, of: found.endpoint, in: found.account)
             withdrawn[found.account, default: []].insert(found.endpoint)
         }
         return withdrawn

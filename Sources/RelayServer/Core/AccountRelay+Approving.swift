@@ -35,7 +35,7 @@ extension AccountRelay {
     }
 }
 
-extension StoreTransaction {
+extension AccountTransaction {
     /// Makes an endpoint established, and with it the endpoints that it has vouched for.
     /// - Returns: the endpoint after the change.
     func establish(_ endpoint: EndpointRow) throws -> EndpointRow {

@@ -60,24 +60,24 @@ extension AccountRelay {
         _ hello: ProvedHello,
         isVerified: Bool,
         to account: AccountID,
-        _ store: any StoreTransaction,
+        _ store: any AccountTransaction,
         rules: RelayRules,
         time: Int64
     ) throws -> Admission {
         let limits = rules.limits
         let record = hello.record.payload
         let id = record.endpointID
-        let home = try store.account(of: hello.identity)
+        let home = try store.global.account(of: hello.identity)
         if let home, home != account { return .elsewhere(home) }
         let known = try store.endpoint(id, of: account)
         guard isVerified || known?.record == hello.record.encoded else { return .unverified }
         var events: [RelayEvent] = []
         if home == nil {
-            guard try hello.mayMakeAccount && !store.isRemoved(hello.identity) else {
+            guard try hello.mayMakeAccount && !store.global.isRemoved(hello.identity) else {
                 return .rejected(.init(code: .accountUnknown, message: "there is no account for this identity here", retry: false))
             }
             try store.addAccount(account, identity: hello.identity, time: time)
-            if !hello.names.isEmpty, let name = rules.nameAccount(hello.names, try store.accounts().compactMap(\.name)) {
+            if !hello.names.isEmpty, let name = rules.nameAccount(hello.names, try store.global.accounts().compactMap(\.name)) {
                 try store.setName(name, of: account)
             }
             events.append(.accountAdded(account: try store.accountName(account), by: .issuer(hello.identity.issuer)))
@@ -85,11 +85,11 @@ extension AccountRelay {
         if try store.isDisabled(account) {
             return .rejected(.init(code: .accountDisabled, message: "the relay's operator has disabled the account", retry: false))
         }
-        if try store.revocation(of: id) != nil {
+        if try store.global.revocation(of: id) != nil {
             return .rejected(.init(code: .endpointRevoked, message: "this endpoint was revoked", retry: false))
         }
         // An endpoint id is unique across all accounts.
-        if known == nil, try store.account(ofEndpoint: id) != nil {
+        if known == nil, try store.global.account(ofEndpoint: id) != nil {
             return .rejected(
                 .init(code: .endpointOfOtherAccount, message: "this endpoint is registered to another account", retry: false)
             )
@@ -109,7 +109,7 @@ extension AccountRelay {
         }
         guard var row = known else {
             // A login that began before the revocation of the inviting device cannot add a new endpoint.
-            if let inviter = hello.inviter, let revocation = try store.revocation(of: inviter), revocation.account == account,
+            if let inviter = hello.inviter, let revocation = try store.global.revocation(of: inviter), revocation.account == account,
                 revocation.statement?.revoker != inviter
             {
                 let message = "the device that invited this one was revoked; ask for a new link"
@@ -305,7 +305,7 @@ extension RelayMessage.Rejected {
     )
 }
 
-extension StoreTransaction {
+extension AccountTransaction {
     /// When an endpoint of the account was last revoked by another one, or by the operator. An endpoint that revokes itself was not stolen.
     func lastRevocation(of account: AccountID) throws -> Int64? {
         try revocations(of: account).last { $0.statement?.revoker != $0.endpoint }?.time

@@ -22,7 +22,7 @@ extension AccountRelay {
     }
 }
 
-extension StoreTransaction {
+extension AccountTransaction {
     /// Ends the commands of an endpoint that was removed: those it sent are cancelled, those for it will get no answer.
     func endCommands(of endpoint: EndpointID, in account: AccountID, now: Int64) throws -> [CommandChange] {
         var changes: [CommandChange] = []

@@ -126,13 +126,13 @@ enum IdentityLinking: Hashable {
     case ofAnother
 }
 
-extension StoreTransaction {
+extension AccountTransaction {
     /// What the operator calls an account.
     func accountName(_ id: AccountID) throws -> String { try account(id)?.name ?? String(id.rawValue.prefix(8)) }
 
     /// Gives an account one more identity. An identity is of one account.
     func link(_ identity: AccountIdentity, to account: AccountID) throws -> IdentityLinking {
-        if let owner = try self.account(of: identity.identity) { return owner == account ? .known : .ofAnother }
+        if let owner = try global.account(of: identity.identity) { return owner == account ? .known : .ofAnother }
         try add(identity, to: account)
         return .added
     }

@@ -13,7 +13,7 @@ extension AccountRelay {
             let registration = try Unverified<AppRegistration>(decoding: bytes).payload
             let appID = registration.appID
             // Also of a registration that is stored: its identity may not be proven any more.
-            if let identity = registration.identity, try store.appIdentity(identity)?.proves(appID) != true {
+            if let identity = registration.identity, try store.global.appIdentity(identity)?.proves(appID) != true {
                 let message = "the relay knows no proof that \(appID) belongs to \(identity); its operator adds one: relayd app add"
                 throw Rejection(.identityNotProven, message)
             }
@@ -46,7 +46,7 @@ extension AccountRelay {
     private mutating func serveRegistrations(
         _ ref: RequestRef,
         on channel: AccountChannel,
-        _ body: @escaping @Sendable (any StoreTransaction) throws -> Bool
+        _ body: @escaping @Sendable (any AccountTransaction) throws -> Bool
     ) {
         serve(ref, on: channel) { store, _ in
             _ = try store.member(channel.endpoint, of: channel.account)
@@ -86,8 +86,8 @@ extension AccountRelay {
         of endpoint: EndpointID,
         _ ref: RequestRef,
         on channel: AccountChannel,
-        event: @escaping @Sendable (any StoreTransaction) throws -> RelayEvent? = { _ in nil },
-        _ body: @escaping @Sendable (any StoreTransaction, inout EndpointRow) throws -> Bool
+        event: @escaping @Sendable (any AccountTransaction) throws -> RelayEvent? = { _ in nil },
+        _ body: @escaping @Sendable (any AccountTransaction, inout EndpointRow) throws -> Bool
     ) {
         serve(ref, on: channel) { store, _ in
             _ = try store.member(channel.endpoint, of: channel.account)
@@ -140,7 +140,7 @@ extension AccountRelay {
     }
 }
 
-extension StoreTransaction {
+extension AccountTransaction {
     /// The row of an endpoint of this account. The rejection does not show whether the id exists in another account.
     func member(_ id: EndpointID, of account: AccountID) throws -> EndpointRow {
         guard let row = try endpoint(id, of: account) else {

@@ -27,7 +27,7 @@ extension AccountRelay {
         serve(request.ref, on: channel) { store, now in
             let own = try store.member(channel.endpoint, of: account)
             // Revocation is permanent and idempotent.
-            if try store.revocation(of: endpoint)?.account == account { return nil }
+            if try store.global.revocation(of: endpoint)?.account == account { return nil }
             let row = try store.member(endpoint, of: account)
             guard own.id == row.id || own.system == row.system || own.isEstablished else { throw Rejection.notEstablished }
             let revocation = RevocationRow(
@@ -59,7 +59,7 @@ extension AccountRelay {
         let (account, hasLogins) = (id, rules.hasLogins)
         transact { store, now -> (removals: [Removal], revoked: [EndpointRow], letIn: [EndpointRow])? in
             let row = try store.endpoint(endpoint, of: account)
-            guard try row != nil || store.revocation(of: endpoint)?.account == account else { return nil }
+            guard try row != nil || store.global.revocation(of: endpoint)?.account == account else { return nil }
             let letIn = try store.letIn(by: endpoint, row, in: account)
             let revoked = (row.map { [$0] } ?? []) + (withLetIn ? letIn : [])
             try store.demote(after: revoked, by: nil, in: account)
@@ -85,7 +85,7 @@ extension AccountRelay {
         _ row: EndpointRow,
         _ revocation: RevocationRow,
         by actor: RelayEvent.Actor,
-        _ store: any StoreTransaction,
+        _ store: any AccountTransaction,
         now: Int64
     ) throws -> Removal {
         try store.removeEndpoint(row.id, of: row.account)

@@ -76,7 +76,7 @@ extension AccountRelay {
         _ command: SealedCommand,
         again: Bool,
         in account: AccountID,
-        _ store: any StoreTransaction,
+        _ store: any AccountTransaction,
         _ admission: CommandAdmission,
         now: Int64,
         offersIt: Bool
@@ -86,7 +86,7 @@ extension AccountRelay {
         // The sender may have been removed since its hello.
         let sender = try store.member(lane.sender, of: account)
         let target = try store.endpoint(lane.target, of: account)
-        let isRevoked = try target == nil && store.revocation(of: lane.target)?.account == account
+        let isRevoked = try target == nil && store.global.revocation(of: lane.target)?.account == account
         let highestNumber = try store.highestNumber(in: lane, account: account)
         let mailbox = try store.mailboxUse(of: lane.target, account: account)
         let share = try mailboxShare(of: sender, with: target, store)
@@ -143,7 +143,7 @@ extension AccountRelay {
     private static func mailboxShare(
         of sender: EndpointRow,
         with target: EndpointRow?,
-        _ store: any StoreTransaction
+        _ store: any AccountTransaction
     ) throws -> MailboxUse {
         guard let target else { return MailboxUse() }
         let shares = try store.mailboxShares(of: target.id, account: sender.account)

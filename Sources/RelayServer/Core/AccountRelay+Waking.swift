@@ -154,7 +154,7 @@ extension Rejection {
     static let wakeSuppressed = "the target sleeps, and its push service takes no wake now"
 }
 
-extension StoreTransaction {
+extension AccountTransaction {
     /// Decides on a wake for something new that waits for an endpoint that is not connected.
     func wake(
         _ endpoint: EndpointID,

@@ -199,7 +199,7 @@ struct AccountRelay: Sendable {
     mutating func transact<Value: Sendable>(
         on channel: AccountChannel? = nil,
         bytes: Int = 0,
-        _ body: @escaping @Sendable (any StoreTransaction, _ now: Int64) throws -> Value,
+        _ body: @escaping @Sendable (any AccountTransaction, _ now: Int64) throws -> Value,
         then completion: @escaping @Sendable (inout AccountRelay, Result<Value, any Error>) -> Void
     ) {
         actions.append(.transact(AccountWork(on: channel?.id, bytes: bytes, body, then: completion)))
@@ -209,7 +209,7 @@ struct AccountRelay: Sendable {
     mutating func serve<Value: Sendable>(
         _ ref: RequestRef,
         on channel: AccountChannel,
-        _ body: @escaping @Sendable (any StoreTransaction, _ now: Int64) throws -> Value,
+        _ body: @escaping @Sendable (any AccountTransaction, _ now: Int64) throws -> Value,
         then completion: @escaping @Sendable (inout AccountRelay, Value) -> Void
     ) {
         transact(on: channel, body) { relay, result in

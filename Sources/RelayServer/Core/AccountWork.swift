@@ -100,7 +100,7 @@ struct AccountWork: Sendable {
     init<Value: Sendable>(
         on channel: ChannelID?,
         bytes: Int,
-        _ body: @escaping @Sendable (any StoreTransaction, _ now: Int64) throws -> Value,
+        _ body: @escaping @Sendable (any AccountTransaction, _ now: Int64) throws -> Value,
         then completion: @escaping @Sendable (inout AccountRelay, Result<Value, any Error>) -> Void
     ) {
         self.channel = channel

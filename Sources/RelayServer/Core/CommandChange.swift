@@ -27,7 +27,7 @@ struct CommandChange: Sendable {
     var isRefused: Bool { effects.contains { if case .refuse = $0 { true } else { false } } }
 }
 
-extension StoreTransaction {
+extension AccountTransaction {
     /// Passes an input to a stored command. Returns `nil` if there is no such command.
     func change(
         _ key: StoredCommandKey,

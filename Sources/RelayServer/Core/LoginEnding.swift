@@ -41,7 +41,7 @@ extension RelayCore {
         }
         guard begins else { return }
         tasks.start { [self] in
-            let rows = (try? await store.transact { try $0.revocationsWithLogins(limit: Self.loginsInPass) }) ?? []
+            let rows = (try? await store.transactGlobally { try $0.revocationsWithLogins(limit: Self.loginsInPass) }) ?? []
             // A failure does not stop the loop.
             for row in rows {
                 do {

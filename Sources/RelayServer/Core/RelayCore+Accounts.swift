@@ -7,7 +7,7 @@ package import RelayProtocol
 /// What the operator asks about accounts.
 extension RelayCore {
     /// The oldest first.
-    package func accounts() async throws -> [AccountRow] { try await store.transact { try $0.accounts() } }
+    package func accounts() async throws -> [AccountRow] { try await store.transactGlobally { try $0.accounts() } }
 
     /// Makes the account of an identity, or finds it.
     /// - Parameter name: For an account that has none yet; passed over if another account has it.
@@ -15,7 +15,7 @@ extension RelayCore {
     package func addAccount(of identity: Identity, name: String) async throws -> AccountID {
         let (id, time) = (AccountID(of: identity), now().count)
         return try await store.transact(for: id) { store in
-            let account = try store.account(of: identity) ?? id
+            let account = try store.global.account(of: identity) ?? id
             if try store.account(account) == nil { try store.addAccount(account, identity: identity, time: time) }
             if try store.account(account)?.name == nil { do { try store.setName(name, of: account) } catch is AccountNameTaken {} }
             return account
@@ -77,7 +77,7 @@ extension RelayCore {
     /// Remembers that a token was revoked.
     package func storeRevokedToken(_ token: Login, until end: Milliseconds) async throws {
         let time = now().count
-        try await store.transact { try $0.addRevokedToken(token.session, ends: end.count, now: time) }
+        try await store.transactGlobally { try $0.addRevokedToken(token.session, ends: end.count, now: time) }
     }
 }
 

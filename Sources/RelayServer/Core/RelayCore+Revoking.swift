@@ -15,7 +15,7 @@ extension RelayCore {
         withLetIn: Bool = false,
         by actor: RelayEvent.Actor = .operator
     ) async throws -> OperatorRevocation? {
-        let account = try await store.transact { store in
+        let account = try await store.transactGlobally { store in
             try store.account(ofEndpoint: endpoint) ?? store.revocation(of: endpoint)?.account
         }
         guard let account else { return nil }
@@ -45,15 +45,17 @@ extension RelayCore {
 
     /// The account of an identity.
     package func account(of identity: Identity) async throws -> AccountID? {
-        try await store.transact { try $0.account(of: identity) }
+        try await store.transactGlobally { try $0.account(of: identity) }
     }
 
     /// Whether the endpoint with a key may invite devices into the account of an identity.
     /// - Parameter keyThumbprint: the JWK thumbprint of its identity key.
     package func mayInvite(keyThumbprint: String, into identity: Identity) async throws -> Bool {
-        try await store.transact { store in
-            guard let row = try store.endpoint(keyThumbprint: keyThumbprint), row.isEstablished else { return false }
-            return try store.account(of: identity) == row.account && !store.isDisabled(row.account)
+        let account = try await store.transactGlobally { store -> AccountID? in
+            guard let row = try store.endpoint(keyThumbprint: keyThumbprint), row.isEstablished else { return nil }
+            return try store.account(of: identity) == row.account ? row.account : nil
         }
+        guard let account else { return false }
+        return try await store.transact(for: account) { try !$0.isDisabled(account) }
     }
 }

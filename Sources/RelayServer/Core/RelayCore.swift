@@ -85,7 +85,7 @@ package final class RelayCore: RelayCoreProtocol {
     /// Starts the admission of endpoints.
     package func start(tunnelPorts: [Int] = []) async throws {
         let time = now().count
-        let began = try await store.transact { store in
+        let began = try await store.transactGlobally { store in
             if let began = try store.databaseBegan() { return began }
             try store.setDatabaseBegan(time)
             return time
@@ -214,10 +214,10 @@ package final class RelayCore: RelayCoreProtocol {
 extension RelayCore {
     /// Runs a transaction of the relay itself, which writes no rows that an account's relay keeps in memory.
     func transact<Value: Sendable>(
-        _ body: @escaping @Sendable (any StoreTransaction) throws -> Value,
+        _ body: @escaping @Sendable (any GlobalTransaction) throws -> Value,
         then completion: @escaping @Sendable (Result<Value, any Error>) -> Void
     ) {
-        store.submit(for: nil, body) { [self] result in
+        store.submit(for: nil, { try body($0) }) { [self] result in
             if case .failure(let error as StoreError) = result { storeFailed(error) }
             completion(result)
         }

@@ -21,9 +21,7 @@ struct CachingTransaction<Backend: StoreTransaction>: StoreTransaction {
     // MARK: Across accounts
 
     func account(of identity: Identity) throws -> AccountID? { try backend.account(of: identity) }
-    func account(ofEndpoint id: EndpointID) throws -> AccountID? {
-        try cache.endpoints[id]?.row.account ?? backend.account(ofEndpoint: id)
-    }
+    func account(ofEndpoint id: EndpointID) throws -> AccountID? { try backend.account(ofEndpoint: id) }
     func endpoint(keyThumbprint: String) throws -> EndpointRow? { try backend.endpoint(keyThumbprint: keyThumbprint) }
     func revocation(of id: EndpointID) throws -> RevocationRow? { try backend.revocation(of: id) }
     func revocationsWithLogins(limit: Int) throws -> [RevocationRow] { try backend.revocationsWithLogins(limit: limit) }

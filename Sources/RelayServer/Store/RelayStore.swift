@@ -72,7 +72,7 @@ package final class StoreWork: Sendable {
 
 extension RelayStore {
     @inline(__always)
-    package func submit<Value: Sendable>(
+    func submit<Value: Sendable>(
         for account: AccountID?,
         _ body: @escaping @Sendable (any StoreTransaction) throws -> Value,
         completion: @escaping @Sendable (Result<Value, any Error>) -> Void
@@ -80,13 +80,22 @@ extension RelayStore {
         submit(StoreWork(for: account, body, completion: completion))
     }
 
-    /// `submit` for async callers.
+    /// Runs a transaction over the rows of one account.
     package func transact<Value: Sendable>(
-        for account: AccountID? = nil,
-        _ body: @escaping @Sendable (any StoreTransaction) throws -> Value
+        for account: AccountID,
+        _ body: @escaping @Sendable (any AccountTransaction) throws -> Value
     ) async throws -> Value {
         try await withCheckedThrowingContinuation { continuation in
-            submit(for: account, body) { continuation.resume(with: $0) }
+            submit(for: account, { try body($0) }, completion: { continuation.resume(with: $0) })
+        }
+    }
+
+    /// Runs a transaction of the relay itself.
+    package func transactGlobally<Value: Sendable>(
+        _ body: @escaping @Sendable (any GlobalTransaction) throws -> Value
+    ) async throws -> Value {
+        try await withCheckedThrowingContinuation { continuation in
+            submit(for: nil, { try body($0) }, completion: { continuation.resume(with: $0) })
         }
     }
 }

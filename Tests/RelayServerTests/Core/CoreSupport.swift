@@ -74,6 +74,15 @@ extension StoreTransaction {
     func endpoint(_ id: EndpointID) throws -> EndpointRow? { try account(ofEndpoint: id).flatMap { try endpoint(id, of: $0) } }
 }
 
+extension RelayStore {
+    /// Runs a transaction over all rows.
+    func transact<Value: Sendable>(_ body: @escaping @Sendable (any StoreTransaction) throws -> Value) async throws -> Value {
+        try await withCheckedThrowingContinuation { continuation in
+            submit(for: nil, body) { continuation.resume(with: $0) }
+        }
+    }
+}
+
 extension RelayCore {
     /// Those that have something in memory, as they are now.
     var accounts: [AccountRelay] { shards.all.flatMap { $0.state.withLock { Array($0.accounts.values) } } }

@@ -29,15 +29,15 @@ final class RelayAccounts: AccountHolder {
     func endpoints(of subject: String) async throws -> [AccountEndpoint] {
         let (core, account) = try await account(of: subject)
         guard let account else { return [] }
-        let endpoints = try await core.endpoints(of: account).map { row, isConnected in
-            let record = try? Unverified<EndpointRecord>(decoding: row.record).payload
+        let endpoints = try await core.endpoints(of: account).map { endpoint in
+            let record = try? Unverified<EndpointRecord>(decoding: endpoint.row.record).payload
             return AccountEndpoint(
-                id: row.id,
+                id: endpoint.row.id,
                 name: record?.name ?? "",
                 kind: record?.kind ?? "",
                 platform: record?.platform ?? "",
-                isConnected: isConnected,
-                joining: row.joining
+                isConnected: endpoint.isConnected,
+                joining: endpoint.row.joining
             )
         }
         return endpoints.sorted { ($0.joining.time, $0.id) < ($1.joining.time, $1.id) }

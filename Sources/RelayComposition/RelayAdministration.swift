@@ -202,7 +202,7 @@ struct RelayAdministration: Sendable {
         }
         return AdminRevocation(
             revoked: revocation.revoked.map { shown($0, isConnected: false) },
-            letIn: revocation.letIn.map(shown),
+            letIn: revocation.letIn.map { shown($0.row, isConnected: $0.isConnected) },
             issuers: issuers.subtracting([Composition.issuerKey]).sorted()
         )
     }
@@ -211,8 +211,8 @@ struct RelayAdministration: Sendable {
         let rows = if let account { [try await self.account(account)] } else { try await core.accounts() }
         var endpoints: [AdminEndpoint] = []
         for account in rows {
-            endpoints += try await core.endpoints(of: account.id).map { row, isConnected in
-                AdminEndpoint(row, account: account.name ?? "", isConnected: isConnected)
+            endpoints += try await core.endpoints(of: account.id).map { endpoint in
+                AdminEndpoint(endpoint.row, account: account.name ?? "", isConnected: endpoint.isConnected)
             }
         }
         return endpoints

@@ -36,61 +36,12 @@ extension AccountRelay {
 
     /// - Parameter identity: The identity of a token that the endpoint has just presented.
     mutating func link(_ identity: Identity, _ ref: RequestRef, on channel: AccountChannel) {
-        guard channels[channel.id] != nil else { return }
-        let account = id
-        serve(ref, on: channel) { store, now -> IdentityChange? in
-            // A newcomer, perhaps with a stolen link, must not open the account to its own identity.
-            guard try store.member(channel.endpoint, of: account).isEstablished else { throw Rejection.notEstablished }
-            let others = try store.account(account)?.identities.map(\.identity) ?? []
-            guard others.count < Self.maximumIdentities || others.contains(identity) else {
-                throw Rejection(.limitExceeded, "an account can have \(Self.maximumIdentities) identities")
-            }
-            switch try store.link(.init(identity, linker: channel.endpoint, added: now), to: account) {
-            case .added:
-                let name = try store.accountName(account)
-                return IdentityChange(kind: .linked, identity: identity, account: name, linker: channel.endpoint, others: others)
-            case .known: return nil
-            case .ofAnother: throw Rejection(.wrongAccount, "this identity belongs to another account of this relay")
-            }
-        } then: { relay, change in
-            if let change { relay.changed(change, except: channel.endpoint) }
-        }
-    }
-
-    /// Links an identity for the operator.
-    mutating func link(_ identity: Identity, answer: @escaping @Sendable (Result<Bool, any Error>) -> Void) {
-        let account = id
-        transact { store, now -> (isLinked: Bool, change: IdentityChange?) in
-            let others = try store.account(account)?.identities.map(\.identity) ?? []
-            let linking = try store.link(.init(identity, added: now), to: account)
-            let name = try store.accountName(account)
-            let change = IdentityChange(kind: .linked, identity: identity, account: name, linker: nil, others: others)
-            return (linking != .ofAnother, linking == .added ? change : nil)
-        } then: { relay, result in
-            if case .success((_, let change?)) = result { relay.changed(change) }
-            relay.perform(.call { answer(result.map(\.isLinked)) })
-        }
-    }
-
-    /// Removes an identity for the operator or the owner, and ends the channels of its tokens.
-    mutating func unlink(_ identity: Identity, answer: @escaping @Sendable (Result<IdentityRemoval, any Error>) -> Void) {
-        let account = id
-        transact { store, _ -> (IdentityRemoval, IdentityChange?) in
-            guard let found = try store.account(account)?.identities.first(where: { $0.identity == identity }) else {
-                return (.unknown, nil)
-            }
-            // A later account of this identity would have the same id.
-            guard AccountID(of: identity) != account else { return (.first, nil) }
-            return (.removed, try store.unlink(found, from: account))
-        } then: { relay, result in
-            if case .success((_, let change?)) = result { relay.changed(change) }
-            relay.perform(.call { answer(result.map(\.0)) })
-        }
+        if channels.contains(channel.id) { transact(.link(identity, ref, channel)) }
     }
 
     /// Tells the account's other channels, and the observer that keeps a record for the owner. Ends the channels of a removed identity.
     mutating func changed(_ change: IdentityChange, except endpoint: EndpointID? = nil) {
-        let open = channels.values.map(\.channel).sorted { $0.id < $1.id }
+        let open = channels.all
         if change.kind == .removed {
             let message = "this way to sign in was removed from the account"
             for channel in open where channel.identity == change.identity {
@@ -130,14 +81,48 @@ extension AccountTransaction {
     /// What the operator calls an account.
     func accountName(_ id: AccountID) throws -> String { try account(id)?.name ?? String(id.rawValue.prefix(8)) }
 
-    /// Gives an account one more identity. An identity is of one account.
-    func link(_ identity: AccountIdentity, to account: AccountID) throws -> IdentityLinking {
+    /// Gives an account one more identity for one of its endpoints.
+    func link(_ identity: Identity, on channel: AccountChannel, at now: Int64) throws -> IdentityChange? {
+        let (endpoint, account) = (channel.endpoint, channel.account)
+        // A newcomer, perhaps with a stolen link, must not open the account to its own identity.
+        guard try member(endpoint, of: account).isEstablished else { throw Rejection.notEstablished }
+        let others = try self.account(account)?.identities.map(\.identity) ?? []
+        guard others.count < AccountRelay.maximumIdentities || others.contains(identity) else {
+            throw Rejection(.limitExceeded, "an account can have \(AccountRelay.maximumIdentities) identities")
+        }
+        switch try link(.init(identity, linker: endpoint, added: now), to: account) {
+        case .added:
+            let name = try accountName(account)
+            return IdentityChange(kind: .linked, identity: identity, account: name, linker: endpoint, others: others)
+        case .known: return nil
+        case .ofAnother: throw Rejection(.wrongAccount, "this identity belongs to another account of this relay")
+        }
+    }
+
+    /// The same for the operator.
+    func link(_ identity: Identity, to account: AccountID, at now: Int64) throws -> (linking: IdentityLinking, change: IdentityChange) {
+        let others = try self.account(account)?.identities.map(\.identity) ?? []
+        let linking = try link(.init(identity, added: now), to: account)
+        let name = try accountName(account)
+        return (linking, IdentityChange(kind: .linked, identity: identity, account: name, linker: nil, others: others))
+    }
+
+    /// An identity is of one account.
+    private func link(_ identity: AccountIdentity, to account: AccountID) throws -> IdentityLinking {
         if let owner = try global.account(of: identity.identity) { return owner == account ? .known : .ofAnother }
         try add(identity, to: account)
         return .added
     }
 
-    func unlink(_ identity: AccountIdentity, from account: AccountID) throws -> IdentityChange {
+    /// Removes an identity for the operator or the owner.
+    func unlink(_ identity: Identity, from account: AccountID) throws -> (removal: IdentityRemoval, change: IdentityChange?) {
+        guard let found = try self.account(account)?.identities.first(where: { $0.identity == identity }) else { return (.unknown, nil) }
+        // A later account of this identity would have the same id.
+        guard AccountID(of: identity) != account else { return (.first, nil) }
+        return (.removed, try unlink(found, from: account))
+    }
+
+    private func unlink(_ identity: AccountIdentity, from account: AccountID) throws -> IdentityChange {
         try remove(identity.identity, from: account)
         let others = try self.account(account)?.identities.map(\.identity) ?? []
         let name = try accountName(account)

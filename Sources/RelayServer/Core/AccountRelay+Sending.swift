@@ -6,77 +6,110 @@ import RelayProtocol
 /// Commands, on the side of their senders.
 extension AccountRelay {
     mutating func send(_ request: EndpointMessage.CommandSend, _ command: SealedCommand, on channel: AccountChannel) {
-        let (descriptor, account, rules) = (command.descriptor, id, rules)
-        let sleeps = self.host(of: descriptor.lane.target) == nil
-        let host = beginOffer(of: descriptor)
-        transact(on: channel, bytes: command.encoded.count) { store, now in
-            let change = try Self.store(command, again: request.again, in: account, store, rules.admission, now: now, offersIt: host != nil)
-            guard sleeps, let urgency = change.newUrgency else { return (change, Waking.none) }
-            let waiting = WaitingCommands(urgency: urgency, expires: descriptor.expires)
-            return (change, try store.wake(descriptor.lane.target, of: account, for: waiting, rules, at: now))
-        } then: { (relay, result: Result<(CommandChange, Waking), any Error>) in
-            switch result {
-            case .success((let change, let waking)):
-                relay.perform(change, request: (channel.id, request.ref), target: host)
-                relay.perform(waking, for: descriptor)
-                relay.endOffer(of: descriptor, to: host, isMade: change.isOffered)
-                relay.stored(change)
-            case .failure(let error):
-                relay.endOffer(of: descriptor, to: host, isMade: false)
-                var failure = Rejection(error).failure(request.ref)
-                // The write may have reached the disk although the store reported an error.
-                failure.mayHaveRun = true
-                relay.send(.failure(failure), to: channel.id)
-                if let host = relay.host(of: descriptor.lane.target) { relay.offerNext(on: host.id) }
-            }
+        let host = channels.host(of: command.header.target)?.id
+        let offered = mailboxes.begin(command.descriptor, for: host)
+        transact(.send(command, again: request.again, request.ref, channel, host: offered, sleeps: host == nil))
+    }
+
+    /// - Parameter host: the channel to which the command was to be offered.
+    mutating func sent(
+        _ command: CommandDescriptor,
+        _ ref: RequestRef,
+        on channel: AccountChannel,
+        host: ChannelID?,
+        _ result: Result<(change: CommandChange, wake: WakeDecision), any Error>
+    ) {
+        switch result {
+        case .success(let (change, wake)):
+            perform(change, request: (channel.id, ref), target: host)
+            perform(wake, for: command)
+            endOffer(of: command, to: host, isMade: change.isOffered)
+            stored(change)
+        case .failure(let error):
+            endOffer(of: command, to: host, isMade: false)
+            var failure = Rejection(error).failure(ref)
+            // The write may have reached the disk although the store reported an error.
+            failure.mayHaveRun = true
+            send(.failure(failure), to: channel.id)
+            if let host = channels.host(of: command.lane.target) { offerNext(on: host.id) }
         }
     }
 
     /// Wakes the target of a new command.
-    private mutating func perform(_ waking: Waking, for command: CommandDescriptor) {
-        switch waking {
+    private mutating func perform(_ decision: WakeDecision, for command: CommandDescriptor) {
+        switch decision {
         case .wake(let request): wake(request)
-        case .outstanding(let wake) where host(of: command.lane.target) == nil: tell(command.lane.sender, .waking(wake), of: command.id)
+        case .outstanding(let wake) where channels.host(of: command.lane.target) == nil:
+            tell(command.lane.sender, .waking(wake), of: command.id)
         case .outstanding, .none, .suppressed: break
         }
     }
 
-    /// The host channel to which a command can be offered in the transaction that stores it, if any. The command must not overtake
-    /// earlier ones that are stored first and offered after that.
-    private mutating func beginOffer(of command: CommandDescriptor) -> ChannelID? {
-        let target = command.lane.target
-        if storing[target] == nil, let host = host(of: target), change(host.id, { $0.delivery?.begin(command) }) == true {
-            return host.id
-        }
-        storing[target, default: 0] += 1
-        return nil
-    }
-
     /// - Parameter host: the channel whose window had room.
     private mutating func endOffer(of command: CommandDescriptor, to host: ChannelID?, isMade: Bool) {
-        guard let host else { return endStoring(for: command.lane.target) }
+        guard let host else { return mailboxes.endStoring(for: command.lane.target) }
         if !isMade { answered(command, on: host) }
     }
 
-    private mutating func endStoring(for target: EndpointID) {
-        guard let count = storing[target] else { return }
-        storing[target] = count > 1 ? count - 1 : nil
-    }
-
     private mutating func stored(_ change: CommandChange) {
-        guard let host = host(of: change.command.lane.target) else { return }
+        guard let host = channels.host(of: change.command.lane.target) else { return }
         // This applies also to a known command: the answer to its first commit may have failed. A command that is already offered stays
         // offered.
-        guard change.state == .accepted, !change.isRefused, !change.isOffered else { return offerNext(on: host.id) }
-        self.change(host.id) { $0.delivery?.add(change.command) }
+        if change.state == .accepted, !change.isRefused, !change.isOffered { mailboxes.add(change.command, to: host.id) }
         offerNext(on: host.id)
     }
 
-    private static func store(
+    mutating func cancelled(_ ref: RequestRef, on channel: AccountChannel, _ result: Result<CommandChange, any Error>) {
+        switch result {
+        case .success(let change):
+            send(.ok(.init(ref: ref, result: .init(state: change.state))), to: channel.id)
+            perform(change)
+        case .failure(let error): fail(ref, error, on: channel.id)
+        }
+    }
+
+    /// Sends an outcome that a sender may have missed, and the next one when it has left. Each has its own transaction: all replies together
+    /// may be large, and other transactions would wait.
+    mutating func sendNextOutcome(to channel: ChannelID) {
+        if let command = mailboxes.nextOutcome(for: channel) {
+            transact(.readOutcome(StoredCommandKey(account: id, command: command), channel))
+        }
+    }
+
+    mutating func readOutcome(of command: CommandKey, for channel: ChannelID, _ result: Result<CommandChange?, any Error>) {
+        guard case .success(let change) = result else { return reopen(channel) }
+        for case .final(let final) in change?.effects ?? [] where channels.contains(channel) {
+            return perform(.sendOutcome(.commandStatus(.init(id: command.id, status: final.message)), to: channel))
+        }
+        // The sender has acknowledged the outcome meanwhile.
+        sendNextOutcome(to: channel)
+    }
+}
+
+extension AccountTransaction {
+    /// Stores a command, and decides on a wake.
+    /// - Parameters:
+    ///   - isOffered: whether it is offered in this transaction.
+    ///   - sleeps: whether its target has no host channel.
+    func send(
+        _ command: SealedCommand,
+        again: Bool,
+        isOffered: Bool,
+        sleeps: Bool,
+        in account: AccountID,
+        _ rules: RelayRules,
+        at now: Int64
+    ) throws -> (change: CommandChange, wake: WakeDecision) {
+        let change = try store(command, again: again, in: account, rules.admission, now: now, offersIt: isOffered)
+        guard sleeps, let urgency = change.newUrgency else { return (change, .none) }
+        let waiting = WaitingCommands(urgency: urgency, expires: command.header.expires)
+        return (change, try wake(command.header.target, of: account, for: waiting, rules, at: now))
+    }
+
+    private func store(
         _ command: SealedCommand,
         again: Bool,
         in account: AccountID,
-        _ store: any AccountTransaction,
         _ admission: CommandAdmission,
         now: Int64,
         offersIt: Bool
@@ -84,14 +117,14 @@ extension AccountRelay {
         let (descriptor, lane) = (command.descriptor, command.header.lane)
         let key = StoredCommandKey(account: account, command: descriptor.key)
         // The sender may have been removed since its hello.
-        let sender = try store.member(lane.sender, of: account)
-        let target = try store.endpoint(lane.target, of: account)
-        let isRevoked = try target == nil && store.global.revocation(of: lane.target)?.account == account
-        let highestNumber = try store.highestNumber(in: lane, account: account)
-        let mailbox = try store.mailboxUse(of: lane.target, account: account)
-        let share = try mailboxShare(of: sender, with: target, store)
-        let outcomes = try store.outcomesUse(of: lane.sender, account: account)
-        let stored = try store.storedBytes(of: account)
+        let sender = try member(lane.sender, of: account)
+        let target = try endpoint(lane.target, of: account)
+        let isRevoked = try target == nil && global.revocation(of: lane.target)?.account == account
+        let highestNumber = try highestNumber(in: lane, account: account)
+        let mailbox = try mailboxUse(of: lane.target, account: account)
+        let share = try mailboxShare(of: sender, with: target)
+        let outcomes = try outcomesUse(of: lane.sender, account: account)
+        let stored = try storedBytes(of: account)
         let admitted = Result { () throws(CommandRejection) in
             let inDoubt = try admission.check(
                 descriptor,
@@ -112,13 +145,13 @@ extension AccountRelay {
             var (row, actions) = MailboxCommand.store(descriptor, inDoubt: inDoubt)
             if offersIt { actions += row.offer(now: now) }
             // One write adds the row with its offer. Nearly all commands are new, so the insertion itself detects the few that are not.
-            let urgency = urgency(of: command.header, from: sender, to: target)
+            let urgency = command.header.urgency(from: sender, to: target)
             // The earlier bytes of a command that its sender has signed again with a higher number have no use any more.
-            let isReplaced = try descriptor.firstNumber != nil && store.command(key).map { descriptor.replaces($0.command) } ?? false
-            if isReplaced { try store.removeCommand(key) }
-            if try store.add(row, urgency: urgency, blob: command.encoded, account: account) {
+            let isReplaced = try descriptor.firstNumber != nil && self.command(key).map { descriptor.replaces($0.command) } ?? false
+            if isReplaced { try removeCommand(key) }
+            if try add(row, urgency: urgency, blob: command.encoded, account: account) {
                 actions.removeAll { if case .persist = $0 { true } else { false } }
-                var change = try store.perform(actions, of: row, account: account)
+                var change = try perform(actions, of: row, account: account)
                 // An offer of the new bytes takes the place of the earlier one.
                 if isReplaced, !offersIt { change.effects.insert(.answered, at: 0) }
                 change.newUrgency = urgency
@@ -127,80 +160,40 @@ extension AccountRelay {
         }
         // Identical bytes get the same answer, even if admission would now decide differently.
         let rejection = if case .failure(let rejection) = admitted { rejection } else { nil as CommandRejection? }
-        if let known = try store.change(key, { $0.sentAgain(descriptor, refusedFor: rejection) }) { return known }
+        if let known = try self.change(key, { $0.sentAgain(descriptor, refusedFor: rejection) }) { return known }
         guard let rejection else { throw Rejection(.internalError, "the stored command cannot be found") }
         return CommandChange(command: descriptor, state: .accepted, effects: [.refuse(rejection)])
     }
 
-    /// The class of the wakes for a command. For a launch, someone waits. A sender that is new to the target shows no alert there.
-    private static func urgency(of header: CommandHeader, from sender: EndpointRow, to target: EndpointRow?) -> WakePayload.Urgency {
-        guard header.kind == .launch, let target, !sender.isNew(to: target) else { return .background }
-        return .urgent
-    }
-
     /// The part of a target's mailbox that counts for a sender. Senders that are new to the target share one part; any other sender counts
     /// alone.
-    private static func mailboxShare(
-        of sender: EndpointRow,
-        with target: EndpointRow?,
-        _ store: any AccountTransaction
-    ) throws -> MailboxUse {
+    private func mailboxShare(of sender: EndpointRow, with target: EndpointRow?) throws -> MailboxUse {
         guard let target else { return MailboxUse() }
-        let shares = try store.mailboxShares(of: target.id, account: sender.account)
+        let shares = try mailboxShares(of: target.id, account: sender.account)
         guard sender.isNew(to: target) else { return shares[sender.id] ?? MailboxUse() }
         var sum = MailboxUse()
         for (id, share) in shares {
             // Commands of a revoked sender count too.
-            if let row = try store.endpoint(id, of: sender.account), !row.isNew(to: target) { continue }
+            if let row = try endpoint(id, of: sender.account), !row.isNew(to: target) { continue }
             sum.commands += share.commands
             sum.bytes += share.bytes
         }
         return sum
     }
 
-    mutating func cancel(_ request: EndpointMessage.CommandCancel, on channel: AccountChannel) {
-        let key = StoredCommandKey(account: id, command: CommandKey(sender: channel.endpoint, id: request.id))
-        transact(on: channel) { store, now in
-            guard let change = try store.change(key, { $0.cancel(now: now) }) else {
-                throw Rejection(.notFound, "there is no such command of this endpoint")
-            }
-            return change
-        } then: { relay, result in
-            switch result {
-            case .success(let change):
-                relay.send(.ok(.init(ref: request.ref, result: .init(state: change.state))), to: channel.id)
-                relay.perform(change)
-            case .failure(let error): relay.fail(request.ref, error, on: channel.id)
-            }
+    func cancel(_ command: CommandID, on channel: AccountChannel, at now: Int64) throws -> CommandChange {
+        let key = StoredCommandKey(account: channel.account, command: CommandKey(sender: channel.endpoint, id: command))
+        guard let change = try change(key, { $0.cancel(now: now) }) else {
+            throw Rejection(.notFound, "there is no such command of this endpoint")
         }
+        return change
     }
+}
 
-    mutating func acknowledge(_ statement: EndpointMessage.CommandAcknowledge, on channel: AccountChannel) {
-        let key = StoredCommandKey(account: id, command: CommandKey(sender: channel.endpoint, id: statement.id))
-        transact(on: channel) { store, _ in
-            try store.change(key) { $0.acknowledged() }
-        } then: { _, _ in
-            // If the write fails, the outcome is sent again on the sender's next channel.
-        }
-    }
-
-    /// How many outcomes are on their way to a channel. A sender may have a full mailbox of them, and may read slowly.
-    static func outcomesAtOnce(_ limits: Limits) -> Int { max(1, min(16, (4 << 20) / limits[.replyBytes])) }
-
-    /// Sends an outcome that a sender may have missed, and the next one when it has left. Each has its own transaction: all replies together
-    /// may be large, and other transactions would wait.
-    mutating func sendNextOutcome(to channel: ChannelID) {
-        guard let command = change(channel, { $0.outcomes.popFirst() }) ?? nil else { return }
-        let key = StoredCommandKey(account: id, command: command)
-        transact { store, _ in
-            try store.change(key) { $0.senderConnected() }
-        } then: { relay, result in
-            guard case .success(let change) = result else { return relay.reopen(channel) }
-            for case .final(let final) in change?.effects ?? [] where relay.channels[channel] != nil {
-                return relay.perform(.sendOutcome(.commandStatus(.init(id: key.command.id, status: final.message)), to: channel))
-            }
-            // The sender has acknowledged the outcome meanwhile.
-            relay.sendNextOutcome(to: channel)
-        }
+extension CommandHeader {
+    /// The class of the wakes for the command. For a launch, someone waits. A sender that is new to the target shows no alert there.
+    fileprivate func urgency(from sender: EndpointRow, to target: EndpointRow?) -> WakePayload.Urgency {
+        guard kind == .launch, let target, !sender.isNew(to: target) else { return .background }
+        return .urgent
     }
 }

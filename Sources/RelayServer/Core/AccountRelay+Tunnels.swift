@@ -9,39 +9,31 @@ extension AccountRelay {
         guard request.target != channel.endpoint else {
             return fail(request.ref, Rejection(.unsupported, "an endpoint needs no tunnel to itself"), on: channel.id)
         }
-        let (rules, sleeps) = (rules, host(of: request.target) == nil && request.timeout > 0)
-        transact(on: channel) { store, now in
-            let row = try store.member(channel.endpoint, of: channel.account)
-            let target = try store.member(request.target, of: channel.account)
-            var waking = Waking.none
-            if sleeps {
-                let expires = now + min(request.timeout, TunnelTable.maximumTimeout).count
-                let urgency: WakePayload.Urgency = row.isNew(to: target) ? .background : .urgent
-                waking = try store.wake(target.id, of: channel.account, for: .init(urgency: urgency, expires: expires), rules, at: now)
+        let sleeps = channels.host(of: request.target) == nil && request.timeout > 0
+        transact(.openTunnel(request, sleeps: sleeps, channel))
+    }
+
+    mutating func openTunnel(
+        _ request: EndpointMessage.TunnelOpen,
+        sleeps: Bool,
+        on channel: AccountChannel,
+        _ result: Result<TunnelApproval, any Error>
+    ) {
+        guard channels.contains(channel.id) else { return }
+        switch result {
+        case .success(let approval):
+            if case .suppressed(let until) = approval.wake, channels.host(of: request.target) == nil {
+                let retryAfter = Milliseconds(clamping: until - now.count)
+                return fail(request.ref, Rejection(.wakeSuppressed, Rejection.wakeSuppressed, retryAfter: retryAfter), on: channel.id)
             }
-            return (try store.introduction(of: row), row.isNew(to: target), waking)
-        } then: { (relay, result: Result<(Introduction, Bool, Waking), any Error>) in
-            guard relay.channels[channel.id] != nil else { return }
-            switch result {
-            case .success((_, _, .suppressed(let until))) where relay.host(of: request.target) == nil:
-                let retryAfter = Milliseconds(clamping: until - relay.now.count)
-                relay.fail(request.ref, Rejection(.wakeSuppressed, Rejection.wakeSuppressed, retryAfter: retryAfter), on: channel.id)
-            case .success((let introduction, let isNew, let waking)):
-                relay.openTunnel(request, on: channel, introduction, isNew: isNew, waking)
-                // The target has left since the request came.
-                if !sleeps, relay.host(of: request.target) == nil { relay.handlePush(of: request.target) }
-            case .failure(let error): relay.fail(request.ref, error, on: channel.id)
-            }
+            openTunnel(request, on: channel, approval)
+            // The target has left since the request came.
+            if !sleeps, channels.host(of: request.target) == nil { handlePush(of: request.target) }
+        case .failure(let error): fail(request.ref, error, on: channel.id)
         }
     }
 
-    private mutating func openTunnel(
-        _ request: EndpointMessage.TunnelOpen,
-        on channel: AccountChannel,
-        _ introduction: Introduction,
-        isNew: Bool,
-        _ waking: Waking
-    ) {
+    private mutating func openTunnel(_ request: EndpointMessage.TunnelOpen, on channel: AccountChannel, _ approval: TunnelApproval) {
         var random = SystemRandomNumberGenerator()
         let tunnel = TunnelID(using: &random)
         func token() -> [UInt8] { (0..<TunnelPreface.tokenByteCount).map { _ in UInt8.random(in: 0...255, using: &random) } }
@@ -50,7 +42,7 @@ extension AccountRelay {
                 opener: channel.endpoint,
                 openerChannel: channel.id,
                 target: request.target,
-                isNew: isNew,
+                isNew: approval.isNew,
                 timeout: request.timeout
             )
             try tunnels.open(tunnel, opening, tokens: .init(opener: token(), target: token()), now: now)
@@ -59,13 +51,13 @@ extension AccountRelay {
         }
         noteDeadline(ofTunnel: tunnel)
         perform(.tunnel(.opened(tunnel)))
-        let host = host(of: request.target)
+        let host = channels.host(of: request.target)
         var result = RelayMessage.OK.Result(tunnel: tunnel)
-        if host == nil, case .outstanding = waking { result.isWaking = true }
+        if host == nil, case .outstanding = approval.wake { result.isWaking = true }
         send(.ok(.init(ref: request.ref, result: result)), to: channel.id)
-        if case .wake(let request) = waking { wake(request) }
+        if case .wake(let request) = approval.wake { wake(request) }
         if let host {
-            offer(tunnel, introduction, to: host)
+            offer(tunnel, approval.introduction, to: host)
         } else if request.timeout == 0 {
             tunnels.remove(tunnel)
             fail(tunnel, channel.id, .unreachable)
@@ -76,21 +68,14 @@ extension AccountRelay {
     mutating func offerTunnels(to host: AccountChannel) {
         let ids = tunnels.offers(to: host.endpoint)
         guard !ids.isEmpty else { return }
-        let openers = Set(ids.compactMap { tunnels.tunnels[$0]?.opening.opener })
-        transact { store, _ in
-            var introductions: [EndpointID: Introduction] = [:]
-            for opener in openers {
-                // A revoked opener has no tunnels any more.
-                guard let row = try store.endpoint(opener, of: host.account) else { continue }
-                introductions[opener] = try store.introduction(of: row)
-            }
-            return introductions
-        } then: { relay, result in
-            guard relay.channels[host.id] != nil, case .success(let introductions) = result else { return }
-            for tunnel in relay.tunnels.offers(to: host.endpoint) {
-                guard let opener = relay.tunnels.tunnels[tunnel]?.opening.opener, let introduction = introductions[opener] else { continue }
-                relay.offer(tunnel, introduction, to: host)
-            }
+        transact(.readOpeners(Set(ids.compactMap { tunnels.tunnels[$0]?.opening.opener }), host))
+    }
+
+    mutating func offerTunnels(to host: AccountChannel, _ result: Result<[EndpointID: Introduction], any Error>) {
+        guard channels.contains(host.id), case .success(let introductions) = result else { return }
+        for tunnel in tunnels.offers(to: host.endpoint) {
+            guard let opener = tunnels.tunnels[tunnel]?.opening.opener, let introduction = introductions[opener] else { continue }
+            offer(tunnel, introduction, to: host)
         }
     }
 
@@ -143,5 +128,50 @@ extension AccountRelay {
             default: "the target is no longer in the account"
             }
         send(.tunnelFailed(.init(tunnel: tunnel, code: code, message: message)), to: channel)
+    }
+}
+
+/// What an opener may do, and whether its target is woken for it.
+struct TunnelApproval: Sendable {
+    let introduction: Introduction
+    /// Whether the opener is new to the target.
+    let isNew: Bool
+    var wake = WakeDecision.none
+}
+
+extension AccountTransaction {
+    /// - Parameter sleeps: whether the target has to be woken.
+    func approve(
+        _ request: EndpointMessage.TunnelOpen,
+        sleeps: Bool,
+        on channel: AccountChannel,
+        _ rules: RelayRules,
+        at now: Int64
+    ) throws -> TunnelApproval {
+        let account = channel.account
+        let row = try member(channel.endpoint, of: account)
+        let target = try member(request.target, of: account)
+        let isNew = row.isNew(to: target)
+        var wake = WakeDecision.none
+        if sleeps {
+            let expires = now + min(request.timeout, TunnelTable.maximumTimeout).count
+            wake = try self.wake(
+                target.id,
+                of: account,
+                for: .init(urgency: isNew ? .background : .urgent, expires: expires),
+                rules,
+                at: now
+            )
+        }
+        return TunnelApproval(introduction: try introduction(of: row), isNew: isNew, wake: wake)
+    }
+
+    /// The introductions of endpoints, without those that were revoked meanwhile.
+    func introductions(of endpoints: Set<EndpointID>, in account: AccountID) throws -> [EndpointID: Introduction] {
+        var introductions: [EndpointID: Introduction] = [:]
+        for endpoint in endpoints {
+            if let row = try self.endpoint(endpoint, of: account) { introductions[endpoint] = try introduction(of: row) }
+        }
+        return introductions
     }
 }

@@ -3,90 +3,44 @@
 
 import RelayProtocol
 
+/// What a transaction has decided and stored about waking an endpoint.
+enum WakeDecision: Sendable {
+    /// The endpoint cannot be woken, or the time of the next wake is not reached.
+    case none
+    case wake(WakeRequest)
+    /// A wake was sent a moment ago, and counts for this too.
+    case outstanding(CommandWake)
+    /// No wake is allowed before a time.
+    case suppressed(until: Int64)
+}
+
 /// Wakes of endpoints that are not connected while something waits for them.
 ///
 /// There is no queue of wakes. A wake is derived from the commands that wait, and `PushRow.due` says when to look again.
 extension AccountRelay {
-    /// What a transaction has decided and stored about waking an endpoint.
-    enum Waking: Sendable {
-        /// The endpoint cannot be woken, or the time of the next wake is not reached.
-        case none
-        case wake(WakeRequest)
-        /// A wake was sent a moment ago, and counts for this too.
-        case outstanding(CommandWake)
-        /// No wake is allowed before a time.
-        case suppressed(until: Int64)
-    }
-
-    /// How long a host may leave an offer without any sign of life before it is woken. A connection that was lost has the same time to
-    /// come back.
-    static let silencePeriod: Int64 = 10_000
-
     // MARK: Due wakes
 
     /// Handles a push registration whose time has come, or an endpoint that may have to be woken.
     /// - Parameter isSilent: the endpoint is connected, but does not answer.
     mutating func handlePush(of endpoint: EndpointID, isSilent: Bool = false) {
-        let (account, rules, time) = (id, rules, now.count)
-        let (isConnected, awaited) = (host(of: endpoint) != nil && !isSilent, tunnels.urgency(for: endpoint))
-        transact { store, _ -> (PushRow, Waking)? in
-            guard var push = try store.push(of: endpoint), push.account == account else { return nil }
-            let before = push
-            push.forgetLostWake(start: rules.startTime)
-            var waking = Waking.none
-            if isConnected {
-                _ = push.connected(at: time)
-                push.response = before.response
-            } else if let waiting = try store.waiting(for: endpoint, account: account, tunnels: awaited, at: time),
-                push.takesWakes(at: time)
-            {
-                waking = try store.decide(&push, waiting, isNew: isSilent, rules, at: time)
-            } else {
-                push.setDue(nil, now: time)
-            }
-            if push != before { try store.put(push) }
-            return (push, waking)
-        } then: { relay, result in
-            guard case .success((let push, let waking)?) = result else { return }
-            if case .wake(let request) = waking { relay.wake(request, isSilent: isSilent) }
-            relay.refreshPresences(of: [push.endpoint])
-        }
+        let host: AccountWork.HostState = isSilent ? .silent : channels.host(of: endpoint) == nil ? .absent : .connected
+        transact(.handlePush(endpoint, host, tunnels: tunnels.urgency(for: endpoint), at: now.count))
     }
 
-    /// An endpoint that was connected when something came for it has left. If it does not come back soon, it is woken.
-    mutating func startWaking(_ endpoint: EndpointID) {
-        let (account, time) = (id, now.count)
-        transact { store, _ in
-            try store.startWaking(endpoint, of: account, at: time)
-        } then: { _, _ in
-        }
+    mutating func handledPush(_ host: AccountWork.HostState, _ result: Result<(PushRow, WakeDecision)?, any Error>) {
+        guard case .success(let (push, decision)?) = result else { return }
+        if case .wake(let request) = decision { wake(request, isSilent: host == .silent) }
+        refreshPresences(of: [push.endpoint])
     }
 
     /// Sends a wake that is stored as sent. If the endpoint has connected meanwhile, the wake is not needed, and must not count: the next
     /// one would be late.
     mutating func wake(_ request: WakeRequest, isSilent: Bool = false) {
         let endpoint = request.payload.endpoint
-        guard isSilent || host(of: endpoint) == nil else { return handlePush(of: endpoint) }
+        guard isSilent || channels.host(of: endpoint) == nil else { return handlePush(of: endpoint) }
         perform(.wake(request))
         // A wake that was accepted before no longer counts.
         refreshPresences(of: [endpoint])
-    }
-
-    /// A host that can be woken is offered a command.
-    mutating func noteOffer(to host: ChannelID) {
-        guard channels[host]?.isWakeable ?? false, offerTimes[host] == nil else { return }
-        offerTimes[host] = now
-        noteDeadline(now + Milliseconds(clamping: Self.silencePeriod))
-    }
-
-    /// Wakes hosts that were offered a command and gave no sign of life since.
-    mutating func wakeSilentHosts() {
-        for (channel, time) in offerTimes.sorted(by: { $0.key < $1.key }) where now.count >= time.count + Self.silencePeriod {
-            offerTimes[channel] = nil
-            guard let endpoint = channels[channel]?.channel.endpoint else { continue }
-            wokenHosts.insert(channel)
-            handlePush(of: endpoint, isSilent: true)
-        }
     }
 
     // MARK: Outcomes
@@ -94,45 +48,14 @@ extension AccountRelay {
     /// The sender of the wakes reports what became of one.
     mutating func waked(_ request: WakeRequest, _ outcome: WakeOutcome) {
         if case .failed = outcome { return }
-        let (account, endpoint) = (id, request.payload.endpoint)
-        transact { store, now -> (PushRow, [CommandDescriptor])? in
-            // An outcome says nothing about a registration that came later.
-            guard var push = try store.push(of: endpoint), push.account == account, push.registered == request.registered.count,
-                !push.isGone
-            else { return nil }
-            var commands: [CommandDescriptor] = []
-            switch outcome {
-            case .accepted:
-                push.isRefused = false
-                // The endpoint may have connected meanwhile.
-                guard push.schedule.last != nil else { break }
-                push.accepted = now
-                commands = try store.mailbox(of: endpoint, account: account).filter { $0.expires > now }
-            case .gone(let since):
-                guard since.map({ $0.count > push.registered }) ?? true else { return nil }
-                push.isGone = true
-                push.setDue(nil, now: now)
-            case .refused(let until):
-                push.isRefused = true
-                guard let until else { break }
-                push.suppressed = until.count
-                if let due = push.due { push.setDue(max(due, until.count), now: now) }
-            case .suppressed(let until):
-                push.suppressed = until.count
-                if let due = push.due { push.setDue(max(due, until.count), now: now) }
-            case .failed: return nil
-            }
-            try store.put(push)
-            return (push, commands)
-        } then: { relay, result in
-            guard case .success((let push, let commands)?) = result else { return }
-            switch outcome {
-            case .accepted: for command in commands { relay.tell(command.lane.sender, .waking(push.wake), of: command.id) }
-            case .suppressed(let until): relay.failWaitingTunnels(to: endpoint, until: until)
-            case .gone, .refused, .failed: break
-            }
-            relay.refreshPresences(of: [endpoint])
-        }
+        transact(.waked(request, outcome))
+    }
+
+    mutating func waked(_ endpoint: EndpointID, _ outcome: WakeOutcome, _ result: Result<(PushRow, [CommandDescriptor])?, any Error>) {
+        guard case .success(let (push, commands)?) = result else { return }
+        for command in commands { tell(command.lane.sender, .waking(push.wake), of: command.id) }
+        if case .suppressed(let until) = outcome { failWaitingTunnels(to: endpoint, until: until) }
+        refreshPresences(of: [endpoint])
     }
 
     private mutating func failWaitingTunnels(to endpoint: EndpointID, until: Milliseconds) {
@@ -155,6 +78,66 @@ extension Rejection {
 }
 
 extension AccountTransaction {
+    /// Looks at a registration whose time has come, or whose endpoint may have to be woken.
+    func handlePush(
+        of endpoint: EndpointID,
+        in account: AccountID,
+        _ host: AccountWork.HostState,
+        tunnels: WakePayload.Urgency?,
+        _ rules: RelayRules,
+        at time: Int64
+    ) throws -> (PushRow, WakeDecision)? {
+        guard var push = try push(of: endpoint), push.account == account else { return nil }
+        let before = push
+        push.forgetLostWake(start: rules.startTime)
+        var decision = WakeDecision.none
+        if host == .connected {
+            _ = push.connected(at: time)
+            push.response = before.response
+        } else if let waiting = try waiting(for: endpoint, account: account, tunnels: tunnels, at: time), push.takesWakes(at: time) {
+            decision = try decide(&push, waiting, isNew: host == .silent, rules, at: time)
+        } else {
+            push.setDue(nil, now: time)
+        }
+        if push != before { try put(push) }
+        return (push, decision)
+    }
+
+    /// Stores what became of a wake.
+    /// - Returns: also the commands that it was for, once a provider has accepted it; `nil` if it says nothing about the registration now.
+    func waked(_ request: WakeRequest, _ outcome: WakeOutcome, in account: AccountID, at now: Int64) throws -> (
+        PushRow, [CommandDescriptor]
+    )? {
+        let endpoint = request.payload.endpoint
+        // An outcome says nothing about a registration that came later.
+        guard var push = try push(of: endpoint), push.account == account, push.registered == request.registered.count, !push.isGone
+        else { return nil }
+        var commands: [CommandDescriptor] = []
+        switch outcome {
+        case .accepted:
+            push.isRefused = false
+            // The endpoint may have connected meanwhile.
+            guard push.schedule.last != nil else { break }
+            push.accepted = now
+            commands = try mailbox(of: endpoint, account: account).filter { $0.expires > now }
+        case .gone(let since):
+            guard since.map({ $0.count > push.registered }) ?? true else { return nil }
+            push.isGone = true
+            push.setDue(nil, now: now)
+        case .refused(let until):
+            push.isRefused = true
+            guard let until else { break }
+            push.suppressed = until.count
+            if let due = push.due { push.setDue(max(due, until.count), now: now) }
+        case .suppressed(let until):
+            push.suppressed = until.count
+            if let due = push.due { push.setDue(max(due, until.count), now: now) }
+        case .failed: return nil
+        }
+        try put(push)
+        return (push, commands)
+    }
+
     /// Decides on a wake for something new that waits for an endpoint that is not connected.
     func wake(
         _ endpoint: EndpointID,
@@ -162,7 +145,7 @@ extension AccountTransaction {
         for waiting: WaitingCommands,
         _ rules: RelayRules,
         at now: Int64
-    ) throws -> AccountRelay.Waking {
+    ) throws -> WakeDecision {
         guard var push = try push(of: endpoint), push.account == account, push.takesWakes(at: now) else { return .none }
         let before = push
         let waking = try decide(&push, waiting, isNew: true, rules, at: now)
@@ -178,7 +161,7 @@ extension AccountTransaction {
         isNew: Bool,
         _ rules: RelayRules,
         at now: Int64
-    ) throws -> AccountRelay.Waking {
+    ) throws -> WakeDecision {
         let before = push.due
         // No endpoint of a disabled account is woken, and none without a credential. The relay looks again later: the account may be
         // enabled by then, or the credential be there.
@@ -232,7 +215,7 @@ extension AccountTransaction {
         guard var push = try push(of: endpoint), push.account == account, push.takesWakes(at: now),
             try waiting(for: endpoint, account: account, at: now) != nil
         else { return }
-        push.setDue(max(now + AccountRelay.silencePeriod, push.suppressed ?? 0), now: now)
+        push.setDue(max(now + WakeableHosts.silencePeriod, push.suppressed ?? 0), now: now)
         try put(push)
     }
 }

@@ -52,11 +52,20 @@ final class AccountShards: Sendable {
         var channels: [ChannelID: Open] = [:]
         var arriving: [ChannelID: Arrival] = [:]
         var lastChannel: UInt64 = 0
+        /// Requests of others than the endpoints that are not answered yet.
+        var requests: [UInt64: @Sendable (Result<AccountAnswer, StoreError>) -> Void] = [:]
+        private var lastRequest: UInt64 = 0
         /// Messages and calls to deliver, in order.
         var outgoing: [Outgoing] = []
         var isDelivering = false
         /// When accounts have something to do. An account may have ended since.
         var deadlines = TimerHeap<AccountID>()
+
+        mutating func add(request answer: @escaping @Sendable (Result<AccountAnswer, StoreError>) -> Void) -> UInt64 {
+            lastRequest += 1
+            requests[lastRequest] = answer
+            return lastRequest
+        }
     }
 
     let all = (0..<AccountShards.count).map { Shard($0) }

@@ -3,125 +3,254 @@
 
 import RelayProtocol
 
-/// Takes the names that an issuer has for a user, the best one first, and the names that are taken.
-package typealias NameAccount = @Sendable (_ wished: [String], _ taken: [String]) -> String?
-
-/// Values that are the same for all accounts. They are constant from the start of the relay, except what the relay can wake.
-final class RelayRules: Sendable {
-    let relay: RelayID
-    let limits: Limits
-    let admission: CommandAdmission
-    /// Milliseconds since 1970.
-    let startTime: Int64
-    /// The ports for plain tunnel connections.
-    let tunnelPorts: [Int]
-    /// Whether an issuer has logins to end when an endpoint is revoked.
-    let hasLogins: Bool
-    /// Chooses the name of a new account from what its issuer calls the user and the names that are taken; `nil` for none.
-    let nameAccount: NameAccount
-    let wakeable: WakeableApps
-    /// Grows with every change of `wakeable`.
-    let version: Int
-
-    init(
-        relay: RelayID,
-        limits: Limits,
-        databaseBegan: Int64,
-        startTime: Int64,
-        tunnelPorts: [Int] = [],
-        hasLogins: Bool = false,
-        nameAccount: @escaping NameAccount = { _, _ in nil },
-        wakeable: WakeableApps = WakeableApps(),
-        version: Int = 0
-    ) {
-        self.relay = relay
-        self.limits = limits
-        self.admission = CommandAdmission(limits: limits, databaseBegan: databaseBegan)
-        self.startTime = startTime
-        self.tunnelPorts = tunnelPorts
-        self.hasLogins = hasLogins
-        self.nameAccount = nameAccount
-        self.wakeable = wakeable
-        self.version = version
+/// The transactions of an account, as data. Each has its code in an extension of `AccountTransaction`, and its completion in one of
+/// `AccountRelay`; `execution` puts the two together.
+///
+/// Indirect, so that passing it on copies a reference.
+indirect enum AccountWork: Hashable, Sendable {
+    /// What an account knows of the host of an endpoint that may have to be woken.
+    enum HostState: Hashable, Sendable {
+        case absent, connected
+        /// It is connected, but does not answer.
+        case silent
     }
 
-    func changed(_ wakeable: WakeableApps, version: Int) -> RelayRules {
-        RelayRules(
-            relay: relay,
-            limits: limits,
-            databaseBegan: admission.databaseBegan,
-            startTime: startTime,
-            tunnelPorts: tunnelPorts,
-            hasLogins: hasLogins,
-            nameAccount: nameAccount,
-            wakeable: wakeable,
-            version: version
-        )
-    }
+    // MARK: Channels
+    case admit(ProvedHello, as: ChannelID, isVerified: Bool, at: Int64)
+    case readBoxes(AccountChannel)
+    case leave(EndpointMessage.Leaving, AccountChannel, at: Int64)
+    case storeLoss(of: EndpointID, at: Int64)
+
+    // MARK: The directory
+    case watch(RequestRef, AccountChannel)
+    /// Nothing is stored, but an earlier `watch` may still be waiting for its own transaction.
+    case unwatch(RequestRef, AccountChannel)
+    case readPresences(Set<EndpointID>)
+    case readRegistrations(Set<EndpointID>)
+    case publish(EndpointMessage.Publish, AccountChannel)
+    case unpublish(EndpointMessage.Unpublish, AccountChannel)
+    case update(EndpointMessage.EndpointUpdate, Signed<EndpointRecord>, AccountChannel)
+    case approve(EndpointMessage.EndpointApprove, Signed<Voucher>, AccountChannel)
+    case revoke(EndpointMessage.EndpointRevoke, AccountChannel)
+    case link(Identity, RequestRef, AccountChannel)
+
+    // MARK: Commands
+    /// - host: the channel to which it is offered in the transaction that stores it.
+    /// - sleeps: whether its target has no host channel.
+    case send(SealedCommand, again: Bool, RequestRef, AccountChannel, host: ChannelID?, sleeps: Bool)
+    case cancel(EndpointMessage.CommandCancel, AccountChannel)
+    case acknowledge(StoredCommandKey, AccountChannel)
+    case readOutcome(StoredCommandKey, ChannelID)
+    case offer(StoredCommandKey, ChannelID)
+    case received(StoredCommandKey, AccountChannel)
+    case end(EndpointMessage.CommandResult, CommandReceipt, AccountChannel)
+
+    // MARK: Tunnels
+    /// - sleeps: whether its target has to be woken.
+    case openTunnel(EndpointMessage.TunnelOpen, sleeps: Bool, AccountChannel)
+    case readOpeners(Set<EndpointID>, AccountChannel)
+
+    // MARK: Wakes
+    case register(EndpointMessage.NotificationsRegister, AccountChannel)
+    /// - tunnels: the class of the tunnels that wait for the endpoint.
+    case handlePush(EndpointID, HostState, tunnels: WakePayload.Urgency?, at: Int64)
+    case startWaking(EndpointID, at: Int64)
+    case waked(WakeRequest, WakeOutcome)
+
+    case serve(AccountRequest, as: UInt64)
 }
 
-/// The constant part of an open control channel. A class, because it is looked up for every message and copies would cost.
-final class AccountChannel: Sendable {
-    let id: ChannelID
-    let account: AccountID
-    let endpoint: EndpointID
-    let identityKey: SigningPublicKey
-    /// Of the channel's tokens.
-    let identity: Identity
-    let role: EndpointMessage.Hello.Role
-    let instance: Blob<BlobKinds.Instance>
-    /// The digests of the registrations that were stored when the channel opened.
-    let verifiedRegistrations: [Digest256]
+extension AccountWork {
+    /// What the store runs, and what the account does with the result.
+    struct Execution: Sendable {
+        /// The channel that requested it. The relay stops reading from it while too much of its work waits.
+        let channel: ChannelID?
+        /// The size of the request that is kept until then, if it may be large.
+        let bytes: Int
+        /// Returns the error, if any. May run again after its writes were rolled back.
+        let run: @Sendable (any StoreTransaction) -> (any Error)?
+        /// Takes the error if the commit is not known to be on disk.
+        /// - Returns: the error of the store, if it failed.
+        let complete: @Sendable (inout AccountRelay, StoreError?) -> StoreError?
 
-    init(_ id: ChannelID, _ hello: ProvedHello, in account: AccountID, registrations: [Digest256]) {
-        self.id = id
-        self.account = account
-        endpoint = hello.record.payload.endpointID
-        identityKey = hello.record.payload.identityKey
-        identity = hello.identity
-        role = hello.role
-        instance = hello.instance
-        verifiedRegistrations = registrations
-    }
-}
-
-/// One transaction over an account's rows, and its completion after commit or failure.
-struct AccountWork: Sendable {
-    /// The channel that requested it.
-    let channel: ChannelID?
-    /// The size of the request that is kept until then.
-    let bytes: Int
-    /// Returns the error, if any. May run again after its writes were rolled back.
-    let run: @Sendable (any StoreTransaction, _ now: Int64) -> (any Error)?
-    /// Takes the error if the commit is not known to be on disk.
-    /// - Returns: the error of the store, if it failed.
-    let complete: @Sendable (inout AccountRelay, StoreError?) -> StoreError?
-
-    init<Value: Sendable>(
-        on channel: ChannelID?,
-        bytes: Int,
-        _ body: @escaping @Sendable (any AccountTransaction, _ now: Int64) throws -> Value,
-        then completion: @escaping @Sendable (inout AccountRelay, Result<Value, any Error>) -> Void
-    ) {
-        self.channel = channel
-        self.bytes = bytes
-        // The result waits for the commit; only the store accesses it until then.
-        nonisolated(unsafe) var result: Result<Value, any Error> = .failure(StoreError.unavailable("it was not tried"))
-        run = { transaction, now in
-            do {
-                result = .success(try body(transaction, now))
+        init<Value: Sendable>(
+            on channel: AccountChannel? = nil,
+            bytes: Int = 0,
+            _ body: @escaping @Sendable (any AccountTransaction) throws -> Value,
+            then completion: @escaping @Sendable (inout AccountRelay, Result<Value, any Error>) -> Void
+        ) {
+            self.channel = channel?.id
+            self.bytes = bytes
+            let result = PendingResult<Value>()
+            run = { result.run({ try body($0) }, in: $0) }
+            complete = { relay, failure in
+                let outcome = result.get(unless: failure)
+                completion(&relay, outcome)
+                if case .failure(let error as StoreError) = outcome { return error }
                 return nil
-            } catch {
-                let failure = transaction.failure(error)
-                result = .failure(failure)
-                return failure
             }
         }
-        complete = { relay, failure in
-            let outcome: Result<Value, any Error> = failure.map { .failure($0) } ?? result
-            completion(&relay, outcome)
-            if case .failure(let error as StoreError) = outcome { return error }
-            return nil
+
+        /// Serves a request of a channel, and answers `ok` if that succeeds.
+        init<Value: Sendable>(
+            serving ref: RequestRef,
+            on channel: AccountChannel,
+            _ body: @escaping @Sendable (any AccountTransaction) throws -> Value,
+            then completion: @escaping @Sendable (inout AccountRelay, Value) -> Void
+        ) {
+            self.init(on: channel, body) { relay, result in
+                switch result {
+                case .success(let value):
+                    relay.send(.ok(.init(ref: ref)), to: channel.id)
+                    completion(&relay, value)
+                case .failure(let error): relay.fail(ref, error, on: channel.id)
+                }
+            }
+        }
+
+        /// Serves a request that came with a number.
+        init<Value: Sendable>(
+            answering number: UInt64,
+            _ body: @escaping @Sendable (any AccountTransaction) throws -> Value,
+            then completion: @escaping @Sendable (inout AccountRelay, Value) -> AccountAnswer
+        ) {
+            self.init(body) { relay, result in
+                let answer = result.map { completion(&relay, $0) }
+                relay.perform(.answer(number, answer.mapError { $0 as? StoreError ?? .unavailable("\($0)") }))
+            }
+        }
+    }
+
+    /// - Parameter now: the time of the transaction, if it is not that of the input.
+    func execution(of account: AccountID, _ rules: RelayRules, now: @escaping @Sendable () -> Milliseconds) -> Execution {
+        switch self {
+        case .admit(let hello, let id, let isVerified, let time):
+            .init(
+                { try HelloAdmission.decide(on: hello, isVerified: isVerified, to: account, $0, rules, at: time) },
+                then: { $0.decided(on: hello, as: id, $1) }
+            )
+        case .readBoxes(let channel):
+            .init({ try $0.boxes(of: channel) }, then: { $0.readBoxes(of: channel, $1) })
+        case .leave(let request, let channel, let time):
+            .init(
+                serving: request.ref,
+                on: channel,
+                { try $0.leave(request.reason, channel, at: time) },
+                then: { relay, _ in relay.left(request, on: channel) }
+            )
+        case .storeLoss(let endpoint, let time):
+            .init({ try $0.storeLoss(of: endpoint, account: account, at: time) }, then: { _, _ in })
+
+        case .watch(let ref, let channel):
+            .init(serving: ref, on: channel, { try WatchedAccount(account, $0) }, then: { $0.watch(on: channel, $1) })
+        case .unwatch(let ref, let channel):
+            .init(serving: ref, on: channel, { _ in }, then: { relay, _ in relay.channels.unwatch(channel.id) })
+        case .readPresences(let endpoints):
+            .init({ try $0.presences(of: endpoints, in: account) }, then: { $0.readPresences(of: endpoints, $1) })
+        case .readRegistrations(let endpoints):
+            .init(
+                { store in try endpoints.map { ($0, try store.published(by: $0)) } },
+                then: { relay, result in
+                    for (endpoint, registrations) in (try? result.get()) ?? [] { relay.published(registrations, by: endpoint) }
+                }
+            )
+        case .publish(let request, let channel):
+            .init(
+                serving: request.ref,
+                on: channel,
+                { try $0.publish(request, on: channel, rules.limits) },
+                then: { $0.published($1, by: channel.endpoint) }
+            )
+        case .unpublish(let request, let channel):
+            .init(
+                serving: request.ref,
+                on: channel,
+                { try $0.unpublish(request.appID, on: channel) },
+                then: { $0.published($1, by: channel.endpoint) }
+            )
+        case .update(let request, let record, let channel):
+            .init(serving: request.ref, on: channel, { try $0.update(record, on: channel) }, then: { $0.introduced($1) })
+        case .approve(let request, let voucher, let channel):
+            .init(serving: request.ref, on: channel, { try $0.approve(request, voucher, on: channel) }, then: { $0.introduced($1) })
+        case .revoke(let request, let channel):
+            .init(
+                serving: request.ref,
+                on: channel,
+                { try $0.revoke(request, on: channel, rules, at: now().count) },
+                then: { if let removal = $1 { $0.removed(removal) } }
+            )
+        case .link(let identity, let ref, let channel):
+            .init(
+                serving: ref,
+                on: channel,
+                { try $0.link(identity, on: channel, at: now().count) },
+                then: { if let change = $1 { $0.changed(change, except: channel.endpoint) } }
+            )
+
+        case .send(let command, let again, let ref, let channel, let host, let sleeps):
+            .init(
+                on: channel,
+                bytes: command.encoded.count,
+                { try $0.send(command, again: again, isOffered: host != nil, sleeps: sleeps, in: account, rules, at: now().count) },
+                then: { $0.sent(command.descriptor, ref, on: channel, host: host, $1) }
+            )
+        case .cancel(let request, let channel):
+            .init(
+                on: channel,
+                { try $0.cancel(request.id, on: channel, at: now().count) },
+                then: { $0.cancelled(request.ref, on: channel, $1) }
+            )
+        // If the write fails, the outcome is sent again on the sender's next channel.
+        case .acknowledge(let key, let channel):
+            .init(on: channel, { try $0.change(key) { $0.acknowledged() } }, then: { _, _ in })
+        case .readOutcome(let key, let channel):
+            .init({ try $0.change(key) { $0.senderConnected() } }, then: { $0.readOutcome(of: key.command, for: channel, $1) })
+        case .offer(let key, let channel):
+            .init({ try $0.change(key) { $0.offer(now: now().count) } }, then: { $0.offered(on: channel, $1) })
+        case .received(let key, let channel):
+            .init(
+                on: channel,
+                { try $0.change(key) { $0.command.lane.target == channel.endpoint ? $0.received() : [] } },
+                then: { $0.received(on: channel, $1) }
+            )
+        case .end(let request, let receipt, let channel):
+            .init(
+                on: channel,
+                bytes: request.receipt.bytes.count + (request.reply?.bytes.count ?? 0),
+                { try $0.end(request, receipt, on: channel, rules, at: now().count) },
+                then: { $0.ended(request, on: channel, $1) }
+            )
+
+        case .openTunnel(let request, let sleeps, let channel):
+            .init(
+                on: channel,
+                { try $0.approve(request, sleeps: sleeps, on: channel, rules, at: now().count) },
+                then: { $0.openTunnel(request, sleeps: sleeps, on: channel, $1) }
+            )
+        case .readOpeners(let openers, let host):
+            .init({ try $0.introductions(of: openers, in: account) }, then: { $0.offerTunnels(to: host, $1) })
+
+        case .register(let request, let channel):
+            .init(
+                serving: request.ref,
+                on: channel,
+                { try $0.register(request, on: channel, at: now().count) },
+                then: { $0.registered($1, on: channel) }
+            )
+        case .handlePush(let endpoint, let presence, let tunnels, let time):
+            .init(
+                { try $0.handlePush(of: endpoint, in: account, presence, tunnels: tunnels, rules, at: time) },
+                then: { $0.handledPush(presence, $1) }
+            )
+        case .startWaking(let endpoint, let time):
+            .init({ try $0.startWaking(endpoint, of: account, at: time) }, then: { _, _ in })
+        case .waked(let request, let outcome):
+            .init(
+                { try $0.waked(request, outcome, in: account, at: now().count) },
+                then: { $0.waked(request.payload.endpoint, outcome, $1) }
+            )
+
+        case .serve(let request, let number): request.execution(as: number, of: account, rules, now: now)
         }
     }
 }

@@ -100,7 +100,7 @@ extension AccountRelay {
     ///   - target: the host channel for an offer; by default the open one.
     mutating func perform(_ change: CommandChange, request: (channel: ChannelID, ref: RequestRef)? = nil, target: ChannelID? = nil) {
         let (sender, id) = (change.command.lane.sender, change.command.id)
-        let host = host(of: change.command.lane.target)?.id
+        let host = channels.host(of: change.command.lane.target)?.id
         for effect in change.effects {
             switch effect {
             case .accept:
@@ -114,7 +114,7 @@ extension AccountRelay {
             case .offer(let blob, let introduction, let wasReceived):
                 guard let target, target == host else { continue }
                 send(.command(.init(command: Blob(blob), sender: introduction, wasReceived: wasReceived)), to: target)
-                noteOffer(to: target)
+                if let deadline = hosts.offered(to: target, at: now) { noteDeadline(deadline) }
             case .requestCancel:
                 guard let host else { continue }
                 send(.commandCancel(.init(sender: sender, id: id)), to: host)
@@ -129,7 +129,7 @@ extension AccountRelay {
     }
 
     mutating func tell(_ sender: EndpointID, _ status: RelayMessage.CommandStatus.Status, of id: CommandID) {
-        for channel in channels(of: sender) { send(.commandStatus(.init(id: id, status: status)), to: channel.id) }
+        for channel in channels.channels(of: sender) { send(.commandStatus(.init(id: id, status: status)), to: channel.id) }
     }
 
     private func failure(_ rejection: CommandRejection, _ ref: RequestRef) -> RelayMessage.Failure {

@@ -30,29 +30,22 @@ extension RelayCore {
     /// Gives an account one more identity.
     /// - Returns: Whether that was possible: an identity is of one account.
     package func link(_ identity: Identity, to account: AccountID) async throws -> Bool {
-        try await withCheckedThrowingContinuation { continuation in
-            change(account) { relay in relay.link(identity) { continuation.resume(with: $0) } }
-        }
+        try await perform(.link(identity), on: account) == .done
     }
 
     /// Takes an identity from an account, and ends the channels of its tokens.
     package func unlink(_ identity: Identity, from account: AccountID) async throws -> IdentityRemoval {
-        try await withCheckedThrowingContinuation { continuation in
-            change(account) { relay in relay.unlink(identity) { continuation.resume(with: $0) } }
-        }
+        guard case .unlinked(let removal) = try await perform(.unlink(identity), on: account) else { return .unknown }
+        return removal
     }
 
     package func setDisabled(_ isDisabled: Bool, of account: AccountID) async throws {
-        try await withCheckedThrowingContinuation { continuation in
-            change(account) { relay in relay.setDisabled(isDisabled) { continuation.resume(with: $0) } }
-        }
+        _ = try await perform(.setDisabled(isDisabled), on: account)
     }
 
     /// Removes an account with all that is of it, and ends its channels.
     package func remove(_ account: AccountID, by actor: RelayEvent.Actor = .operator) async throws {
-        try await withCheckedThrowingContinuation { continuation in
-            change(account) { relay in relay.removeAccount(by: actor) { continuation.resume(with: $0) } }
-        }
+        _ = try await perform(.remove(by: actor), on: account)
     }
 
     /// All that is stored of an account, but for the sealed commands: those are counted.
@@ -71,7 +64,7 @@ extension RelayCore {
 
     /// Tells the watchers of accounts which apps these endpoints have now.
     package func tellRegistrations(of endpoints: [AccountID: Set<EndpointID>]) {
-        for (account, endpoints) in endpoints { change(account) { $0.tellRegistrations(of: endpoints) } }
+        for (account, endpoints) in endpoints { change(account) { $0.transact(.readRegistrations(endpoints)) } }
     }
 
     /// Remembers that a token was revoked.

@@ -11,6 +11,22 @@ extension RelayCore {
     /// How many batches a thread delivers before it returns to its own work.
     private static let batchesAtOnce = 8
 
+    /// Passes a request to an account. Calls back once, from any thread.
+    func perform(
+        _ request: AccountRequest,
+        on account: AccountID,
+        answer: @escaping @Sendable (Result<AccountAnswer, StoreError>) -> Void
+    ) {
+        let number = shards[account].state.withLock { $0.add(request: answer) }
+        change(account) { $0.transact(.serve(request, as: number)) }
+    }
+
+    func perform(_ request: AccountRequest, on account: AccountID) async throws -> AccountAnswer {
+        try await withCheckedThrowingContinuation { continuation in
+            perform(request, on: account) { continuation.resume(with: $0) }
+        }
+    }
+
     /// Passes an input to an account and carries out its actions. Messages are sent after the lock is released, since a peer may call
     /// back.
     /// - Returns: the result of the input; `nil` before the start.
@@ -20,17 +36,18 @@ extension RelayCore {
         defer { deliver(shard) }
         return shard.state.withLock { state -> Result? in
             guard let rules = state.rules else { return nil }
-            let (result, actions, isIdle) = state.run(account, rules, at: now, input)
-            for action in actions { perform(action, of: account, &state) }
+            let (result, actions, current, isIdle) = state.run(account, rules, at: now, input)
+            for action in actions { perform(action, of: account, current, &state) }
             if isIdle { state.accounts[account] = nil }
             return result
         }
     }
 
-    private func perform(_ action: AccountRelay.Action, of account: AccountID, _ state: inout AccountShards.State) {
+    /// - Parameter rules: those of the account, which may be older than those of its shard.
+    private func perform(_ action: AccountRelay.Action, of account: AccountID, _ rules: RelayRules, _ state: inout AccountShards.State) {
         switch action {
         // Submitted under the lock, so that the store keeps the order of the decisions.
-        case .transact(let work): submit(work, of: account)
+        case .transact(let work): submit(work.execution(of: account, rules, now: now), of: account)
         case .send(let message, let channel):
             if let peer = state.channels[channel]?.peer { state.outgoing.append(.send(peer, message, whenWritten: nil)) }
         case .sendOutcome(let message, let channel):
@@ -57,23 +74,24 @@ extension RelayCore {
         case .endWakes(let endpoint): state.outgoing.append(.call { self.wakes?.connected(endpoint) })
         case .identity(let change): state.outgoing.append(.call { self.identityChanged(change) })
         case .endLogins: state.outgoing.append(.call { self.endLogins() })
-        case .call(let call): state.outgoing.append(.call(call))
+        case .answer(let number, let answer):
+            if let answers = state.requests.removeValue(forKey: number) { state.outgoing.append(.call { answers(answer) }) }
         case .event(let event): state.outgoing.append(.call { self.events(event) })
-        case .log(let level, let message, let metadata):
+        case .offerFailed(let reason):
             // Writing a line may block.
-            state.outgoing.append(.call { self.logger.log(level: level, message, metadata: metadata) })
+            state.outgoing.append(.call { self.logger.error("an offer could not be stored", metadata: ["error": "\(reason)"]) })
         }
     }
 
-    private func submit(_ work: AccountWork, of account: AccountID) {
+    private func submit(_ execution: AccountWork.Execution, of account: AccountID) {
         store.submit(
             StoreWork(
                 account: account,
-                channel: work.channel,
-                cost: StoreWork.cost(bytes: work.bytes),
-                run: { [now] in work.run($0, now().count) },
-                report: { [self] failure in
-                    if let error = change(account, { work.complete(&$0, failure) }) ?? nil { storeFailed(error) }
+                channel: execution.channel,
+                cost: StoreWork.cost(bytes: execution.bytes),
+                run: execution.run,
+                report: { [self, complete = execution.complete] failure in
+                    if let error = change(account, { complete(&$0, failure) }) ?? nil { storeFailed(error) }
                 }
             )
         )
@@ -105,11 +123,11 @@ extension AccountShards.State {
         _ rules: RelayRules,
         at now: Milliseconds,
         _ input: (inout AccountRelay) -> Result
-    ) -> (Result, [AccountRelay.Action], isIdle: Bool) {
-        func give(_ relay: inout AccountRelay) -> (Result, [AccountRelay.Action], isIdle: Bool) {
+    ) -> (Result, [AccountRelay.Action], RelayRules, isIdle: Bool) {
+        func give(_ relay: inout AccountRelay) -> (Result, [AccountRelay.Action], RelayRules, isIdle: Bool) {
             let (result, actions) = relay.run(at: now, input)
             if let deadline = relay.takeDeadline() { deadlines.insert(account, at: deadline) }
-            return (result, actions, relay.isIdle)
+            return (result, actions, relay.rules, relay.isIdle)
         }
         return give(&accounts[account, default: AccountRelay(account, rules: rules, isStopping: isStopping)])
     }

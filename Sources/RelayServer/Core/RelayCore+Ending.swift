@@ -25,10 +25,8 @@ extension RelayCore {
             let pass = EndingPass(accounts: accounts.count, mayBeMore: due.count == Self.maximumDueCommands)
             guard !accounts.isEmpty else { return ended(pass) }
             for (account, keys) in accounts {
-                change(account) { relay in
-                    relay.endDue(keys.map(\.command)) { [self] isStored in
-                        if pass.accountEnded(isStored: isStored) { ended(pass) }
-                    }
+                perform(.endCommands(keys.map(\.command)), on: account) { [self] answer in
+                    if pass.accountEnded(isStored: (try? answer.get()) != nil) { ended(pass) }
                 }
             }
         }

@@ -18,21 +18,18 @@ extension RelayCore {
         let account = try await store.transactGlobally { store in
             try store.account(ofEndpoint: endpoint) ?? store.revocation(of: endpoint)?.account
         }
-        guard let account else { return nil }
-        return try await withCheckedThrowingContinuation { continuation in
-            change(account) { relay in
-                relay.revoke(endpoint, withLetIn: withLetIn, by: actor) { continuation.resume(with: $0) }
-            }
-        }
+        guard let account,
+            case .revoked(let revocation) = try await perform(.revoke(endpoint, withLetIn: withLetIn, by: actor), on: account)
+        else { return nil }
+        return revocation
     }
 
     /// The endpoints of an account, and whether they are connected.
-    package func endpoints(of account: AccountID) async throws -> [(row: EndpointRow, isConnected: Bool)] {
+    package func endpoints(of account: AccountID) async throws -> [EndpointStatus] {
         let rows = try await store.transact(for: account) { try $0.endpoints(of: account) }
-        let connected = shards[account].state.withLock { state in
-            rows.map { !(state.accounts[account]?.channels(of: $0.id) ?? []).isEmpty }
+        return shards[account].state.withLock { state in
+            rows.map { EndpointStatus(row: $0, isConnected: state.accounts[account]?.channels.channels(of: $0.id).isEmpty == false) }
         }
-        return Array(zip(rows, connected))
     }
 
     package func isRevoked(_ endpoint: EndpointID, completion: @escaping @Sendable (Bool) -> Void) {

@@ -104,7 +104,7 @@ package final class RelayCore: RelayCoreProtocol {
         node.withLock { node in
             node.isStarted = true
             node.wakeable = rules.wakeable
-            if wakes != nil { node.wakeSearch = .waiting(until: time + AccountRelay.startingPeriod) }
+            if wakes != nil { node.wakeSearch = .waiting(until: time + Presences.startingPeriod) }
         }
         endLogins()
     }

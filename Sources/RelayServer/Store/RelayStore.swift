@@ -53,21 +53,31 @@ package final class StoreWork: Sendable {
         _ body: @escaping @Sendable (any StoreTransaction) throws -> Value,
         completion: @escaping @Sendable (Result<Value, any Error>) -> Void
     ) {
-        // The result waits for the commit; only the store accesses it until then.
-        nonisolated(unsafe) var result: Result<Value, any Error> = .failure(StoreError.unavailable("it was not tried"))
-        self.init(account: account) { transaction in
-            do {
-                result = .success(try body(transaction))
-                return nil
-            } catch {
-                let failure = transaction.failure(error)
-                result = .failure(failure)
-                return failure
-            }
-        } report: { failure in
-            completion(failure.map { .failure($0) } ?? result)
+        let result = PendingResult<Value>()
+        self.init(account: account, run: { result.run(body, in: $0) }, report: { completion(result.get(unless: $0)) })
+    }
+}
+
+/// The result of a transaction, which waits for the commit. Only the store accesses it until then.
+final class PendingResult<Value: Sendable>: Sendable {
+    private nonisolated(unsafe) var result: Result<Value, any Error> = .failure(StoreError.unavailable("it was not tried"))
+
+    /// - Returns: the error, if any.
+    @inline(__always)
+    func run(_ body: (any StoreTransaction) throws -> Value, in transaction: any StoreTransaction) -> (any Error)? {
+        do {
+            result = .success(try body(transaction))
+            return nil
+        } catch {
+            let failure = transaction.failure(error)
+            result = .failure(failure)
+            return failure
         }
     }
+
+    /// - Parameter failure: set if the commit is not known to be on disk.
+    @inline(__always)
+    func get(unless failure: StoreError?) -> Result<Value, any Error> { failure.map { .failure($0) } ?? result }
 }
 
 extension RelayStore {

@@ -85,7 +85,7 @@ import Testing
         gate.signal()
         try await world.settle()
         #expect(peer.take().count { if case .commandStatus = $0 { true } else { false } } == 100)
-        #expect(world.store.mostWaiting <= AccountRelay.outcomesAtOnce(Limits()) + 2)
+        #expect(world.store.mostWaiting <= Mailboxes.outcomesAtOnce(Limits()) + 2)
         #expect(world.store.submitted - before >= 100)
     }
 }

@@ -24,7 +24,6 @@ struct AccountWorld {
     private var sent: [ChannelID: [RelayMessage]] = [:]
     private var lastChannel: UInt64 = 0
     private var ids = CommandIDGenerator()
-    private var calls: [@Sendable () -> Void] = []
 
     init(of device: TestDevice) {
         account = AccountID(of: device.identity)
@@ -47,9 +46,6 @@ struct AccountWorld {
     mutating func input(_ body: (inout AccountRelay) -> Void) {
         let (_, actions) = relay.run(at: Milliseconds(clamping: now), body)
         for action in actions { perform(action) }
-        let calls = calls
-        self.calls = []
-        for call in calls { call() }
     }
 
     @discardableResult
@@ -71,9 +67,13 @@ struct AccountWorld {
     /// Runs the next transaction, and completes it.
     mutating func work(_ fault: TestStore.Fault? = nil) {
         guard !waiting.isEmpty else { return }
-        let (work, before) = (waiting.removeFirst(), rows.tables)
-        if fault == .before || work.run(rows, now) != nil { rows.tables = before }
+        let (work, before) = (execution(of: waiting.removeFirst()), rows.tables)
+        if fault == .before || work.run(rows) != nil { rows.tables = before }
         input { _ = work.complete(&$0, fault.map { _ in .unavailable("test") }) }
+    }
+
+    private func execution(of work: AccountWork) -> AccountWork.Execution {
+        work.execution(of: account, relay.rules) { [now] in Milliseconds(clamping: now) }
     }
 
     mutating func settle() { while !waiting.isEmpty { work() } }
@@ -85,7 +85,7 @@ struct AccountWorld {
     mutating func crash(commits: Bool, losesDatabase: Bool = false, copy: MemoryRows.Tables? = nil) {
         if commits, let work = waiting.first {
             let before = rows.tables
-            if work.run(rows, now) != nil { rows.tables = before }
+            if execution(of: work).run(rows) != nil { rows.tables = before }
         }
         waiting = []
         channels = [:]
@@ -103,7 +103,7 @@ struct AccountWorld {
     /// What the relay does about once a second.
     mutating func tick() {
         let due = rows.dueCommands(at: now, limit: 64).map(\.command)
-        if !due.isEmpty { input { $0.endDue(due) { _ in } } }
+        if !due.isEmpty { input { $0.transact(.serve(.endCommands(due), as: 0)) } }
         input { $0.handleDeadlines() }
     }
 
@@ -130,8 +130,7 @@ struct AccountWorld {
         case .reject(let channel, let rejection): rejected[channel] = rejection
         case .verify(let hello, let channel): verify(hello, as: channel)
         case .redirect(_, let channel, let other): redirected[channel] = other
-        case .call(let call): calls.append(call)
-        case .tunnel, .identity, .event, .wake, .endWakes, .endLogins, .log: break
+        case .answer, .tunnel, .identity, .event, .wake, .endWakes, .endLogins, .offerFailed: break
         }
     }
 

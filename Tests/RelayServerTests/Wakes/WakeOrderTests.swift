@@ -108,7 +108,7 @@ import Testing
         if cause == .tunnel {
             #expect(push.schedule.last?.time == world.now)
         } else {
-            #expect(push.due == world.now + AccountRelay.silencePeriod)
+            #expect(push.due == world.now + WakeableHosts.silencePeriod)
         }
     }
 }

@@ -11,31 +11,33 @@ import RelayProtocol
 /// endpoint or the operator can have emptied it, and the logins of revoked endpoints have ended. Another endpoint becomes established if
 /// it belongs to the same device as an established endpoint, or if an established endpoint vouches for it as verified. A `firstSeen`
 /// voucher has no effect here. When endpoints are revoked, endpoints that are established only through them lose that classification.
-extension AccountRelay {
-    mutating func approve(_ request: EndpointMessage.EndpointApprove, _ voucher: Signed<Voucher>, on channel: AccountChannel) {
-        let (label, own) = (request.endpoint.label, channel.endpoint.label)
-        serveIntroduction(of: request.endpoint, request.ref, on: channel) { store in
-            guard voucher.payload.knowledge == .verified else { return nil }
-            return .approved(account: try store.accountName(channel.account), endpoint: label, by: own)
-        } _: { store, row in
-            do throws(RecordError) {
-                try voucher.payload.check(row)
-            } catch {
-                throw Rejection(error)
-            }
-            try store.putVoucher(voucher.encoded, for: row.id, by: channel.endpoint, of: channel.account)
-            let bytes = try store.vouchers(for: row.id).reduce(0) { $0 + $1.count }
-            guard bytes <= Introduction.maximumVoucherBytes else {
-                throw Rejection(.limitExceeded, "vouchers for one endpoint are limited to \(Introduction.maximumVoucherBytes) bytes")
-            }
-            let own = try store.member(channel.endpoint, of: channel.account)
-            if own.isEstablished, voucher.payload.knowledge == .verified { row = try store.establish(row) }
-            return true
-        }
-    }
-}
-
 extension AccountTransaction {
+    /// Stores a voucher of one endpoint of the account for another.
+    func approve(
+        _ request: EndpointMessage.EndpointApprove,
+        _ voucher: Signed<Voucher>,
+        on channel: AccountChannel
+    ) throws -> IntroductionChange? {
+        let (endpoint, account) = (channel.endpoint, channel.account)
+        _ = try member(endpoint, of: account)
+        var row = try member(request.endpoint, of: account)
+        do throws(RecordError) {
+            try voucher.payload.check(row)
+        } catch {
+            throw Rejection(error)
+        }
+        try putVoucher(voucher.encoded, for: row.id, by: endpoint, of: account)
+        let bytes = try vouchers(for: row.id).reduce(0) { $0 + $1.count }
+        guard bytes <= Introduction.maximumVoucherBytes else {
+            throw Rejection(.limitExceeded, "vouchers for one endpoint are limited to \(Introduction.maximumVoucherBytes) bytes")
+        }
+        let isVerified = voucher.payload.knowledge == .verified
+        if isVerified, try member(endpoint, of: account).isEstablished { row = try establish(row) }
+        var event: RelayEvent?
+        if isVerified { event = .approved(account: try accountName(account), endpoint: request.endpoint.label, by: endpoint.label) }
+        return IntroductionChange(endpoint: row.id, introduction: try introduction(of: row), event: event)
+    }
+
     /// Makes an endpoint established, and with it the endpoints that it has vouched for.
     /// - Returns: the endpoint after the change.
     func establish(_ endpoint: EndpointRow) throws -> EndpointRow {

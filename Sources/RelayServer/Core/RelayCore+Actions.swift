@@ -73,7 +73,7 @@ extension RelayCore {
         case .wake(let request): state.outgoing.append(.call { self.send(request) })
         case .endWakes(let endpoint): state.outgoing.append(.call { self.wakes?.connected(endpoint) })
         case .identity(let change): state.outgoing.append(.call { self.identityChanged(change) })
-        case .endLogins: state.outgoing.append(.call { self.endLogins() })
+        case .endLogins: state.outgoing.append(.call { self.run(self.jobs.withLock { $0.endLogins(at: self.now().count) }) })
         case .answer(let number, let answer):
             if let answers = state.requests.removeValue(forKey: number) { state.outgoing.append(.call { answers(answer) }) }
         case .event(let event): state.outgoing.append(.call { self.events(event) })

@@ -13,26 +13,6 @@ import Synchronization
 /// Accounts are spread over shards with one lock each, so that accounts on different event loops seldom wait for each other. The
 /// decisions of an account reach the store and the peers in the order in which they were made.
 package final class RelayCore: RelayCoreProtocol {
-    /// State of the relay as a whole.
-    struct Node: Sendable {
-        var isStarted = false
-        var isStopping = false
-        var isStoreFailing = false
-        /// Whether transactions that end due commands are running.
-        var isEndingCommands = false
-        var loginsPass = LoginsPass.idle
-        /// When to retry the logins of revoked endpoints that could not be ended.
-        var nextLoginsPass: Int64 = 0
-        /// Whether due push registrations are being read.
-        var isWaking = false
-        var wakeSearch = WakeSearch.done
-        /// Whether a step of that search is running.
-        var isSearching = false
-        var wakeable = WakeableApps()
-        /// How often that has changed.
-        var wakeableVersion = 0
-    }
-
     let store: any RelayStore
     let relay: RelayID
     let limits: Limits
@@ -49,7 +29,7 @@ package final class RelayCore: RelayCoreProtocol {
     let nameAccount: NameAccount
     let tasks: BackgroundTasks
     let shards: AccountShards
-    let node = Mutex(Node())
+    let jobs: Mutex<NodeJobs>
     let tunnels: TunnelRegistry
 
     /// - Parameter tasks: Owns what runs beside the callers.
@@ -79,6 +59,7 @@ package final class RelayCore: RelayCoreProtocol {
         self.nameAccount = nameAccount
         self.tasks = tasks
         self.shards = AccountShards()
+        self.jobs = Mutex(NodeJobs(hasLogins: logins != nil, hasWakes: wakes != nil))
         self.tunnels = TunnelRegistry(metrics: tunnelMetrics)
     }
 
@@ -101,17 +82,12 @@ package final class RelayCore: RelayCoreProtocol {
             wakeable: wakes?.wakeable ?? WakeableApps()
         )
         for shard in shards.all { shard.state.withLock { $0.rules = rules } }
-        node.withLock { node in
-            node.isStarted = true
-            node.wakeable = rules.wakeable
-            if wakes != nil { node.wakeSearch = .waiting(until: time + Presences.startingPeriod) }
-        }
-        endLogins()
+        run(jobs.withLock { $0.start(rules.wakeable, at: time) })
     }
 
     /// Stops the admission of endpoints, and tells the connected ones when to reconnect. The transport then closes their channels.
     package func stop() {
-        node.withLock { $0.isStopping = true }
+        jobs.withLock { $0.stop() }
         for shard in shards.all {
             let accounts = shard.state.withLock { state in
                 state.isStopping = true
@@ -120,21 +96,6 @@ package final class RelayCore: RelayCoreProtocol {
             for account in accounts { change(account) { $0.stop() } }
             // Nothing that was verified before reaches the store after the stop.
             shard.verification.sync {}
-        }
-    }
-
-    /// Called about once a second.
-    package func handleDeadlines() {
-        guard node.withLock({ $0.isStarted }) else { return }
-        endCommands()
-        endLoginsIfDue()
-        handleDuePushes()
-        refreshWakeable()
-        probeStore()
-        let now = now()
-        for shard in shards.all {
-            let due = shard.state.withLock { $0.takeDueAccounts(at: now) }
-            for account in due { change(account) { $0.handleDeadlines() } }
         }
     }
 
@@ -208,45 +169,6 @@ package final class RelayCore: RelayCoreProtocol {
         guard let channel = shard.state.withLock({ $0.channels[id] })?.channel else { return }
         change(channel.account) { $0.disconnected(id) }
         logger.debug("channel closed", metadata: ["endpoint": "\(channel.endpoint.label)", "silent": "\(isSilent)"])
-    }
-}
-
-extension RelayCore {
-    /// Runs a transaction of the relay itself, which writes no rows that an account's relay keeps in memory.
-    func transact<Value: Sendable>(
-        _ body: @escaping @Sendable (any GlobalTransaction) throws -> Value,
-        then completion: @escaping @Sendable (Result<Value, any Error>) -> Void
-    ) {
-        store.submit(for: nil, { try body($0) }) { [self] result in
-            if case .failure(let error as StoreError) = result { storeFailed(error) }
-            completion(result)
-        }
-    }
-
-    /// Logs the first failure of the store.
-    func storeFailed(_ error: StoreError) {
-        let isFirst = node.withLock { node in
-            defer { node.isStoreFailing = true }
-            return !node.isStoreFailing
-        }
-        if isFirst { logger.error("the store cannot be used", metadata: ["error": "\(error)"]) }
-    }
-
-    /// Logs that the store works again, after a successful write: reads succeed even if the disk is full.
-    private func probeStore() {
-        guard node.withLock({ $0.isStoreFailing && !$0.isStopping }) else { return }
-        transact { store in
-            try store.probe()
-        } then: { [self] result in
-            guard case .success = result else { return }
-            let isBack = node.withLock { node in
-                defer { node.isStoreFailing = false }
-                // The loss of a connection may not have been stored, and with it the time of a wake.
-                if node.isStoreFailing, wakes != nil { node.wakeSearch = .at(nil) }
-                return node.isStoreFailing
-            }
-            if isBack { logger.notice("the store can be used again") }
-        }
     }
 }
 

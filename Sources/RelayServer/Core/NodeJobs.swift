@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// The relay's own jobs over all accounts: which of them begin now. Without I/O and clock; times are milliseconds since 1970.
+struct NodeJobs: Sendable {
+    enum Job: Hashable, Sendable {
+        /// Find commands whose deadlines have passed, and call `commandsRead`. Pass them to their accounts, and call `accountEnded` for each.
+        case endCommands
+        /// End the logins of revoked endpoints, then call `loginsEnded`.
+        case endLogins
+        /// Pass due push registrations to their accounts, and call `pushesRead` once they are read.
+        case handlePushes
+        /// Pass endpoints that may have to be woken to their accounts, and call `searched` or `searchFailed` once they are read.
+        case searchUnwoken(after: EndpointID?)
+        /// Tell the accounts what the relay can wake.
+        case tell(WakeableApps, version: Int)
+        /// Write something, and call `storeWorks` if that succeeds.
+        case probeStore
+    }
+
+    private enum CommandsPass: Sendable {
+        case idle, reading
+        /// - accounts: how many have not ended their commands.
+        /// - mayBeMore: whether more commands are probably due.
+        case ending(accounts: Int, mayBeMore: Bool)
+    }
+
+    private enum LoginsPass: Sendable {
+        case idle
+        /// - again: more endpoints were revoked meanwhile.
+        case running(again: Bool)
+    }
+
+    /// The search after the start of the relay, for endpoints that were connected when it ended and have not come back, and for wakes that
+    /// were lost with it. Also after a failure of the store, for endpoints whose connections ended meanwhile.
+    private enum WakeSearch: Sendable {
+        case waiting(until: Int64)
+        case at(EndpointID?)
+        case done
+    }
+
+    /// How often logins are looked for that could not be ended.
+    private static let loginsInterval: Int64 = 60_000
+
+    /// Whether there are logins to end.
+    private let hasLogins: Bool
+    /// Whether the relay sends wakes.
+    private let hasWakes: Bool
+    private(set) var isStarted = false
+    private var isStopping = false
+    private var isStoreFailing = false
+    private var commandsPass = CommandsPass.idle
+    private var loginsPass = LoginsPass.idle
+    private var nextLoginsPass: Int64 = 0
+    private var isReadingPushes = false
+    private var wakeSearch = WakeSearch.done
+    private var isSearching = false
+    private var wakeable = WakeableApps()
+    /// How often that has changed.
+    private var version = 0
+
+    init(hasLogins: Bool, hasWakes: Bool) {
+        self.hasLogins = hasLogins
+        self.hasWakes = hasWakes
+    }
+
+    var isEndingLogins: Bool { if case .running = loginsPass { true } else { false } }
+
+    mutating func start(_ wakeable: WakeableApps, at now: Int64) -> [Job] {
+        isStarted = true
+        self.wakeable = wakeable
+        if hasWakes { wakeSearch = .waiting(until: now + Presences.startingPeriod) }
+        return endLogins(at: now)
+    }
+
+    mutating func stop() { isStopping = true }
+
+    /// Called about once a second.
+    mutating func tick(_ wakeable: WakeableApps, at now: Int64) -> [Job] {
+        guard isStarted else { return [] }
+        var jobs: [Job] = []
+        if case .idle = commandsPass { jobs += endCommands() }
+        if !isStopping, now >= nextLoginsPass { jobs += endLogins(at: now) }
+        if !isReadingPushes {
+            isReadingPushes = true
+            jobs.append(.handlePushes)
+            jobs += search(at: now)
+        }
+        jobs += changed(wakeable)
+        if isStoreFailing, !isStopping { jobs.append(.probeStore) }
+        return jobs
+    }
+
+    // MARK: Commands
+
+    private mutating func endCommands() -> [Job] {
+        commandsPass = .reading
+        return [.endCommands]
+    }
+
+    /// - Parameters:
+    ///   - accounts: how many accounts have commands that are due.
+    ///   - mayBeMore: whether more commands are probably due.
+    mutating func commandsRead(of accounts: Int, mayBeMore: Bool) {
+        commandsPass = accounts == 0 ? .idle : .ending(accounts: accounts, mayBeMore: mayBeMore)
+    }
+
+    /// - Parameter isStored: commands that could not be stored are retried later.
+    mutating func accountEnded(isStored: Bool) -> [Job] {
+        guard case .ending(let accounts, let before) = commandsPass else { return [] }
+        let mayBeMore = before && isStored
+        commandsPass = accounts == 1 ? .idle : .ending(accounts: accounts - 1, mayBeMore: mayBeMore)
+        return accounts == 1 && mayBeMore ? endCommands() : []
+    }
+
+    // MARK: Logins
+
+    /// Endpoints were revoked, or it is time to retry.
+    mutating func endLogins(at now: Int64) -> [Job] {
+        guard hasLogins else { return [] }
+        nextLoginsPass = now + Self.loginsInterval
+        let isRunning = isEndingLogins
+        loginsPass = .running(again: isRunning)
+        return isRunning ? [] : [.endLogins]
+    }
+
+    mutating func loginsEnded(at now: Int64) -> [Job] {
+        let before = loginsPass
+        loginsPass = .idle
+        guard case .running(again: true) = before else { return [] }
+        return endLogins(at: now)
+    }
+
+    // MARK: Wakes
+
+    mutating func pushesRead() { isReadingPushes = false }
+
+    private mutating func search(at now: Int64) -> [Job] {
+        if case .waiting(let time) = wakeSearch, now >= time { wakeSearch = .at(nil) }
+        guard case .at(let position) = wakeSearch, !isSearching else { return [] }
+        isSearching = true
+        return [.searchUnwoken(after: position)]
+    }
+
+    /// A step of the search has failed, and is repeated.
+    mutating func searchFailed() { isSearching = false }
+
+    /// A step of the search is done.
+    /// - Parameter last: after which endpoint it goes on; `nil` if it is complete.
+    mutating func searched(to last: EndpointID?) {
+        isSearching = false
+        wakeSearch = last.map { .at($0) } ?? .done
+    }
+
+    /// What the relay can wake may have changed.
+    mutating func changed(_ wakeable: WakeableApps) -> [Job] {
+        guard isStarted, hasWakes, self.wakeable != wakeable else { return [] }
+        self.wakeable = wakeable
+        version += 1
+        return [.tell(wakeable, version: version)]
+    }
+
+    // MARK: The store
+
+    /// - Returns: whether this is the first failure.
+    mutating func storeFailed() -> Bool {
+        defer { isStoreFailing = true }
+        return !isStoreFailing
+    }
+
+    /// - Returns: whether the store had failed before.
+    mutating func storeWorks() -> Bool {
+        guard isStoreFailing else { return false }
+        isStoreFailing = false
+        // The loss of a connection may not have been stored, and with it the time of a wake.
+        if hasWakes { wakeSearch = .at(nil) }
+        return true
+    }
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Logging
+import RelayProtocol
+import Synchronization
+
+/// Carries out the relay's own jobs.
+extension RelayCore {
+    /// The number of commands per pass, so that a backlog does not delay other work.
+    private static let maximumDueCommands = 64
+    /// The number of revoked endpoints per pass.
+    private static let maximumRevocations = 256
+    /// The number of registrations per second, so that a backlog neither delays other work nor floods the providers.
+    private static let maximumDuePushes = 256
+    /// The number of registrations per second that are searched for commands.
+    private static let maximumSearchedPushes = 1_024
+
+    /// Called about once a second.
+    package func handleDeadlines() {
+        let (now, wakeable) = (now(), wakeable)
+        run(jobs.withLock { $0.tick(wakeable, at: now.count) })
+        for shard in shards.all {
+            let due = shard.state.withLock { $0.takeDueAccounts(at: now) }
+            for account in due { change(account) { $0.handleDeadlines() } }
+        }
+    }
+
+    /// What the relay can wake now.
+    var wakeable: WakeableApps { wakes?.wakeable ?? WakeableApps() }
+
+    func run(_ jobs: [NodeJobs.Job]) {
+        for job in jobs {
+            switch job {
+            case .endCommands: endCommands()
+            case .endLogins: endLogins()
+            case .handlePushes: handleDuePushes()
+            case .searchUnwoken(let position): searchUnwoken(after: position)
+            case .tell(let wakeable, let version): tell(wakeable, version: version)
+            case .probeStore: probeStore()
+            }
+        }
+    }
+
+    // MARK: Commands
+
+    /// Finds commands that have expired, were not answered or were not acknowledged, and passes them to their accounts.
+    private func endCommands() {
+        let now = now
+        transact { store in
+            try store.dueCommands(at: now().count, limit: Self.maximumDueCommands)
+        } then: { [self] result in
+            let due = (try? result.get()) ?? []
+            let accounts = Dictionary(grouping: due, by: \.account)
+            jobs.withLock { $0.commandsRead(of: accounts.count, mayBeMore: due.count == Self.maximumDueCommands) }
+            for (account, keys) in accounts {
+                perform(.endCommands(keys.map(\.command)), on: account) { [self] answer in
+                    run(jobs.withLock { $0.accountEnded(isStored: (try? answer.get()) != nil) })
+                }
+            }
+        }
+    }
+
+    // MARK: Logins
+
+    /// Ends the logins of revoked endpoints. The issuer has its own store, so the revocation's row records that logins are still to be ended.
+    /// After a crash between the two commits they are ended at the next start.
+    private func endLogins() {
+        guard let logins else { return }
+        tasks.start { [self] in
+            let rows = (try? await store.transactGlobally { try $0.revocationsWithLogins(limit: Self.maximumRevocations) }) ?? []
+            // A failure does not stop the loop.
+            for row in rows {
+                do {
+                    try await logins.endLogins(keyThumbprint: row.keyThumbprint, login: row.login)
+                    try await store.transact(for: row.account) { try $0.loginsEnded(of: row.endpoint) }
+                    logger.info("ended the logins of a revoked endpoint", metadata: ["endpoint": "\(row.endpoint.label)"])
+                } catch {
+                    logger.error("the logins of a revoked endpoint could not be ended; it is tried again", metadata: ["error": "\(error)"])
+                }
+            }
+            run(jobs.withLock { $0.loginsEnded(at: now().count) })
+        }
+    }
+
+    // MARK: Wakes
+
+    private func handleDuePushes() {
+        let now = now().count
+        transact { store in
+            try store.duePushes(at: now, limit: Self.maximumDuePushes)
+        } then: { [self] result in
+            jobs.withLock { $0.pushesRead() }
+            for push in (try? result.get()) ?? [] { change(push.account) { $0.handlePush(of: push.endpoint) } }
+        }
+    }
+
+    /// A command that was offered just before the relay ended may wait for an endpoint that has not connected since. Nothing is due for it:
+    /// it was connected when the command was stored. A wake that no provider had accepted may be lost, and the next one may be far away.
+    private func searchUnwoken(after position: EndpointID?) {
+        let now = now().count
+        transact { store in
+            try store.unwokenPushes(after: position, at: now, limit: Self.maximumSearchedPushes)
+        } then: { [self] result in
+            guard case .success(let found) = result else { return jobs.withLock { $0.searchFailed() } }
+            jobs.withLock { $0.searched(to: found.count == Self.maximumSearchedPushes ? found.last?.key.endpoint : nil) }
+            for push in found where push.waits { change(push.key.account) { $0.handlePush(of: push.key.endpoint) } }
+        }
+    }
+
+    /// Tells the accounts what the relay can wake.
+    private func tell(_ wakeable: WakeableApps, version: Int) {
+        for shard in shards.all {
+            let changed = shard.state.withLock { state -> (RelayRules, [AccountID])? in
+                guard let rules = state.rules, rules.version < version else { return nil }
+                let new = rules.changed(wakeable, version: version)
+                state.rules = new
+                return (new, Array(state.accounts.keys))
+            }
+            guard let (rules, accounts) = changed else { continue }
+            for account in accounts { change(account) { $0.update(rules) } }
+        }
+    }
+
+    // MARK: The store
+
+    /// Runs a transaction of the relay itself, which writes no rows that an account's relay keeps in memory.
+    func transact<Value: Sendable>(
+        _ body: @escaping @Sendable (any GlobalTransaction) throws -> Value,
+        then completion: @escaping @Sendable (Result<Value, any Error>) -> Void
+    ) {
+        store.submit(for: nil, { try body($0) }) { [self] result in
+            if case .failure(let error as StoreError) = result { storeFailed(error) }
+            completion(result)
+        }
+    }
+
+    /// Logs the first failure of the store.
+    func storeFailed(_ error: StoreError) {
+        if jobs.withLock({ $0.storeFailed() }) { logger.error("the store cannot be used", metadata: ["error": "\(error)"]) }
+    }
+
+    /// Logs that the store works again, after a successful write: reads succeed even if the disk is full.
+    private func probeStore() {
+        transact { store in
+            try store.probe()
+        } then: { [self] result in
+            guard case .success = result, jobs.withLock({ $0.storeWorks() }) else { return }
+            logger.notice("the store can be used again")
+        }
+    }
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+import RelayTesting
+import Testing
+
+@testable import RelayServer
+
+@Suite struct NodeJobsTests {
+    private func started(hasLogins: Bool = true, hasWakes: Bool = true) -> NodeJobs {
+        var jobs = NodeJobs(hasLogins: hasLogins, hasWakes: hasWakes)
+        #expect(jobs.tick(WakeableApps(), at: 0) == [])
+        #expect(jobs.start(WakeableApps(), at: 0) == (hasLogins ? [.endLogins] : []))
+        return jobs
+    }
+
+    @Test func jobThatRunsIsNotStartedAgain() {
+        var jobs = started()
+        #expect(jobs.tick(WakeableApps(), at: 1_000) == [.endCommands, .handlePushes])
+        #expect(jobs.tick(WakeableApps(), at: 2_000) == [])
+        jobs.pushesRead()
+        jobs.commandsRead(of: 2, mayBeMore: true)
+        #expect(jobs.tick(WakeableApps(), at: 3_000) == [.handlePushes])
+        #expect(jobs.accountEnded(isStored: true) == [])
+        #expect(jobs.accountEnded(isStored: true) == [.endCommands])
+        #expect(jobs.tick(WakeableApps(), at: 4_000) == [])
+        // What could not be stored is not retried at once.
+        jobs.commandsRead(of: 2, mayBeMore: true)
+        #expect(jobs.accountEnded(isStored: false) == [])
+        #expect(jobs.accountEnded(isStored: true) == [])
+        #expect(jobs.tick(WakeableApps(), at: 5_000) == [.endCommands])
+        jobs.commandsRead(of: 0, mayBeMore: false)
+        #expect(jobs.tick(WakeableApps(), at: 6_000) == [.endCommands])
+    }
+
+    @Test func loginsAreEndedAgainForWhatWasRevokedMeanwhile() {
+        var jobs = started()
+        #expect(jobs.endLogins(at: 10) == [])
+        #expect(jobs.loginsEnded(at: 20) == [.endLogins])
+        #expect(jobs.isEndingLogins)
+        #expect(jobs.loginsEnded(at: 30) == [])
+        #expect(!jobs.isEndingLogins)
+        // Failures are retried.
+        #expect(jobs.tick(WakeableApps(), at: 60_019).contains(.endLogins) == false)
+        #expect(jobs.tick(WakeableApps(), at: 60_020).contains(.endLogins) == true)
+        _ = jobs.loginsEnded(at: 60_020)
+        jobs.stop()
+        #expect(jobs.tick(WakeableApps(), at: 999_000).contains(.endLogins) == false)
+    }
+
+    @Test func unwokenEndpointsAreSearchedInStepsAfterTheStartAndAFailureOfTheStore() {
+        var jobs = started()
+        func tick(_ time: Int64) -> [NodeJobs.Job] {
+            jobs.pushesRead()
+            return jobs.tick(WakeableApps(), at: time).filter {
+                if case .searchUnwoken = $0 { true } else { false }
+            }
+        }
+        let (start, endpoint) = (
+            Presences.startingPeriod, EndpointRow.sample(1, AccountID("account")).id
+        )
+        #expect(tick(start - 1) == [])
+        #expect(tick(start) == [.searchUnwoken(after: nil)])
+        #expect(tick(start) == [])
+        jobs.searched(to: endpoint)
+        #expect(tick(start) == [.searchUnwoken(after: endpoint)])
+        jobs.searchFailed()
+        #expect(tick(start) == [.searchUnwoken(after: endpoint)])
+        jobs.searched(to: nil)
+        #expect(tick(start) == [])
+        #expect(jobs.storeFailed() == true)
+        #expect(jobs.storeFailed() == false)
+        #expect(jobs.tick(WakeableApps(), at: start).contains(.probeStore) == true)
+        #expect(jobs.storeWorks() == true)
+        #expect(jobs.storeWorks() == false)
+        #expect(tick(start) == [.searchUnwoken(after: nil)])
+    }
+
+    @Test func accountsAreToldWhatCanBeWokenIfItHasChanged() {
+        let apps = WakeableApps([.init(.fcm)])
+        var jobs = started()
+        #expect(jobs.changed(WakeableApps()) == [])
+        #expect(jobs.changed(apps) == [.tell(apps, version: 1)])
+        let second = jobs.tick(apps, at: 1)
+        #expect(second == [.endCommands, .handlePushes])
+        #expect(jobs.tick(WakeableApps(), at: 2) == [.tell(WakeableApps(), version: 2)])
+        var without = started(hasWakes: false)
+        #expect(without.changed(apps) == [])
+    }
+
+    /// Whatever happens: each job runs once at a time, and all that can run goes on.
+    @Test(arguments: 1...30 as ClosedRange<UInt64>) func randomWalk(seed: UInt64) {
+        var random = SeededGenerator(seed: seed)
+        var jobs = started()
+        var (running, now): ([NodeJobs.Job], Int64) = ([.endLogins], 0)
+        func begin(_ new: [NodeJobs.Job]) {
+            for job in new where job != .probeStore {
+                if case .tell = job { continue }
+                let isSearch = if case .searchUnwoken = job { true } else { false }
+                let same = running.contains { other in
+                    if case .searchUnwoken = other { isSearch } else { other == job }
+                }
+                #expect(!same, "seed \(seed)")
+                running.append(job)
+            }
+        }
+        func end(_ job: NodeJobs.Job) {
+            running.removeAll { $0 == job }
+            switch job {
+            case .endCommands:
+                let accounts = Int.random(in: 0..<3, using: &random)
+                jobs.commandsRead(of: accounts, mayBeMore: .random(using: &random))
+                for _ in 0..<accounts { begin(jobs.accountEnded(isStored: .random(using: &random))) }
+            case .endLogins: begin(jobs.loginsEnded(at: now))
+            case .handlePushes: jobs.pushesRead()
+            case .searchUnwoken(let position):
+                if .random(using: &random) {
+                    jobs.searchFailed()
+                } else {
+                    jobs.searched(to: .random(using: &random) ? position : nil)
+                }
+            case .tell, .probeStore: break
+            }
+        }
+        for _ in 0..<500 {
+            now += Int64.random(in: 0...20_000, using: &random)
+            switch Int.random(in: 0..<6, using: &random) {
+            case 0, 1: begin(jobs.tick(WakeableApps(), at: now))
+            case 2: begin(jobs.endLogins(at: now))
+            case 3: if let job = running.randomElement(using: &random) { end(job) }
+            case 4: _ = jobs.storeFailed()
+            default: _ = jobs.storeWorks()
+            }
+        }
+        while let job = running.first { end(job) }
+        now += 60_000
+        _ = jobs.storeFailed()
+        let all = jobs.tick(WakeableApps(), at: now)
+        for job in [.endCommands, .endLogins, .handlePushes, .probeStore] as [NodeJobs.Job] {
+            #expect(all.contains(job), "seed \(seed)")
+        }
+    }
+}

@@ -89,32 +89,29 @@ import Testing
         for key in keys + [nil] { #expect(boxes.nextOutcome(for: Self.host) == key) }
     }
 
-    /// Commands are stored in their order, some after a host has come and gone. No command is offered before an earlier one of its lane.
+    /// What waits for the store, in order.
+    private enum Work {
+        /// - offered: the channel to which it is offered in its transaction.
+        case store(CommandDescriptor, offered: ChannelID?)
+        case read(ChannelID)
+    }
+
+    /// Commands are stored in their order, while hosts come and go. No command is offered before an earlier one of its lane, and none is
+    /// forgotten.
     @Test(arguments: 1...50 as ClosedRange<UInt64>) func noCommandOvertakesAnother(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         var boxes = Mailboxes()
         var (host, lastChannel, last): (ChannelID?, UInt64, Int) = (nil, 0, 0)
-        /// In the order of their transactions, with the channel that each is offered to.
-        var storing: [(command: CommandDescriptor, offered: ChannelID?)] = []
-        var (stored, offered): ([CommandDescriptor], [CommandDescriptor]) = ([], [])
+        var waiting: [Work] = []
+        var (stored, offered, answered): ([CommandDescriptor], [CommandDescriptor], Set<CommandKey>) = ([], [], [])
         func offer(_ command: CommandDescriptor) {
             let earlier = stored.filter { $0.lane == command.lane && $0.number < command.number }
-            #expect(earlier.allSatisfy { offered.contains($0) }, "seed \(seed)")
+            #expect(earlier.allSatisfy { offered.contains($0) } && !offered.contains(command), "seed \(seed)")
             offered.append(command)
         }
-        for _ in 0..<300 {
-            switch Int.random(in: 0..<6, using: &random) {
-            case 0, 1:
-                last += 1
-                let new = command(
-                    last,
-                    size: Int.random(in: 1...300_000, using: &random),
-                    lane: "app \(last % 2)"
-                )
-                storing.append((new, boxes.begin(new, for: host)))
-            case 2, 3:
-                guard !storing.isEmpty else { continue }
-                let (new, channel) = storing.removeFirst()
+        func work() {
+            switch waiting.removeFirst() {
+            case .store(let new, let channel):
                 stored.append(new)
                 if let channel {
                     if channel == host { offer(new) }
@@ -122,30 +119,50 @@ import Testing
                     boxes.endStoring(for: Self.target)
                     if let host { boxes.add(new, to: host) }
                 }
-            case 4:
-                if let host { boxes.closed(host) }
-                guard host == nil else {
-                    host = nil
-                    continue
-                }
-                lastChannel += 1
-                host = ChannelID(lastChannel)
-                offered = []
-                boxes.opened(ChannelID(lastChannel))
-                boxes.read([], stored, for: ChannelID(lastChannel))
-            default:
-                guard let host, let done = offered.randomElement(using: &random) else { continue }
-                boxes.answered(done, on: host)
-            }
-            guard let host else { continue }
-            while let key = boxes.nextOffer(on: host) {
-                if let command = stored.first(where: { $0.key == key }) {
-                    offer(command)
-                } else {
-                    Issue.record("seed \(seed)")
-                }
+            case .read(let channel): boxes.read([], stored, for: channel)
             }
         }
-        #expect(boxes.isStoring == storing.contains { $0.offered == nil }, "seed \(seed)")
+        func offerNext() {
+            guard let host else { return }
+            while let key = boxes.nextOffer(on: host) {
+                if let command = stored.first(where: { $0.key == key }) { offer(command) } else { Issue.record("seed \(seed)") }
+            }
+        }
+        func answer(_ command: CommandDescriptor) {
+            guard let host else { return }
+            boxes.answered(command, on: host)
+            answered.insert(command.key)
+        }
+        func connect() {
+            lastChannel += 1
+            (host, offered, answered) = (ChannelID(lastChannel), [], [])
+            boxes.opened(ChannelID(lastChannel))
+            waiting.append(.read(ChannelID(lastChannel)))
+        }
+        for _ in 0..<300 {
+            switch Int.random(in: 0..<6, using: &random) {
+            case 0, 1:
+                last += 1
+                let new = command(last, size: Int.random(in: 1...300_000, using: &random), lane: "app \(last % 2)")
+                waiting.append(.store(new, offered: boxes.begin(new, for: host)))
+            case 2, 3: if !waiting.isEmpty { work() }
+            case 4:
+                if let host { boxes.closed(host) }
+                if host == nil { connect() } else { host = nil }
+            default: if let done = offered.randomElement(using: &random) { answer(done) }
+            }
+            offerNext()
+        }
+        if host == nil { connect() }
+        while !waiting.isEmpty {
+            work()
+            offerNext()
+        }
+        #expect(!boxes.isStoring, "seed \(seed)")
+        while let next = offered.first(where: { !answered.contains($0.key) }) {
+            answer(next)
+            offerNext()
+        }
+        #expect(offered.count == stored.count, "seed \(seed)")
     }
 }

@@ -15,8 +15,9 @@ struct Accounts: AsyncParsableCommand {
     @Option var count: Int
 
     func run() async throws {
-        let issuer = try Issuer(
-            settings: .init(directory: dataDirectory, origins: [relay], audience: relayID),
+        let issuer = try Issuer.open(
+            dataDirectory,
+            settings: .init(origins: [relay], audience: relayID),
             now: { Milliseconds(clamping: Int64(Date().timeIntervalSince1970 * 1_000)) },
             logger: Logger(label: "benchmarks") { _ in SwiftLogNoOpLogHandler() }
         )

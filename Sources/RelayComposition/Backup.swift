@@ -125,8 +125,9 @@ package enum Backup {
             // The database is incomplete after the backup's time.
             try store.beginAgain()
             store.close()
-            try Issuer(
-                settings: .init(directory: directory, origins: [], audience: ""),
+            try Issuer.open(
+                directory,
+                settings: .init(origins: [], audience: ""),
                 now: { now },
                 logger: Logger(label: "relayd") { _ in SwiftLogNoOpLogHandler() }
             ).close()

@@ -43,23 +43,16 @@ package struct Composition: Sendable {
         let events = EventLog(logger: logger, metrics: metrics)
         let revocations = LoginRevocations()
         let relay = RelayAccounts()
-        let issuer = try Issuer.open(
-            configuration.dataDirectory,
-            origins: try configuration.origins(),
-            relay: key.id,
-            now: now,
-            logger: logger,
-            adjust: { settings in
-                settings.mayInvite = { await relay.mayInvite(key: $0, subject: $1) }
-                settings.accounts = relay
-                settings.events = { events.record($0) }
-                settings.failuresPerMinute = configuration.tokenFailuresPerMinute
-                settings.failureAddresses = configuration.tokenFailureAddresses
-                // An endpoint refreshes every 15 minutes.
-                settings.grantsPerMinute = 10 * configuration.limits[.endpointsPerAccount]
-            },
-            revoked: { revocations.add($0) }
-        )
+        let origins = try configuration.origins()
+        var settings = Issuer.Settings(origins: origins.map(\.description), audience: "\(key.id)")
+        settings.mayInvite = { await relay.mayInvite(key: $0, subject: $1) }
+        settings.accounts = relay
+        settings.events = { events.record($0) }
+        settings.failuresPerMinute = configuration.tokenFailuresPerMinute
+        settings.failureAddresses = configuration.tokenFailureAddresses
+        // An endpoint refreshes every 15 minutes.
+        settings.grantsPerMinute = 10 * configuration.limits[.endpointsPerAccount]
+        let issuer = try Issuer.open(configuration.dataDirectory, settings: settings, now: now, logger: logger) { revocations.add($0) }
         let file = try Self.issuersFile(configuration)
         let trusted = TrustedIssuers(
             embedded: file.isEmbeddedTrusted ? Self.trusted(issuer, at: key.id) : nil,
@@ -122,7 +115,6 @@ package struct Composition: Sendable {
             logger: logger
         )
         self.tasks = tasks
-        let origins = try configuration.origins()
         self.origins = origins
         self.administration = administration
         self.trusted = trusted
@@ -248,26 +240,6 @@ private final class LoginRevocations: Sendable {
 extension TokenVerifier {
     nonisolated func revoke(_ login: Issuer.RevokedLogin) {
         revoke(session: login.session, of: Composition.issuerKey, until: login.tokensEnd)
-    }
-}
-
-extension Issuer {
-    /// Opens the issuer of a data directory.
-    /// - Parameters:
-    ///   - origins: the relay's addresses, which identify the issuer; empty for commands beside the relay.
-    ///   - mayInvite: whether the endpoint with this key thumbprint may invite others.
-    package static func open(
-        _ directory: String,
-        origins: [Origin],
-        relay: RelayID,
-        now: @escaping @Sendable () -> Milliseconds,
-        logger: Logger,
-        adjust: (inout Settings) -> Void = { _ in },
-        revoked: @escaping @Sendable (RevokedLogin) -> Void = { _ in }
-    ) throws -> Issuer {
-        var settings = Settings(directory: directory, origins: origins.map(\.description), audience: "\(relay)")
-        adjust(&settings)
-        return try Issuer(settings: settings, now: now, logger: logger, revoked: revoked)
     }
 }
 

@@ -20,8 +20,6 @@ package final class Issuer: Sendable {
     let hasher: PasswordHasher
 
     package struct Settings: Sendable {
-        /// The directory of `issuer.sqlite` and its key file.
-        package var directory: String
         /// The service's public URLs without a path, the main URL first. Each of them is a name of the issuer. An empty list
         /// limits the issuer to the operator's commands.
         package var origins: [String]
@@ -54,8 +52,7 @@ package final class Issuer: Sendable {
         /// The relay; `nil` if the account pages show no devices.
         package var accounts: (any AccountHolder)?
 
-        package init(directory: String, origins: [String], audience: String) {
-            self.directory = directory
+        package init(origins: [String], audience: String) {
             self.origins = origins
             self.audience = audience
         }
@@ -145,29 +142,44 @@ package final class Issuer: Sendable {
     /// The issuer's path below each public URL.
     package static let path = "/auth"
 
-    /// Opens the issuer's database, or creates it.
     /// - Parameters:
+    ///   - master: The key that sealed the store.
     ///   - now: The relay's clock.
     ///   - revoked: Is called after a login was revoked.
     package init(
+        store: any IssuerStore,
+        master: MasterKey,
         settings: Settings,
         now: @escaping @Sendable () -> Milliseconds,
         logger: Logger,
         revoked: @escaping @Sendable (RevokedLogin) -> Void = { _ in }
-    ) throws(IssuerError) {
+    ) {
         self.settings = settings
         self.now = now
         self.logger = logger
         self.revoked = revoked
-        let database = settings.directory + "/issuer.sqlite"
-        self.master = try MasterKey(path: settings.directory + "/issuer.key", mayCreate: !PrivateFile.exists(database))
-        self.store = try SQLiteIssuerStore(path: database, master: master)
+        self.master = master
+        self.store = store
         self.keyRing = KeyRing(store: store, master: master)
         self.bounds = Mutex(Bounds(settings, began: now()))
         self.hasher = PasswordHasher(cost: .init(logRounds: min(max(settings.passwordCost, 1), 20)))
     }
 
-    /// Closes the database. Later requests fail.
+    /// Opens the issuer whose database and key file are in a directory, or creates them.
+    package static func open(
+        _ directory: String,
+        settings: Settings,
+        now: @escaping @Sendable () -> Milliseconds,
+        logger: Logger,
+        revoked: @escaping @Sendable (RevokedLogin) -> Void = { _ in }
+    ) throws(IssuerError) -> Issuer {
+        let database = directory + "/issuer.sqlite"
+        let master = try MasterKey(path: directory + "/issuer.key", mayCreate: !PrivateFile.exists(database))
+        let store = try SQLiteIssuerStore(path: database, master: master)
+        return Issuer(store: store, master: master, settings: settings, now: now, logger: logger, revoked: revoked)
+    }
+
+    /// Closes the store. Later requests fail.
     package func close() throws(IssuerError) { try store.close() }
 
     /// The values of `iss`, the main URL first.

@@ -160,9 +160,9 @@ import Testing
     }
 
     @Test func issuerURLFollowsTheRequestsHostIfItIsAnOrigin() async throws {
-        var settings = Issuer.Settings(directory: test.directory, origins: [], audience: "relay")
+        var settings = Issuer.Settings(origins: [], audience: "relay")
         settings.origins = ["https://main.example", "https://other.example:8443"]
-        let issuer = try Issuer(settings: settings, now: { 0 }, logger: test.logger)
+        let issuer = try Issuer.open(test.directory, settings: settings, now: { 0 }, logger: test.logger)
         let router = Router()
         issuer.addRoutes(to: router) { _, _ in ClientNetworks(["client"]) }
         try await Application(router: router).test(.router) { client in

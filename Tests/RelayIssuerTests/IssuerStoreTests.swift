@@ -56,9 +56,9 @@ import Testing
     }
 
     @Test func missingDirectoryIsAnError() {
-        let settings = Issuer.Settings(directory: test.directory + "/none", origins: [TestIssuer.origin], audience: "relay")
+        let settings = Issuer.Settings(origins: [TestIssuer.origin], audience: "relay")
         #expect(throws: IssuerError.masterKeyUnusable(StorageError(.notWritable, path: test.directory + "/none/issuer.key"))) {
-            try Issuer(settings: settings, now: { 0 }, logger: test.logger)
+            try Issuer.open(test.directory + "/none", settings: settings, now: { 0 }, logger: test.logger)
         }
     }
 

@@ -69,7 +69,7 @@ final class TestIssuer: Sendable {
         mayInvite: @escaping @Sendable (String) async -> Bool = { _ in true },
         accounts: (any AccountHolder)? = nil
     ) throws(IssuerError) -> Issuer {
-        var settings = Issuer.Settings(directory: directory, origins: [Self.origin, "http://127.0.0.1:8080"], audience: "the-relay")
+        var settings = Issuer.Settings(origins: [Self.origin, "http://127.0.0.1:8080"], audience: "the-relay")
         settings.failuresPerMinute = failuresPerMinute
         settings.grantsPerMinute = grantsPerMinute
         settings.grantsPerLoginAndMinute = grantsPerMinute
@@ -77,7 +77,8 @@ final class TestIssuer: Sendable {
         settings.passwordCost = 4
         settings.mayInvite = { key, _ in await mayInvite(key) }
         settings.accounts = accounts
-        return try Issuer(
+        return try Issuer.open(
+            directory,
             settings: settings,
             now: { [world] in world.time.withLock { $0 } },
             logger: logger,

@@ -2,25 +2,25 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Crypto
-import RelayProtocol
+package import RelayProtocol
 
 /// A one-time code that a browser carries to a client, which redeems it with the verifier of its request (RFC 7636, S256 only).
-struct AuthorizationCode: Hashable, Sendable {
+package struct AuthorizationCode: Hashable, Sendable {
     static let life: Int64 = 60_000
     /// How long a code is kept after its expiry, in milliseconds, so that a second use is detected.
-    static let memory: Int64 = 600_000
+    package static let memory: Int64 = 600_000
     /// The maximum number of codes of one user that are kept.
-    static let maximum = 32
+    package static let maximum = 32
 
-    let code: Digest256
-    let subject: String
-    let client: String
+    package let code: Digest256
+    package let subject: String
+    package let client: String
     /// The redirect URI of the request.
-    let redirect: String
-    let challenge: Digest256
-    let scopes: Scopes
-    let expires: Milliseconds
-    var redemption: Invitation.Redemption?
+    package let redirect: String
+    package let challenge: Digest256
+    package let scopes: Scopes
+    package let expires: Milliseconds
+    package var redemption: Invitation.Redemption?
 
     enum Decision: Hashable {
         case accept

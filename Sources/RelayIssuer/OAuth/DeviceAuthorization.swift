@@ -2,35 +2,35 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Crypto
-import RelayProtocol
+package import RelayProtocol
 
 /// A device without a browser of its own that waits for its user to allow it elsewhere (RFC 8628).
-struct DeviceAuthorization: Hashable, Sendable {
+package struct DeviceAuthorization: Hashable, Sendable {
     static let life: Int64 = 600_000
     /// How long a code is kept after its expiry, in milliseconds, so that the device is told that it has expired.
-    static let memory: Int64 = 600_000
+    package static let memory: Int64 = 600_000
     /// The minimum time between two requests of a device, in milliseconds.
     static let interval: Int64 = 5_000
     /// The maximum number of pending devices. A further one replaces another one, from the network with the most pending devices.
-    static let maximum = 10_000
+    package static let maximum = 10_000
     static let maximumNameCharacters = 64
 
-    enum Decision: Hashable, Sendable {
+    package enum Decision: Hashable, Sendable {
         case pending
         case allowed(subject: String)
         case denied
     }
 
-    let code: Digest256
+    package let code: Digest256
     /// The digest of the code that the user enters, under a key of the issuer. The plain hash of a short code could be guessed.
-    let userCode: Digest256
-    let client: String
-    let scopes: Scopes
+    package let userCode: Digest256
+    package let client: String
+    package let scopes: Scopes
     /// The device, as it names itself.
-    let device: String
-    let platform: String
-    let expires: Milliseconds
-    var decision = Decision.pending
+    package let device: String
+    package let platform: String
+    package let expires: Milliseconds
+    package var decision = Decision.pending
 
     enum Answer: Hashable {
         case grant(subject: String)

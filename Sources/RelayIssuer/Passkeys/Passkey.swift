@@ -7,17 +7,17 @@ package import RelayProtocol
 
 /// A public key credential with which a user signs in (WebAuthn Level 3). Attestation is not requested, because the kind of authenticator
 /// that holds the key does not matter.
-struct Passkey: Hashable, Sendable {
+package struct Passkey: Hashable, Sendable {
     static let maximum = 16
     static let maximumNameCharacters = 64
 
-    let id: [UInt8]
-    let subject: String
-    let key: PasskeyKey
-    let name: String
-    let created: Milliseconds
+    package let id: [UInt8]
+    package let subject: String
+    package let key: PasskeyKey
+    package let name: String
+    package let created: Milliseconds
     /// The authenticator's counter of signatures; 0 if it has none.
-    var counter: UInt32
+    package var counter: UInt32
 
     /// Whether the counter of an assertion is valid. An old counter indicates a copied authenticator.
     func accepts(counter: UInt32) -> Bool { counter > self.counter || (counter == 0 && self.counter == 0) }
@@ -26,14 +26,14 @@ struct Passkey: Hashable, Sendable {
 /// The public key of a passkey.
 package struct PasskeyKey: Hashable, Sendable {
     /// COSE algorithm identifiers (RFC 9053, RFC 8812).
-    enum Algorithm: Int, CaseIterable, Sendable {
+    package enum Algorithm: Int, CaseIterable, Sendable {
         case es256 = -7
         case rs256 = -257
     }
 
     package static let maximumBytes = 1_024
 
-    let algorithm: Algorithm
+    package let algorithm: Algorithm
     /// SubjectPublicKeyInfo in DER.
     package let spki: [UInt8]
 

@@ -8,7 +8,7 @@ import RelayProtocol
 
 /// A stored password hash: `$scrypt$ln=17,r=8,p=1$SALT$HASH` (PHC string format; base64 without padding). The text contains its own cost,
 /// so that the cost of new hashes can change.
-struct PasswordHash: Hashable, Sendable {
+package struct PasswordHash: Hashable, Sendable {
     static let saltBytes = 16
     static let hashBytes = 32
 
@@ -41,7 +41,7 @@ struct PasswordHash: Hashable, Sendable {
     }
 
     /// Reads the stored text.
-    init?(parsing text: String) {
+    package init?(parsing text: String) {
         let parts = text.utf8.split(separator: UInt8(ascii: "$"), omittingEmptySubsequences: false).map {
             String(decoding: $0, as: UTF8.self)
         }
@@ -52,7 +52,7 @@ struct PasswordHash: Hashable, Sendable {
         self.init(cost: cost, salt: salt, hash: hash)
     }
 
-    var text: String { "$scrypt$\(cost.text)$\(PasswordHash.encode(salt))$\(PasswordHash.encode(hash))" }
+    package var text: String { "$scrypt$\(cost.text)$\(PasswordHash.encode(salt))$\(PasswordHash.encode(hash))" }
 
     /// Whether it is the hash of this password. Takes as long as a hash.
     func matches(_ password: Secret<String>) -> Bool {

@@ -9,7 +9,7 @@ package struct ClientNetworks: Hashable, Sendable {
     static let factor = 4
 
     /// The smallest network. It counts as one client.
-    let smallest: String
+    package let smallest: String
     private let larger: [String]
 
     /// - Parameter names: The networks, smallest first, such as the /64, /56 and /48 of an IPv6 address.
@@ -29,7 +29,7 @@ package struct ClientNetworks: Hashable, Sendable {
     }
 
     /// The largest network. It is the unit for capacity that all clients share.
-    var largest: String { larger.last ?? smallest }
+    package var largest: String { larger.last ?? smallest }
 }
 
 extension RateLimiter {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import RelayProtocol
+package import RelayProtocol
 
 /// The issuer's durable data. A transaction is one closure over rows.
-protocol IssuerStore: Sendable {
+package protocol IssuerStore: Sendable {
     /// Runs a transaction, which is applied completely or not at all. Returns when it is durable.
     func write<Result: Sendable>(_ body: @escaping @Sendable (any IssuerTransaction) throws -> Result) async throws(IssuerError) -> Result
     func read<Result: Sendable>(_ body: @escaping @Sendable (any IssuerTransaction) throws -> Result) async throws(IssuerError) -> Result
@@ -12,7 +12,7 @@ protocol IssuerStore: Sendable {
 }
 
 /// The issuer's rows, within one transaction.
-protocol IssuerTransaction {
+package protocol IssuerTransaction {
     // MARK: Users
 
     /// - Parameter key: The key by which the name is looked up.
@@ -145,9 +145,9 @@ protocol IssuerTransaction {
 }
 
 /// A signing key as it is stored.
-struct SealedSigningKey: Hashable, Sendable {
-    var entry: SigningKeyRing.Entry
-    var sealed: [UInt8]
+package struct SealedSigningKey: Hashable, Sendable {
+    package var entry: SigningKeyRing.Entry
+    package var sealed: [UInt8]
 }
 
 extension IssuerTransaction {
@@ -164,7 +164,7 @@ extension IssuerTransaction {
     }
 
     /// Checks that the key is the one with which these rows were created. Call it first.
-    func checkSeal(by master: MasterKey) throws {
+    package func checkSeal(by master: MasterKey) throws {
         let label = "seal"
         if let sealed = try seal() {
             _ = try master.open(sealed, label: label)

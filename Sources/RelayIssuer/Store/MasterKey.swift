@@ -6,7 +6,7 @@ import RelayProtocol
 import RelayStorage
 
 /// The secret in a file beside the database. Without it, the database reveals neither the signing keys nor any refresh token.
-struct MasterKey: Sendable {
+package struct MasterKey: Sendable {
     static let byteCount = 32
 
     private let key: SymmetricKey
@@ -55,7 +55,7 @@ extension MasterKey {
     /// Reads the key from its file.
     /// - Parameter mayCreate: Whether a missing file is created with a new key. It must be `false` if there is data that was sealed with
     ///   the lost key.
-    init(path: String, mayCreate: Bool) throws(IssuerError) {
+    package init(path: String, mayCreate: Bool) throws(IssuerError) {
         let bytes: [UInt8]?
         do throws(StorageError) {
             var found = try PrivateFile.contents(of: path, upTo: MasterKey.byteCount)

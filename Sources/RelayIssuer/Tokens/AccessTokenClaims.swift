@@ -4,7 +4,7 @@
 import RelayProtocol
 
 /// The scopes of a token.
-struct Scopes: Hashable, Sendable, CustomStringConvertible {
+package struct Scopes: Hashable, Sendable, CustomStringConvertible {
     static let offlineAccess = "offline_access"
     static let all = Scopes([offlineAccess, "relay.device.read", "relay.device.register", "relay.command", "relay.push"])
 
@@ -14,7 +14,7 @@ struct Scopes: Hashable, Sendable, CustomStringConvertible {
     private init(_ names: some Sequence<String>) { self.names = Set(names).sorted() }
 
     /// Parses a list separated by spaces (RFC 6749 §3.3); `nil` if it is empty or contains an unknown scope.
-    init?(parsing text: String) {
+    package init?(parsing text: String) {
         let names = text.split(separator: " ").map(String.init)
         guard !names.isEmpty, names.allSatisfy(Scopes.all.names.contains) else { return nil }
         self.init(names)
@@ -32,7 +32,7 @@ struct Scopes: Hashable, Sendable, CustomStringConvertible {
 
     func isSubset(of other: Scopes) -> Bool { Set(names).isSubset(of: other.names) }
 
-    var description: String { names.joined(separator: " ") }
+    package var description: String { names.joined(separator: " ") }
 }
 
 /// The claims of an access token (RFC 9068).

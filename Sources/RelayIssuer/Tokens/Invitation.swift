@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import RelayProtocol
+package import RelayProtocol
 
 /// A single-use code that admits one endpoint to a user's account.
-struct Invitation: Hashable, Sendable {
+package struct Invitation: Hashable, Sendable {
     static let life: Int64 = 600_000
     /// How long an invitation is kept after its expiry, in milliseconds, so that the log can report another use.
-    static let memory: Int64 = 86_400_000
+    package static let memory: Int64 = 86_400_000
     /// The maximum number of open invitations of one user.
     static let maximumOpen = 32
 
-    let code: Digest256
-    let subject: String
+    package let code: Digest256
+    package let subject: String
     /// `nil` for an invitation by the operator.
-    let inviter: Inviter?
-    let expires: Milliseconds
-    var redemption: Redemption?
+    package let inviter: Inviter?
+    package let expires: Milliseconds
+    package var redemption: Redemption?
 
     /// The endpoint that created the invitation.
-    struct Inviter: Hashable, Sendable {
+    package struct Inviter: Hashable, Sendable {
         /// The thumbprint of its key.
-        let key: String
-        let endpoint: EndpointID
+        package let key: String
+        package let endpoint: EndpointID
     }
 
-    struct Redemption: Hashable, Sendable {
+    package struct Redemption: Hashable, Sendable {
         /// The thumbprint of the key that redeemed the invitation.
-        var key: String?
+        package var key: String?
         /// The login that it started; `nil` once that login is deleted.
-        var family: FamilyID?
+        package var family: FamilyID?
     }
 
     enum Decision: Hashable {

@@ -1,43 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import RelayProtocol
+package import RelayProtocol
 
 /// A login and its chain of refresh tokens. It decides which token is valid, and what follows from the use of another one. Tokens are
 /// numbered. The caller has checked that they are authentic.
-struct RefreshFamily: Hashable, Sendable {
+package struct RefreshFamily: Hashable, Sendable {
     /// The time for which the previous token stays valid, because the response with its successor may have been lost. A token
     /// bound to a key stays valid until its successor is used: a thief without the key cannot use it, and a device may sleep
     /// in the middle of a refresh.
     static let grace: Int64 = 60_000
-    static let idleLife: Int64 = 90 * 86_400_000
-    static let wholeLife: Int64 = 365 * 86_400_000
+    package static let idleLife: Int64 = 90 * 86_400_000
+    package static let wholeLife: Int64 = 365 * 86_400_000
     /// The maximum number of logins of one user. For a new one, the least recently used one is revoked.
     static let maximum = 512
     /// The maximum number of revoked logins of one user that are kept, besides those whose access tokens may still be valid.
-    static let maximumRevoked = 512
+    package static let maximumRevoked = 512
 
-    let id: FamilyID
-    let subject: String
-    let client: String
+    package let id: FamilyID
+    package let subject: String
+    package let client: String
     /// The device or app, as it named itself when it signed in; empty if it did not.
-    var device = ""
-    let scopes: Scopes
+    package var device = ""
+    package let scopes: Scopes
     /// The thumbprint of the key that the login is bound to.
-    let key: String?
+    package let key: String?
     /// The endpoint whose invitation started the login.
-    let invitedBy: EndpointID?
-    let created: Milliseconds
+    package let invitedBy: EndpointID?
+    package let created: Milliseconds
     /// When the current token was issued.
-    var rotated: Milliseconds
+    package var rotated: Milliseconds
     /// The number of the current token.
-    var current: Int64 = 1
+    package var current: Int64 = 1
     /// When the login was revoked.
-    var revoked: Milliseconds?
+    package var revoked: Milliseconds?
     /// Whether its endpoint was revoked.
-    var isOfRevokedEndpoint = false
+    package var isOfRevokedEndpoint = false
     /// Whether it was revoked because a second device used its join link.
-    var isOfReusedLink = false
+    package var isOfReusedLink = false
 
     /// What to do with a presented token. A repeated request gets the same successor.
     enum Decision: Hashable {

@@ -50,15 +50,15 @@ struct RefreshToken: Sendable {
 }
 
 /// Identifies a login.
-struct FamilyID: Hashable, Sendable {
-    let bytes: [UInt8]
+package struct FamilyID: Hashable, Sendable {
+    package let bytes: [UInt8]
 
-    init(_ bytes: [UInt8]) { self.bytes = bytes }
+    package init(_ bytes: [UInt8]) { self.bytes = bytes }
 
     static func random() -> FamilyID { FamilyID(randomBytes(16)) }
 
     /// The `sid` of the login's access tokens. It is a hash, because the id itself is part of the refresh tokens.
-    var session: String { Base64.url.encode(Digest256(hashing: Array("session".utf8) + bytes).bytes.prefix(16)) }
+    package var session: String { Base64.url.encode(Digest256(hashing: Array("session".utf8) + bytes).bytes.prefix(16)) }
 }
 
 /// Returns bytes from a cryptographic random generator.

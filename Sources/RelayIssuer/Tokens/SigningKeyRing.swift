@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import RelayProtocol
+package import RelayProtocol
 
 /// The schedule of signing keys: each key is published before it first signs, and until the last token that it signed has expired.
-struct SigningKeyRing: Hashable, Sendable {
+package struct SigningKeyRing: Hashable, Sendable {
     /// How long a key signs.
     static let period: Int64 = 90 * 86_400_000
     /// How long before its first use a key is normally published.
@@ -14,10 +14,10 @@ struct SigningKeyRing: Hashable, Sendable {
     /// How long a key stays published after its last use.
     static let trail: Int64 = AccessTokenClaims.life + 3_600_000
 
-    struct Entry: Hashable, Sendable {
+    package struct Entry: Hashable, Sendable {
         /// The thumbprint of the key.
-        var id: String
-        var activates: Milliseconds
+        package var id: String
+        package var activates: Milliseconds
     }
 
     /// Sorted by activation.

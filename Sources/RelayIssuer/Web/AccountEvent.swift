@@ -6,10 +6,10 @@ package import RelayProtocol
 /// Something that happened to an account, for its owner to read.
 package struct AccountEvent: Hashable, Sendable {
     /// The number of newest events that are kept for each account. Failed sign-ins count separately, so that they displace no other events.
-    static let maximumKept = 256
-    static let maximumFailuresKept = 32
+    package static let maximumKept = 256
+    package static let maximumFailuresKept = 32
     /// Failed sign-ins within this time, in milliseconds, are one event.
-    static let failureSpan: Int64 = 3_600_000
+    package static let failureSpan: Int64 = 3_600_000
 
     package enum Kind: String, CaseIterable, Sendable {
         case setUpLinkMade, signedIn, signedOut, signInFailed, passwordSet, recoveryCodesMade, recoveryCodeUsed, passkeyAdded,

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Crypto
-import RelayProtocol
+package import RelayProtocol
 
 /// The secret in a browser's cookie. It names a session if a user has signed in with it, and its forms carry a code made from
 /// it. It is replaced at each sign-in and sign-out.
@@ -33,21 +33,21 @@ struct BrowserToken: Hashable, Sendable {
 }
 
 /// A browser in which a user has signed in.
-struct WebSession: Hashable, Sendable {
-    static let idleLife: Int64 = 7 * 86_400_000
-    static let wholeLife: Int64 = 30 * 86_400_000
+package struct WebSession: Hashable, Sendable {
+    package static let idleLife: Int64 = 7 * 86_400_000
+    package static let wholeLife: Int64 = 30 * 86_400_000
     /// How long after a sign-in the credentials may be changed, in milliseconds.
     static let freshness: Int64 = 600_000
     /// The maximum number of sessions of one user. For a new one, the least recently used one ends.
-    static let maximum = 32
+    package static let maximum = 32
     static let maximumAgentCharacters = 120
 
-    let id: Digest256
-    let subject: String
+    package let id: Digest256
+    package let subject: String
     /// The browser, as `BrowserName` shows it.
-    let agent: String
-    let created: Milliseconds
-    var used: Milliseconds
+    package let agent: String
+    package let created: Milliseconds
+    package var used: Milliseconds
 
     func isOver(at now: Milliseconds) -> Bool {
         now.count - used.count >= WebSession.idleLife || now.count - created.count >= WebSession.wholeLife
@@ -65,7 +65,7 @@ struct SignedInBrowser: Sendable {
 }
 
 /// How a set-up was started.
-enum SetUpKind: String, Sendable {
+package enum SetUpKind: String, Sendable {
     /// With the operator's link. Others may know the old ways to sign in.
     case link
     /// With the operator's link, which ends all other ways to sign in.

@@ -77,8 +77,8 @@ import Testing
     /// What the owner reads about linked identities, once it is there.
     private func events(of name: String, at relayd: RelaydProcess) async throws -> [String] {
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-        let settings = Issuer.Settings(directory: relayd.directory.path, origins: [relayd.origin], audience: "any")
-        let issuer = try Issuer(settings: settings, now: { 0 }, logger: logger)
+        let settings = Issuer.Settings(origins: [relayd.origin], audience: "any")
+        let issuer = try Issuer.open(relayd.directory.path, settings: settings, now: { 0 }, logger: logger)
         defer { try? issuer.close() }
         let user = try #require(try await issuer.users().first { $0.name == name })
         while true {

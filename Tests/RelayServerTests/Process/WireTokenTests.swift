@@ -27,8 +27,9 @@ import Testing
             self.now = now
             try FileManager.default.createDirectory(at: elsewhere, withIntermediateDirectories: false)
             func open(_ directory: URL) throws -> Issuer {
-                try Issuer(
-                    settings: .init(directory: directory.path, origins: [relayd.origin], audience: "\(relay)"),
+                try Issuer.open(
+                    directory.path,
+                    settings: .init(origins: [relayd.origin], audience: "\(relay)"),
                     now: { now },
                     logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
                 )

@@ -54,8 +54,9 @@ struct RouteWorld {
         try await endpoints[2].revokeLogin()
         let relay = try #require(endpoints[0].relay)
         let now = Milliseconds(clamping: Int64(Date().timeIntervalSince1970 * 1_000))
-        let issuer = try Issuer(
-            settings: .init(directory: relayd.directory.path, origins: [relayd.origin], audience: "\(relay)"),
+        let issuer = try Issuer.open(
+            relayd.directory.path,
+            settings: .init(origins: [relayd.origin], audience: "\(relay)"),
             now: { now },
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         )

@@ -47,7 +47,7 @@ private func form(_ bytes: [UInt8]) {
     _ = try? TokenRequest(form)
     authorize(form, as: client.id)
     if let id = form["client_id"] { authorize(form, as: id) }
-    let place = Issuer.Place(form["next"]).text
+    let place = NextPage(form["next"]).text
     guard place.utf8.first == UInt8(ascii: "/"), !place.utf8.starts(with: "//".utf8) else { fatalError("a page elsewhere") }
     typed(form)
 }

@@ -231,14 +231,14 @@ private actor Readiness {
 
 /// Passes revocations to the verifier, which is created after the issuer.
 private final class LoginRevocations: Sendable {
-    private let receiver = Mutex<(@Sendable (Issuer.RevokedLogin) -> Void)?>(nil)
+    private let receiver = Mutex<(@Sendable (RevokedLogin) -> Void)?>(nil)
 
-    func begin(_ receive: @escaping @Sendable (Issuer.RevokedLogin) -> Void) { receiver.withLock { $0 = receive } }
-    func add(_ login: Issuer.RevokedLogin) { receiver.withLock { $0 }?(login) }
+    func begin(_ receive: @escaping @Sendable (RevokedLogin) -> Void) { receiver.withLock { $0 = receive } }
+    func add(_ login: RevokedLogin) { receiver.withLock { $0 }?(login) }
 }
 
 extension TokenVerifier {
-    nonisolated func revoke(_ login: Issuer.RevokedLogin) {
+    nonisolated func revoke(_ login: RevokedLogin) {
         revoke(session: login.session, of: Composition.issuerKey, until: login.tokensEnd)
     }
 }

@@ -5,19 +5,22 @@ package import Logging
 package import RelayLog
 package import RelayProtocol
 import RelayStorage
-import Synchronization
 
 /// The embedded issuer: manages the users and issues the tokens that authenticate them. It has no private access to the relay.
 package final class Issuer: Sendable {
-    let settings: Settings
-    let now: @Sendable () -> Milliseconds
-    let logger: Logger
-    let store: any IssuerStore
+    let context: IssuerContext
+    let limits: IssuerLimits
     let keyRing: KeyRing
-    let master: MasterKey
-    let revoked: @Sendable (RevokedLogin) -> Void
-    let bounds: Mutex<Bounds>
-    let hasher: PasswordHasher
+    let accessTokens: AccessTokens
+    let logins: Logins
+    let invitations: Invitations
+    let tokens: TokenEndpoint
+    let introspection: IntrospectionEndpoint
+    let devices: DeviceAuthorizations
+    let signIn: SignIn
+    let passkeys: Passkeys
+    let setUps: SetUps
+    let accounts: (any AccountHolder)?
 
     package struct Settings: Sendable {
         /// The service's public URLs without a path, the main URL first. Each of them is a name of the issuer. An empty list
@@ -58,87 +61,6 @@ package final class Issuer: Sendable {
         }
     }
 
-    /// A revoked login. Its tokens are invalid, including tokens on live channels.
-    package struct RevokedLogin: Hashable, Sendable {
-        package let subject: String
-        /// The `sid` of its access tokens.
-        package let session: String
-        /// The time at which the last of its access tokens has expired, including clock skew.
-        package let tokensEnd: Milliseconds
-
-        init(_ family: RefreshFamily, at time: Milliseconds) {
-            self.subject = family.subject
-            self.session = family.id.session
-            self.tokensEnd = Milliseconds(clamping: time.count + RevokedLogin.memory)
-        }
-
-        /// The life of an access token plus the clock skew.
-        static let memory = AccessTokenClaims.life + 120_000
-    }
-
-    /// The kinds of grants that are limited for each user and login.
-    enum GrantKind: String {
-        case tokens, invitations
-    }
-
-    /// The limits of one kind of grant.
-    struct GrantLimits {
-        private var users: RateLimiter
-        private var logins: RateLimiter
-
-        init(perUser: Int, perLogin: Int) {
-            users = RateLimiter(perWindow: perUser, capacity: 10_000)
-            logins = RateLimiter(perWindow: perLogin, capacity: 10_000)
-        }
-
-        enum Excess: Hashable {
-            case login(Milliseconds)
-            case user(Milliseconds)
-        }
-
-        /// Counts a grant.
-        /// - Parameter login: The requesting login. It has a limit of its own, so that it cannot use up the limit of the user's other
-        ///   logins.
-        /// - Returns: The limit that is reached, and the time to wait.
-        mutating func add(_ subject: String, login: String?, now: Milliseconds) -> Excess? {
-            if let wait = login.flatMap({ logins.add($0, now: now) }) { return .login(wait) }
-            return users.add(subject, now: now).map { .user($0) }
-        }
-    }
-
-    struct Bounds {
-        var proofs: ReplayCache
-        /// The challenges that passkeys answered. `passkeys` bounds them for each user, so that no user can fill the cache.
-        var challenges: ReplayCache
-        /// Sign-ins with a passkey by subject.
-        var passkeys: RateLimiter
-        var failures: RateLimiter
-        var tokens: GrantLimits
-        var invitations: GrantLimits
-        var deviceRequests: RateLimiter
-        /// Polls of pending devices. The window is a little shorter than the interval, because the network may shorten the interval.
-        var polls = RateLimiter(perWindow: 1, capacity: 2 * DeviceAuthorization.maximum, window: DeviceAuthorization.interval * 4 / 5)
-        /// Attempts with user codes.
-        var userCodes = BackOff()
-        /// Attempts with passwords. Each attempt costs a hash, so attackers cannot cheaply displace other entries from the tables.
-        var passwords: SignInLimits
-        /// Attempts with recovery codes.
-        var recoveries: SignInLimits
-
-        init(_ settings: Settings, began: Milliseconds) {
-            proofs = ReplayCache(began: began)
-            challenges = ReplayCache(began: began)
-            failures = RateLimiter(perWindow: settings.failuresPerMinute, capacity: settings.failureAddresses)
-            tokens = GrantLimits(perUser: settings.grantsPerMinute, perLogin: settings.grantsPerLoginAndMinute)
-            invitations = tokens
-            deviceRequests = RateLimiter(perWindow: settings.deviceRequestsPerTenMinutes, capacity: 10_000, window: 600_000)
-            passkeys = RateLimiter(perWindow: settings.passkeySignInsPerMinute, capacity: 10_000)
-            passwords = SignInLimits(attemptsPerHour: settings.passwordAttemptsPerHour)
-            // A code cannot be guessed, so there is no hourly limit. Attackers must not be able to lock the owner out of recovery.
-            recoveries = SignInLimits(attemptsPerHour: .max)
-        }
-    }
-
     /// The issuer's path below each public URL.
     package static let path = "/auth"
 
@@ -154,15 +76,26 @@ package final class Issuer: Sendable {
         logger: Logger,
         revoked: @escaping @Sendable (RevokedLogin) -> Void = { _ in }
     ) {
-        self.settings = settings
-        self.now = now
-        self.logger = logger
-        self.revoked = revoked
-        self.master = master
-        self.store = store
-        self.keyRing = KeyRing(store: store, master: master)
-        self.bounds = Mutex(Bounds(settings, began: now()))
-        self.hasher = PasswordHasher(cost: .init(logRounds: min(max(settings.passwordCost, 1), 20)))
+        context = IssuerContext(
+            store: store,
+            master: master,
+            now: now,
+            logger: logger,
+            events: settings.events,
+            origins: settings.origins
+        )
+        limits = IssuerLimits(settings, now: now)
+        keyRing = KeyRing(store: store, master: master)
+        accounts = settings.accounts
+        accessTokens = AccessTokens(context: context, keyRing: keyRing, audience: settings.audience)
+        logins = Logins(context, limits, revoked: revoked)
+        invitations = Invitations(context: context, limits: limits, accessTokens: accessTokens, mayInvite: settings.mayInvite)
+        tokens = TokenEndpoint(context, logins: logins, accessTokens: accessTokens)
+        introspection = IntrospectionEndpoint(context: context, accessTokens: accessTokens)
+        devices = DeviceAuthorizations(context, perTenMinutes: settings.deviceRequestsPerTenMinutes)
+        signIn = SignIn(context, attemptsPerHour: settings.passwordAttemptsPerHour, cost: settings.passwordCost)
+        passkeys = Passkeys(context, signIn: signIn, perMinute: settings.passkeySignInsPerMinute)
+        setUps = SetUps(context: context, logins: logins, accounts: settings.accounts)
     }
 
     /// Opens the issuer whose database and key file are in a directory, or creates them.
@@ -182,69 +115,15 @@ package final class Issuer: Sendable {
     /// Closes the store. Later requests fail.
     package func close() throws(IssuerError) { try store.close() }
 
+    var store: any IssuerStore { context.store }
+    var master: MasterKey { context.master }
+
     /// The values of `iss`, the main URL first.
-    package var urls: [String] { settings.origins.map { $0 + Issuer.path } }
+    package var urls: [String] { context.urls }
 
     /// Returns the public keys that verify the issuer's tokens.
-    package func publishedKeys() async throws(IssuerError) -> JSONWebKeySet {
-        try await keyRing.published(at: now())
-    }
+    package func publishedKeys() async throws(IssuerError) -> JSONWebKeySet { try await keyRing.published(at: context.now()) }
 
     /// Returns the revoked logins whose access tokens may still be valid. A relay loads them at its start.
-    package func revokedLogins() async throws(IssuerError) -> [RevokedLogin] {
-        let start = Milliseconds(clamping: now().count - RevokedLogin.memory)
-        return try await store.read { records in
-            try records.revoked(since: start).compactMap { family in family.revoked.map { RevokedLogin(family, at: $0) } }
-        }
-    }
-
-    // MARK: Users
-
-    /// Creates a user.
-    /// - Returns: The subject of the user's tokens.
-    package func createUser(name: String) async throws(IssuerError) -> String {
-        let name = try Issuer.checked(name)
-        let user = IssuerUser(name: name)
-        let now = now()
-        try await store.write { records in
-            guard try records.user(named: name) == nil else { throw IssuerError.nameTaken }
-            try records.insert(user, key: name.key, now: now)
-        }
-        return user.subject
-    }
-
-    /// Returns all users, oldest first.
-    package func users() async throws(IssuerError) -> [IssuerUser] {
-        try await store.read { try $0.users() }
-    }
-
-    /// Creates a code that admits one endpoint to the user's account. It is valid for ten minutes.
-    package func invite(subject: String) async throws(IssuerError) -> Secret<String> {
-        try await makeInvitation(subject: subject)
-    }
-
-    /// - Parameters:
-    ///   - inviter: The inviting endpoint; `nil` for the operator.
-    ///   - session: The inviter's login, which must not be revoked.
-    func makeInvitation(
-        subject: String,
-        inviter: Invitation.Inviter? = nil,
-        session: String? = nil
-    ) async throws(IssuerError) -> Secret<String> {
-        let code = InvitationCode()
-        let now = now()
-        let expires = Milliseconds(clamping: now.count + Invitation.life)
-        try await store.write { records in
-            guard try records.hasUser(subject) else { throw IssuerError.unknownUser }
-            if let session {
-                // Checked in the transaction that stores the invitation, so that a later revocation of the login finds the invitation.
-                guard let family = try records.family(session: session), family.revoked == nil else { throw IssuerError.unknownLogin }
-            }
-            try records.forget(before: now)
-            guard try records.openInvitations(of: subject, now: now) < Invitation.maximumOpen else { throw IssuerError.tooManyInvitations }
-            try records.insert(Invitation(code: code.digest, subject: subject, inviter: inviter, expires: expires))
-        }
-        await log(.info, "made an invitation", of: subject)
-        return code.text
-    }
+    package func revokedLogins() async throws(IssuerError) -> [RevokedLogin] { try await logins.revoked() }
 }

@@ -119,7 +119,7 @@ import Testing
         try await test.issuer.store.write { records in for login in former + latest { try records.insert(login) } }
         func left() async throws -> [RefreshFamily] { try await test.issuer.store.read { try $0.revoked(since: 0) } }
         // The access tokens of all of them may be valid.
-        test.pass(Issuer.RevokedLogin.memory - 1)
+        test.pass(RevokedLogin.memory - 1)
         _ = try await TestDevice().join(test, code: try await test.invite())
         #expect(try await left().count == former.count + latest.count)
         test.pass(1)

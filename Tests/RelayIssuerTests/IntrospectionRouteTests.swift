@@ -45,7 +45,7 @@ import Testing
             #expect(try await ask(access).active == false)
             let last = try await device.refresh(test, next.refreshToken)
             #expect(try await ask(last.accessToken.exposed).active == true)
-            try await test.issuer.revoke(try #require(last.refreshToken).exposed, client: device.client)
+            try await test.issuer.tokens.revoke(try #require(last.refreshToken).exposed, client: device.client)
             #expect(try await ask(last.accessToken.exposed).active == false)
             #expect(try await ask(try #require(last.refreshToken).exposed).active == false)
         }

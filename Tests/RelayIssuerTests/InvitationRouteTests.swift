@@ -179,7 +179,7 @@ import Testing
 
     @Test func revokedLoginCannotInvite() async throws {
         let login = try await joined()
-        try await test.issuer.revoke(try #require(login.refreshToken).exposed, client: device.client)
+        try await test.issuer.tokens.revoke(try #require(login.refreshToken).exposed, client: device.client)
         let token = login.accessToken.exposed
         #expect(try await ask(token, proof(token)).error == "invalid_token")
     }
@@ -205,7 +205,7 @@ import Testing
         // A login's invitations do not use up its tokens.
         func refresh(_ text: Secret<String>?) async throws -> TokenResponse {
             let form = try device.form(["grant_type": "refresh_token", "refresh_token": try #require(text).exposed])
-            return try await issuer.exchange(form, proof: device.proof(at: test.now), at: TestIssuer.url)
+            return try await issuer.tokens.exchange(form, proof: device.proof(at: test.now), at: TestIssuer.url)
         }
         let next = try await refresh(tokens.refreshToken)
         do {

@@ -177,7 +177,7 @@ import Testing
                     authority: host,
                     path: "/auth/.well-known/openid-configuration"
                 )
-                #expect(issuer.url(for: Request(head: request, body: .init(buffer: ByteBuffer()))) == expected)
+                #expect(issuer.context.url(for: Request(head: request, body: .init(buffer: ByteBuffer()))) == expected)
             }
             try await client.execute(uri: "/auth/.well-known/openid-configuration", method: .get) { #expect($0.status == .ok) }
         }

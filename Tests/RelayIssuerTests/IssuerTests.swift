@@ -229,7 +229,7 @@ import Testing
 
     @Test func revokedLoginsAreForgottenWhenTheirTokensHaveExpired() async throws {
         let joined = try await device.join(test, code: invite())
-        try await test.issuer.revoke(try #require(joined.refreshToken).exposed, client: device.client)
+        try await test.issuer.tokens.revoke(try #require(joined.refreshToken).exposed, client: device.client)
         test.pass(AccessTokenClaims.life + 119_999)
         #expect(try await test.issuer.revokedLogins().count == 1)
         test.pass(1)
@@ -274,8 +274,8 @@ import Testing
         let joined = try await device.join(test, code: invite())
         let proof = try device.proof(at: test.now)
         let form = try device.form(["grant_type": "refresh_token", "refresh_token": try #require(joined.refreshToken).exposed])
-        _ = try await test.issuer.exchange(form, proof: proof, at: TestIssuer.url)
-        #expect(await refused { try await test.issuer.exchange(form, proof: proof, at: TestIssuer.url) } == .invalidDPoPProof)
+        _ = try await test.issuer.tokens.exchange(form, proof: proof, at: TestIssuer.url)
+        #expect(await refused { try await test.issuer.tokens.exchange(form, proof: proof, at: TestIssuer.url) } == .invalidDPoPProof)
     }
 
     @Test func rejectedProofDoesNotUseUpTheCode() async throws {
@@ -285,7 +285,7 @@ import Testing
             "", "a.b.c", try device.proof(at: 0), try device.proof(at: test.now, url: "https://evil.example/auth/token"),
             try device.proof(at: Milliseconds(clamping: test.now.count + 3_600_000)),
         ] {
-            #expect(await refused { try await test.issuer.exchange(form, proof: proof, at: TestIssuer.url) } == .invalidDPoPProof)
+            #expect(await refused { try await test.issuer.tokens.exchange(form, proof: proof, at: TestIssuer.url) } == .invalidDPoPProof)
         }
         _ = try await device.join(test, code: code)
     }
@@ -294,7 +294,7 @@ import Testing
         let code = try await invite()
         let form = try device.form(["grant_type": TokenRequest.preAuthorizedCode, "pre-authorized_code": code.exposed])
         let proof = try device.proof(at: test.now, url: "http://127.0.0.1:8080/auth/token")
-        _ = try await test.issuer.exchange(form, proof: proof, at: "http://127.0.0.1:8080/auth")
+        _ = try await test.issuer.tokens.exchange(form, proof: proof, at: "http://127.0.0.1:8080/auth")
     }
 
     // MARK: Revocation
@@ -302,9 +302,9 @@ import Testing
     @Test func revokedTokenIsRejected() async throws {
         let joined = try await device.join(test, code: invite())
         let token = try #require(joined.refreshToken)
-        await #expect(throws: OAuthError.self) { try await test.issuer.revoke(token.exposed, client: "com.example.other") }
-        try await test.issuer.revoke(token.exposed, client: device.client)
-        try await test.issuer.revoke(token.exposed, client: device.client)
+        await #expect(throws: OAuthError.self) { try await test.issuer.tokens.revoke(token.exposed, client: "com.example.other") }
+        try await test.issuer.tokens.revoke(token.exposed, client: device.client)
+        try await test.issuer.tokens.revoke(token.exposed, client: device.client)
         #expect(test.revoked.count == 1)
         #expect(await refused { try await device.refresh(test, token) } == .invalidGrant)
     }
@@ -312,10 +312,10 @@ import Testing
     @Test func revokingAnInvalidTokenDoesNothing() async throws {
         let joined = try await device.join(test, code: invite())
         let token = try #require(joined.refreshToken).exposed
-        try await test.issuer.revoke("nonsense", client: device.client)
+        try await test.issuer.tokens.revoke("nonsense", client: device.client)
         // The right login with a wrong MAC.
-        try await test.issuer.revoke(String(token.prefix(32)) + String(repeating: "A", count: 43), client: device.client)
-        await #expect(throws: OAuthError.self) { try await test.issuer.revoke(joined.accessToken.exposed, client: device.client) }
+        try await test.issuer.tokens.revoke(String(token.prefix(32)) + String(repeating: "A", count: 43), client: device.client)
+        await #expect(throws: OAuthError.self) { try await test.issuer.tokens.revoke(joined.accessToken.exposed, client: device.client) }
         #expect(test.revoked.isEmpty)
         _ = try await device.refresh(test, joined.refreshToken)
     }

@@ -82,7 +82,7 @@ import Testing
             }
         }
         // Only attempts that are hashed count.
-        let count = issuer.bounds.withLock { $0.passwords.count }
+        let count = issuer.signIn.passwords.withLock(\.count)
         #expect(count == 0)
     }
 

@@ -140,7 +140,7 @@ import Testing
             }
             let refused = try await signIn(authenticator, TestBrowser(browser.client))
             #expect(refused.status == 429 && refused.headers[.retryAfter] == "60")
-            let remembered = try test.issuer.bounds.withLock { $0.challenges.count }
+            let remembered = try test.issuer.passkeys.challenges.withLock(\.count)
             #expect(remembered == 60)
             // Who has another key does not count against its owner, and other users sign in.
             #expect(try await signIn(authenticator, TestBrowser(browser.client), key: others.key).status == 403)
@@ -153,7 +153,7 @@ import Testing
 
     @Test func signInThatCannotBeRememberedIsPutOff() async throws {
         try await attack { browser, authenticator in
-            try test.issuer.bounds.withLock { $0.challenges = ReplayCache(began: 0, capacity: 1) }
+            try test.issuer.passkeys.challenges.withLock { $0 = ReplayCache(began: 0, capacity: 1) }
             #expect(try await signIn(authenticator, TestBrowser(browser.client)).status == 303)
             let refused = try await signIn(authenticator, TestBrowser(browser.client))
             #expect(refused.status == 503 && refused.headers[.retryAfter] == "60")
@@ -238,10 +238,10 @@ import Testing
     }
 
     @Test func passkeysAreOfferedWhereBrowsersAllowThem() {
-        #expect(Issuer.relyingParty("https://relay.example:8443/auth") == "relay.example")
-        #expect(Issuer.relyingParty("http://localhost:8080/auth") == "localhost")
+        #expect(Visit.relyingParty("https://relay.example:8443/auth") == "relay.example")
+        #expect(Visit.relyingParty("http://localhost:8080/auth") == "localhost")
         for issuer in ["http://relay.example/auth", "https://192.0.2.1:8443/auth", "https://[::1]/auth", "http://127.0.0.1/auth", "/auth"] {
-            #expect(Issuer.relyingParty(issuer) == nil, "\(issuer)")
+            #expect(Visit.relyingParty(issuer) == nil, "\(issuer)")
         }
     }
 }

@@ -18,7 +18,7 @@ import Testing
         let proof = try device.proof(at: test.now)
         func refresh(_ token: Secret<String>?) async throws -> TokenResponse {
             let form = try device.form(["grant_type": "refresh_token", "refresh_token": try #require(token).exposed])
-            return try await test.issuer.exchange(form, proof: proof, at: TestIssuer.url)
+            return try await test.issuer.tokens.exchange(form, proof: proof, at: TestIssuer.url)
         }
         let next = try await refresh(tokens.refreshToken)
         await #expect(throws: OAuthError.self) { try await refresh(next.refreshToken) }

@@ -49,7 +49,7 @@ import Testing
             #expect(error.code == .invalidGrant)
             return error.reason
         }
-        try await test.issuer.revoke(try #require(over.refreshToken?.exposed), client: device.client)
+        try await test.issuer.tokens.revoke(try #require(over.refreshToken?.exposed), client: device.client)
         #expect(try await reason(over) == nil)
         try await revoke(joined)
         for response in [joined, next, over] { #expect(try await reason(response) == .endpointRevoked) }

@@ -50,7 +50,7 @@ import Testing
         try await test.browse { client in
             for name in ["Ada", "Eve"] {
                 // Both places of the address are taken.
-                try await issuer.hasher.whileHashing("192.0.2.1") {
+                try await issuer.signIn.hasher.whileHashing("192.0.2.1") {
                     let refused = try await TestBrowser(client).signIn(name: name)
                     #expect(refused.status == 503, "\(name)")
                     #expect(refused.headers[.retryAfter] == "5")
@@ -64,7 +64,7 @@ import Testing
         try await setUp()
         let issuer = try test.issuer
         try await test.browse { client in
-            try await issuer.hasher.whileHashing("192.0.2.1") {
+            try await issuer.signIn.hasher.whileHashing("192.0.2.1") {
                 for _ in 0...BackOff.free {
                     let page = try await TestBrowser(client).signIn()
                     #expect(page.status == 503)
@@ -78,11 +78,11 @@ import Testing
     @Test func attemptsThatFindNoPlaceDisplaceNoOthers() async throws {
         try await setUp()
         let issuer = try test.issuer
-        issuer.bounds.withLock { $0.passwords = SignInLimits(attemptsPerHour: 100, pairs: BackOff(capacity: 4)) }
+        issuer.signIn.passwords.withLock { $0 = SignInLimits(attemptsPerHour: 100, pairs: BackOff(capacity: 4)) }
         try await test.browse { client in
             let attacker = TestBrowser(client, address: "203.0.113.9")
             for number in 0..<BackOff.free { #expect(try await attacker.signIn(password: "guess number \(number)").status == 401) }
-            try await issuer.hasher.whileHashing("203.0.113.9") {
+            try await issuer.signIn.hasher.whileHashing("203.0.113.9") {
                 for number in 0..<10 {
                     let page = try await attacker.signIn(name: "name \(number)")
                     #expect(page.status == 503)
@@ -100,7 +100,7 @@ import Testing
             for _ in 1..<BackOff.free { #expect(try await TestBrowser(client).signIn(password: "a wrong password").status == 401) }
             let (statuses, signal) = AsyncStream.makeStream(of: Int.self)
             var attempts: [Task<Void, any Error>] = []
-            try await issuer.hasher.whileHashing("203.0.113.9") {
+            try await issuer.signIn.hasher.whileHashing("203.0.113.9") {
                 attempts = (0..<2).map { _ in
                     Task { signal.yield(try await TestBrowser(client).signIn(password: "a wrong password").status) }
                 }

@@ -23,7 +23,7 @@ final class TestIssuer: Sendable {
     private final class World: Sendable {
         let time = Mutex<Milliseconds>(1_700_000_000_000)
         let lines = Mutex("")
-        let logins = Mutex<[Issuer.RevokedLogin]>([])
+        let logins = Mutex<[RevokedLogin]>([])
     }
 
     init() throws {
@@ -44,7 +44,7 @@ final class TestIssuer: Sendable {
 
     var logged: String { world.lines.withLock { $0 } }
 
-    var revoked: [Issuer.RevokedLogin] { world.logins.withLock { $0 } }
+    var revoked: [RevokedLogin] { world.logins.withLock { $0 } }
 
     /// The key of the ids of registered clients.
     var clientKey: SymmetricKey {
@@ -162,12 +162,12 @@ struct TestDevice: Sendable {
     func join(_ test: TestIssuer, code: Secret<String>, scope: String? = nil, isBound: Bool = true) async throws -> TokenResponse {
         var fields = ["grant_type": TokenRequest.preAuthorizedCode, "pre-authorized_code": code.exposed]
         fields["scope"] = scope
-        return try await test.issuer.exchange(form(fields), proof: isBound ? proof(at: test.now) : nil, at: TestIssuer.url)
+        return try await test.issuer.tokens.exchange(form(fields), proof: isBound ? proof(at: test.now) : nil, at: TestIssuer.url)
     }
 
     func refresh(_ test: TestIssuer, _ token: Secret<String>?, scope: String? = nil, isBound: Bool = true) async throws -> TokenResponse {
         var fields = ["grant_type": "refresh_token", "refresh_token": try #require(token).exposed]
         fields["scope"] = scope
-        return try await test.issuer.exchange(form(fields), proof: isBound ? proof(at: test.now) : nil, at: TestIssuer.url)
+        return try await test.issuer.tokens.exchange(form(fields), proof: isBound ? proof(at: test.now) : nil, at: TestIssuer.url)
     }
 }

@@ -84,7 +84,7 @@ import Testing
         // A login that ended otherwise has no such reason.
         let other = try await test.invite()
         let tablet = try await device.join(test, code: other)
-        try await test.issuer.revoke(try #require(tablet.refreshToken).exposed, client: device.client)
+        try await test.issuer.tokens.revoke(try #require(tablet.refreshToken).exposed, client: device.client)
         let ended = try await #require(throws: OAuthError.self) { try await device.refresh(test, tablet.refreshToken) }
         #expect(ended.reason == nil)
     }

@@ -57,3 +57,17 @@ package struct OAuthError: Error, Hashable, Sendable {
         self.retryAfter = retryAfter
     }
 }
+
+extension OAuthError {
+    static let fault = OAuthError(.serverError, "the issuer failed; its log says why", status: 500)
+
+    /// Asks the client to come again later.
+    /// - Parameter status: 429 after too many requests, 503 while the issuer is busy.
+    static func later(_ description: String, status: Int = 429, after wait: Milliseconds) -> OAuthError {
+        OAuthError(.temporarilyUnavailable, description, status: status, retryAfter: wait)
+    }
+
+    static func tooManyAttempts(_ wait: Milliseconds) -> OAuthError {
+        later("There were too many failed attempts. Try again in \(wait.retryAfterSeconds) seconds.", after: wait)
+    }
+}

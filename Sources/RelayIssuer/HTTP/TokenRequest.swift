@@ -105,6 +105,8 @@ package struct TokenRequest: Sendable {
 
 /// A response of the token endpoint (RFC 6749 §5.1).
 struct TokenResponse: Sendable {
+    /// The user of the grant. The response does not contain it.
+    var subject: String
     var accessToken: Secret<String>
     var isBound: Bool
     var refreshToken: Secret<String>?

@@ -32,6 +32,8 @@ package struct DeviceAuthorization: Hashable, Sendable {
     package let expires: Milliseconds
     package var decision = Decision.pending
 
+    func isPending(at now: Milliseconds) -> Bool { decision == .pending && now < expires }
+
     enum Answer: Hashable {
         case grant(subject: String)
         case refuse(OAuthError)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Crypto
 package import RelayProtocol
 
 /// A registration request of a client (RFC 7591 §3.1).
@@ -55,7 +56,11 @@ struct RegistrationResponse: Encodable, Sendable {
     var grantTypes = ["authorization_code", "refresh_token"]
     var responseTypes = ["code"]
 
-    init(_ request: RegistrationRequest, _ client: RegisteredClient, now: Milliseconds) {
+    /// Registers the client of a request.
+    init(to body: [UInt8], by key: SymmetricKey, now: Milliseconds) throws(OAuthError) {
+        guard let json = try? JSONValue(parsing: body) else { throw OAuthError(.invalidClientMetadata, "the request is not JSON") }
+        let request = try RegistrationRequest(json: json)
+        let client = RegisteredClient(name: request.name, redirects: request.redirects, by: key)
         clientID = client.id
         issuedAt = now.count / 1_000
         name = client.name
@@ -70,15 +75,5 @@ struct RegistrationResponse: Encodable, Sendable {
         case authMethod = "token_endpoint_auth_method"
         case grantTypes = "grant_types"
         case responseTypes = "response_types"
-    }
-}
-
-/// Registration of native public clients (RFC 7591).
-extension Issuer {
-    func register(_ body: [UInt8]) throws(OAuthError) -> RegistrationResponse {
-        guard let json = try? JSONValue(parsing: body) else { throw OAuthError(.invalidClientMetadata, "the request is not JSON") }
-        let request = try RegistrationRequest(json: json)
-        let client = RegisteredClient(name: request.name, redirects: request.redirects, by: master.clientKey)
-        return RegistrationResponse(request, client, now: now())
     }
 }

@@ -125,6 +125,13 @@ enum PasswordRule {
         return nil
     }
 
+    /// Returns why a text that was typed twice may not become the password of this user; `nil` if it may.
+    static func objection(to password: Secret<String>, repeated: String?, name: String) -> String? {
+        if let objection = objection(to: password, name: name) { return objection }
+        let typed = OpaqueString.prepare(Secret(repeated ?? "")).exposed
+        return typed.utf8.elementsEqual(OpaqueString.prepare(password).exposed.utf8) ? nil : "The two passwords differ."
+    }
+
     /// Whether a password is the name, once or repeated. Case is ignored, and so are digits and punctuation between and around.
     private static func resembles(_ password: String, _ name: String) -> Bool {
         func letters(_ text: String) -> [Unicode.Scalar] { AccountName.folded(text).unicodeScalars.filter(\.properties.isAlphabetic) }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Crypto
 import Hummingbird
 import NIOCore
 import RelayProtocol
@@ -11,8 +12,8 @@ struct Visit: Sendable {
     let issuer: String
     let address: VisitAddress
     let browser: BrowserToken
-    /// The code of this browser's forms.
-    let formCode: String
+    /// The key of the codes of forms.
+    let formKey: SymmetricKey
     /// `nil` if no user has signed in with this browser.
     let session: WebSession?
     /// The secret of the link, while a person sets up how to sign in.
@@ -22,6 +23,9 @@ struct Visit: Sendable {
     let networks: ClientNetworks
     let agent: String
     let now: Milliseconds
+
+    /// The code of this browser's forms.
+    var formCode: String { browser.formCode(by: formKey) }
 
     /// Whether the browser may only send its cookies over TLS.
     static func isSecure(_ issuer: String) -> Bool { issuer.utf8.starts(with: "https:".utf8) }

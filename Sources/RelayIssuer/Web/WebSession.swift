@@ -49,7 +49,7 @@ package struct WebSession: Hashable, Sendable {
     package let created: Milliseconds
     package var used: Milliseconds
 
-    func isOver(at now: Milliseconds) -> Bool {
+    package func isOver(at now: Milliseconds) -> Bool {
         now.count - used.count >= WebSession.idleLife || now.count - created.count >= WebSession.wholeLife
     }
 
@@ -59,6 +59,7 @@ package struct WebSession: Hashable, Sendable {
 
 /// A browser in which a user has just signed in.
 struct SignedInBrowser: Sendable {
+    let subject: String
     /// The browser's new secret. The old one no longer signs in.
     let token: BrowserToken
     let known: KnownBrowser

@@ -127,7 +127,7 @@ struct RouteWorld {
         let own = try await issuer.keyRing.signer(at: now)
         let claims = AccessTokenClaims(
             issuer: url ?? relayd.origin + Issuer.path,
-            audience: audience ?? issuer.settings.audience,
+            audience: audience ?? issuer.accessTokens.audience,
             subject: anna,
             client: Self.client,
             scopes: scopes,

@@ -2,19 +2,22 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Hummingbird
-import Logging
 import RelayProtocol
 
 /// Pages that revoke a user's devices, remove identities of other issuers, and delete the account. All of them need a recent sign-in.
-extension Issuer {
-    func addOwnDevicePages<Context: RequestContext>(to pages: Pages<Context, some RouterMethods<Context>>) {
-        pages.post(signedIn: "/account/device") { [self] visit, session, form throws(OAuthError) in
-            guard session.isFresh(at: visit.now) else { throw Issuer.signInAgain }
-            guard let accounts = settings.accounts, let endpoint = form["endpoint"].flatMap(EndpointID.init) else {
+struct OwnDevicePages: Sendable {
+    let context: IssuerContext
+    let signIn: SignIn
+    let logins: Logins
+    let accounts: (any AccountHolder)?
+
+    func add<Context: RequestContext>(to routes: IssuerRoutes<Context, some RouterMethods<Context>>) {
+        routes.post(recentlySignedIn: "/account/device") { visit, session, form throws(OAuthError) in
+            guard let accounts, let endpoint = form["endpoint"].flatMap(EndpointID.init) else {
                 return .local("/account")
             }
             guard form["confirmed"] == "yes" else {
-                let all = try await relaying { try await accounts.endpoints(of: session.subject) }
+                let all = try await context.relaying { try await accounts.endpoints(of: session.subject) }
                 guard let found = all.first(where: { $0.id == endpoint }) else { return .local("/account") }
                 return visit.confirmation(
                     "/account/device",
@@ -26,17 +29,14 @@ extension Issuer {
                     button: "Revoke it"
                 )
             }
-            let isRevoked = try await relaying { try await accounts.revoke(endpoint, of: session.subject) }
+            let isRevoked = try await context.relaying { try await accounts.revoke(endpoint, of: session.subject) }
             if isRevoked {
-                try await answering { () async throws(IssuerError) in
-                    try await store.write { try $0.note(.deviceRevoked, of: session.subject, endpoint.label, now: visit.now) }
-                }
+                try await context.write { try $0.note(.deviceRevoked, of: session.subject, endpoint.label, now: visit.now) }
             }
             return .local("/account")
         }
-        pages.post(signedIn: "/account/identity") { [self] visit, session, form throws(OAuthError) in
-            guard session.isFresh(at: visit.now) else { throw Issuer.signInAgain }
-            guard let accounts = settings.accounts, let issuer = form["issuer"], let other = form["subject"] else {
+        routes.post(recentlySignedIn: "/account/identity") { visit, session, form throws(OAuthError) in
+            guard let accounts, let issuer = form["issuer"], let other = form["subject"] else {
                 return .local("/account")
             }
             guard form["confirmed"] == "yes" else {
@@ -49,20 +49,19 @@ extension Issuer {
                 )
             }
             // The relay adds an event to the account.
-            _ = try await relaying { try await accounts.unlink(issuer: issuer, subject: other, of: session.subject) }
+            _ = try await context.relaying { try await accounts.unlink(issuer: issuer, subject: other, of: session.subject) }
             return .local("/account")
         }
-        pages.get("/account/remove") { [self] visit, _ throws(OAuthError) in
+        routes.get("/account/remove") { visit, _ throws(OAuthError) in
             guard let session = visit.session else { return .local("/login") }
-            guard session.isFresh(at: visit.now) else { throw Issuer.signInAgain }
+            guard session.isFresh(at: visit.now) else { throw .signInAgain }
             return try await removalPage(visit, session)
         }
-        pages.post(signedIn: "/account/remove") { [self] visit, session, form throws(OAuthError) in
-            guard session.isFresh(at: visit.now) else { throw Issuer.signInAgain }
-            guard let user = try await user(session.subject) else { return .local("/login") }
+        routes.post(recentlySignedIn: "/account/remove") { visit, session, form throws(OAuthError) in
+            guard let user = try await context.read({ try $0.user(session.subject) }) else { return .local("/login") }
             if try await hasPassword(user) {
                 // A browser that the user left signed in is not enough.
-                let found = try await check(SignInAttempt(name: user.name, visit), password: Secret(form["password"] ?? ""))
+                let found = try await signIn.check(SignInAttempt(name: user.name, visit), password: Secret(form["password"] ?? ""))
                 guard found?.user.subject == session.subject else {
                     return try await removalPage(visit, session, note: "The password is wrong.", status: .unauthorized)
                 }
@@ -72,9 +71,9 @@ extension Issuer {
             }
             // The account is removed first. Without it, none of its tokens is valid.
             var subjects = [session.subject]
-            if let accounts = settings.accounts { subjects = try await relaying { try await accounts.remove(accountOf: session.subject) } }
+            if let accounts { subjects = try await context.relaying { try await accounts.remove(accountOf: session.subject) } }
             for subject in Set(subjects + [session.subject]) {
-                try await answering { () async throws(IssuerError) in try await remove(subject) }
+                try await context.answering { () async throws(IssuerError) in try await logins.removeUser(subject) }
             }
             var page = PageResponse.page("Account deleted", "<p>The account is deleted, with its devices, sign-ins and passkeys.</p>")
             page.browser = BrowserToken()
@@ -84,7 +83,7 @@ extension Issuer {
 
     /// Returns the part of the account page with the devices; empty without a relay.
     func devicesPart(_ visit: Visit, _ session: WebSession) async -> HTML {
-        guard let accounts = settings.accounts else { return "" }
+        guard let accounts else { return "" }
         guard let endpoints = try? await accounts.endpoints(of: session.subject) else {
             return "<h2>Devices</h2><p>The devices cannot be shown now. Try again later.</p>"
         }
@@ -100,7 +99,7 @@ extension Issuer {
 
     /// Returns the account's identities of other issuers; `nil` if the relay does not answer.
     func identities(of subject: String) async -> [AccountLink]? {
-        guard let accounts = settings.accounts else { return [] }
+        guard let accounts else { return [] }
         return try? await accounts.identities(of: subject)
     }
 
@@ -148,7 +147,7 @@ extension Issuer {
         note: String? = nil,
         status: HTTPResponse.Status = .ok
     ) async throws(OAuthError) -> PageResponse {
-        guard let user = try await user(session.subject) else { return .local("/login") }
+        guard let user = try await context.read({ try $0.user(session.subject) }) else { return .local("/login") }
         let password: HTML? =
             try await hasPassword(user)
             ? """
@@ -176,16 +175,6 @@ extension Issuer {
     }
 
     private func hasPassword(_ user: IssuerUser) async throws(OAuthError) -> Bool {
-        try await answering { () async throws(IssuerError) in try await store.read { try $0.password(of: user.subject) } } != nil
-    }
-
-    /// Calls the relay, and converts an error into a response.
-    func relaying<Result>(_ body: () async throws -> Result) async throws(OAuthError) -> Result {
-        do {
-            return try await body()
-        } catch {
-            logger.error("the relay did not answer the issuer", metadata: ["error": "\(error)"])
-            throw OAuthError(.temporarilyUnavailable, "The relay cannot do this now. Try again later.", status: 503, retryAfter: 5_000)
-        }
+        try await context.read { try $0.password(of: user.subject) } != nil
     }
 }

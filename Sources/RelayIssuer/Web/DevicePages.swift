@@ -3,27 +3,22 @@
 
 import Hummingbird
 import RelayProtocol
-import Synchronization
 
 /// The pages on which a user allows a device that has no browser (RFC 8628 §3.3).
-extension Issuer {
-    func addDevicePages<Context: RequestContext>(to pages: Pages<Context, some RouterMethods<Context>>) {
-        pages.get("/device") { [self] visit, query in
+struct DevicePages: Sendable {
+    let devices: DeviceAuthorizations
+
+    func add<Context: RequestContext>(to routes: IssuerRoutes<Context, some RouterMethods<Context>>) {
+        routes.get("/device") { visit, query in
             let typed = query["user_code"] ?? ""
             guard visit.session != nil else {
-                return signInPage(visit, next: Place(UserCode(typed: typed).map { "/device?user_code=" + $0.text } ?? "/device"))
+                return visit.signInPage(next: NextPage(UserCode(typed: typed).map { "/device?user_code=" + $0.text } ?? "/device"))
             }
             return codePage(visit, typed: typed)
         }
-        pages.post(signedIn: "/device") { [self] visit, session, form throws(OAuthError) in
-            // Valid codes count too. Otherwise an attacker could enter codes of their own devices between guesses.
-            if let wait = bounds.withLock({ $0.userCodes.attempt(session.subject, now: now()) }) { throw Issuer.tooManyAttempts(wait) }
+        routes.post(signedIn: "/device") { visit, session, form throws(OAuthError) in
             let typed = form["user_code"] ?? ""
-            let digest = UserCode(typed: typed)?.digest(by: master.userCodeKey)
-            let found = try await answering { () async throws(IssuerError) in
-                try await store.read { records in try digest.flatMap { try records.deviceAuthorization(userCode: $0) } }
-            }
-            guard let found, found.decision == .pending, visit.now < found.expires else {
+            guard let found = try await devices.pending(userCode: typed, for: session.subject, now: visit.now) else {
                 return codePage(
                     visit,
                     typed: typed,
@@ -33,26 +28,18 @@ extension Issuer {
             }
             return confirmationPage(visit, found)
         }
-        pages.post(signedIn: "/device/decision") { [self] visit, session, form throws(OAuthError) in
-            guard let code = form["request"].flatMap(Base64.url.decode).flatMap(Digest256.init(bytes:)) else { throw Issuer.deviceIsGone }
+        routes.post(signedIn: "/device/decision") { visit, session, form throws(OAuthError) in
+            guard let code = form["request"].flatMap(Base64.url.decode).flatMap(Digest256.init(bytes:)) else { throw DevicePages.isGone }
             let isAllowed = form["decision"] == "allow"
-            let isDecided = try await answering { () async throws(IssuerError) in
-                try await store.write { records in
-                    guard let found = try records.deviceAuthorization(code), found.decision == .pending, visit.now < found.expires else {
-                        return false
-                    }
-                    try records.decide(code, isAllowed ? .allowed(subject: session.subject) : .denied)
-                    return true
-                }
-            }
-            guard isDecided else { throw Issuer.deviceIsGone }
+            let decision: DeviceAuthorization.Decision = isAllowed ? .allowed(subject: session.subject) : .denied
+            guard try await devices.decide(code, decision, now: visit.now) else { throw DevicePages.isGone }
             return isAllowed
                 ? .page("Done", "<p>Your device is let in within a few seconds. You can close this page.</p>")
                 : .page("Not allowed", "<p>The device was not allowed. You can close this page.</p>")
         }
     }
 
-    private static let deviceIsGone = OAuthError(.invalidRequest, "This code was used or has expired. Start again on your device.")
+    private static let isGone = OAuthError(.invalidRequest, "This code was used or has expired. Start again on your device.")
 
     private func codePage(_ visit: Visit, typed: String, note: String? = nil, status: HTTPResponse.Status = .ok) -> PageResponse {
         .page(

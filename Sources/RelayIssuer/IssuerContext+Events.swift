@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import Logging
 import RelayLog
 import RelayProtocol
 
 /// Reports events to the operator.
-extension Issuer {
+extension IssuerContext {
     /// Runs a sign-in, and reports its success or failure to the operator.
     /// - Parameters:
     ///   - account: The name that was given, if the method has one.
@@ -21,21 +20,21 @@ extension Issuer {
         name: (Result) async -> String,
         _ body: () async throws(OAuthError) -> Result?
     ) async throws(OAuthError) -> Result? {
-        let address = Issuer.shown(client)
+        let address = client.shown
         let result: Result?
         do throws(OAuthError) {
             result = try await body()
         } catch {
             // A device that polls before its user has decided has not failed.
             if ![.authorizationPending, .slowDown].contains(error.code) {
-                settings.events(.signInFailed(account: await known(account), method, address: address, .init(error)))
+                events(.signInFailed(account: await known(account), method, address: address, .init(error)))
             }
             throw error
         }
         if let result {
-            settings.events(.signedIn(account: await name(result), method, address: address, app: app))
+            events(.signedIn(account: await name(result), method, address: address, app: app))
         } else {
-            settings.events(.signInFailed(account: await known(account), method, address: address, .wrongCredentials))
+            events(.signInFailed(account: await known(account), method, address: address, .wrongCredentials))
         }
         return result
     }
@@ -46,12 +45,6 @@ extension Issuer {
         guard let name = AccountName(text) else { return "" }
         let user = try? await store.read { try $0.user(named: name) }
         return (user ?? nil)?.name ?? ""
-    }
-
-    /// Returns an address for the log. Limits count an IPv4 address as a network of one address.
-    static func shown(_ client: ClientNetworks) -> String {
-        let network = client.smallest
-        return network.utf8.suffix(3).elementsEqual("/32".utf8) ? String(network.dropLast(3)) : network
     }
 
     /// Runs a sign-in of a browser, and reports its success or failure to the operator.
@@ -66,28 +59,15 @@ extension Issuer {
             account: account,
             from: visit.networks,
             app: visit.agent,
-            name: { await self.account(of: $0.token) },
+            name: { await self.account(of: $0.subject) },
             body
         )
     }
+}
 
-    private func account(of browser: BrowserToken) async -> String {
-        let subject = try? await store.read { try $0.session(browser.session)?.subject }
-        return await account(of: (subject ?? nil) ?? "")
-    }
-
-    /// Returns the name of a user's account, or the start of the subject if there is no such user.
-    func account(of subject: String) async -> String {
-        let name = try? await store.read { try $0.user(subject)?.name }
-        return (name ?? nil) ?? String(subject.prefix(8))
-    }
-
-    /// Logs a line about a user's account.
-    func log(_ level: Logger.Level, _ message: Logger.Message, of subject: String) async {
-        guard logger.logLevel <= level else { return }
-        let account = await account(of: subject)
-        logger.log(level: level, message, metadata: ["account": "\(account)"])
-    }
+extension ClientNetworks {
+    /// The address for the log. Limits count an IPv4 address as a network of one address.
+    var shown: String { smallest.utf8.suffix(3).elementsEqual("/32".utf8) ? String(smallest.dropLast(3)) : smallest }
 }
 
 extension RelayEvent.Failure {

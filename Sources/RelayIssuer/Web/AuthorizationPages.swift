@@ -3,12 +3,13 @@
 
 import Hummingbird
 import RelayProtocol
-import Synchronization
 
 /// The authorization endpoint (RFC 6749 §3.1): the page on which a user lets an app in.
-extension Issuer {
-    func addAuthorizationPages<Context: RequestContext>(to pages: Pages<Context, some RouterMethods<Context>>) {
-        pages.get("/authorize") { [self] visit, query throws(OAuthError) in
+struct AuthorizationPages: Sendable {
+    let context: IssuerContext
+
+    func add<Context: RequestContext>(to routes: IssuerRoutes<Context, some RouterMethods<Context>>) {
+        routes.get("/authorize") { visit, query throws(OAuthError) in
             switch try authorizationRequest(query, visit) {
             case .refused(let location, let place, let reason):
                 // Anyone can register a client, so this page leads to a client's address only by a click (RFC 9700 §4.11.2).
@@ -21,11 +22,11 @@ extension Issuer {
                     status: .badRequest
                 )
             case .request(let request):
-                guard let session = visit.session else { return signInPage(visit, next: Place("/authorize?" + query.encoded)) }
+                guard let session = visit.session else { return visit.signInPage(next: NextPage("/authorize?" + query.encoded)) }
                 return try await consentPage(visit, session, request, query)
             }
         }
-        pages.post(signedIn: "/authorize") { [self] visit, session, form throws(OAuthError) in
+        routes.post(signedIn: "/authorize") { visit, session, form throws(OAuthError) in
             let query = try Form(parsing: Array(try form.required("request").utf8))
             guard case .request(let request) = try authorizationRequest(query, visit) else {
                 throw OAuthError(.invalidRequest, "The app's request is damaged. Start again in the app.")
@@ -40,7 +41,7 @@ extension Issuer {
     }
 
     private func authorizationRequest(_ query: Form, _ visit: Visit) throws(OAuthError) -> AuthorizationRequest.Outcome {
-        try AuthorizationRequest.read(query, issuer: visit.issuer, key: master.clientKey)
+        try AuthorizationRequest.read(query, issuer: visit.issuer, key: context.master.clientKey)
     }
 
     private func consentPage(
@@ -49,7 +50,7 @@ extension Issuer {
         _ request: AuthorizationRequest,
         _ query: Form
     ) async throws(OAuthError) -> PageResponse {
-        let user = try await answering { () async throws(IssuerError) in try await store.read { try $0.user(session.subject) } }
+        let user = try await context.read { try $0.user(session.subject) }
         var page = PageResponse.page(
             "Let an app in?",
             """
@@ -85,11 +86,9 @@ extension Issuer {
             scopes: request.scopes,
             expires: Milliseconds(clamping: now.count + AuthorizationCode.life)
         )
-        try await answering { () async throws(IssuerError) in
-            try await store.write { records in
-                try records.forget(before: now)
-                try records.insert(code)
-            }
+        try await context.write { records in
+            try records.forget(before: now)
+            try records.insert(code)
         }
         return text
     }

@@ -7,18 +7,21 @@ import Logging
 import RelayProtocol
 
 /// The account page of a user: devices, browsers, password and events.
-extension Issuer {
-    func addAccountPages<Context: RequestContext>(to pages: Pages<Context, some RouterMethods<Context>>) {
-        pages.get("/account") { [self] visit, _ throws(OAuthError) in
+struct AccountPages: Sendable {
+    let context: IssuerContext
+    let signIn: SignIn
+    let logins: Logins
+    let ownDevices: OwnDevicePages
+
+    func add<Context: RequestContext>(to routes: IssuerRoutes<Context, some RouterMethods<Context>>) {
+        routes.get("/account") { visit, _ throws(OAuthError) in
             guard let session = visit.session else { return .local("/login") }
-            return try await accountPage(visit, session)
+            return try await page(visit, session)
         }
-        pages.post(signedIn: "/account/login") { [self] visit, session, form throws(OAuthError) in
+        routes.post(signedIn: "/account/login") { visit, session, form throws(OAuthError) in
             let id = form["session"] ?? ""
-            let asked = try await answering { () async throws(IssuerError) in
-                try await store.read { records in try records.family(session: id).flatMap { $0.subject == session.subject ? $0 : nil } }
-            }
-            guard let asked, asked.revoked == nil else { return .local("/account") }
+            let asked = try await context.read { try $0.family(session: id) }
+            guard let asked, asked.subject == session.subject, asked.revoked == nil else { return .local("/account") }
             guard form["confirmed"] == "yes" else {
                 return visit.confirmation(
                     "/account/login",
@@ -30,60 +33,34 @@ extension Issuer {
                     button: "Sign it out"
                 )
             }
-            let login = try await answering { () async throws(IssuerError) in
-                try await store.write { [self] records -> RevokedLogin? in
-                    guard let family = try records.family(session: id), family.subject == session.subject, family.revoked == nil else {
-                        return nil
-                    }
-                    return try revoke(family, now: visit.now, in: records)
-                }
-            }
-            if let login {
-                await log(.info, "revoked a login: its user asked for it", of: login.subject)
-                revoked(login)
+            try await context.answering { () async throws(IssuerError) in
+                try await logins.end(session: id, of: session.subject, because: "revoked a login: its user asked for it")
             }
             return .local("/account")
         }
-        pages.post(signedIn: "/account/browser") { [self] visit, session, form throws(OAuthError) in
+        routes.post(signedIn: "/account/browser") { visit, session, form throws(OAuthError) in
             let id = form["browser"].flatMap(Base64.url.decode).flatMap(Digest256.init(bytes:))
-            try await answering { () async throws(IssuerError) in
-                try await store.write { records in
-                    guard let id, let ended = try records.session(id), try records.removeSession(id, of: session.subject) else { return }
-                    try records.note(.signedOut, of: session.subject, ended.agent, now: visit.now)
-                }
+            try await context.write { records in
+                guard let id, let ended = try records.session(id), try records.removeSession(id, of: session.subject) else { return }
+                try records.note(.signedOut, of: session.subject, ended.agent, now: visit.now)
             }
             return .local("/account")
         }
-        pages.post(signedIn: "/account/password") { [self] visit, session, form throws(OAuthError) in
-            guard session.isFresh(at: visit.now) else { throw Issuer.signInAgain }
-            guard let user = try await user(session.subject) else { return .local("/login") }
+        routes.post(recentlySignedIn: "/account/password") { visit, session, form throws(OAuthError) in
+            guard let user = try await context.read({ try $0.user(session.subject) }) else { return .local("/login") }
             let password = Secret(form["password"] ?? "")
-            if let objection = Issuer.objection(to: password, repeated: form["repeated"], user) {
-                return try await accountPage(visit, session, note: objection, status: .badRequest)
+            if let objection = PasswordRule.objection(to: password, repeated: form["repeated"], name: user.name) {
+                return try await page(visit, session, note: objection, status: .badRequest)
             }
-            let hash = try await hashing { () async throws(PasswordHasher.Rejection) in
-                try await hasher.hash(password, for: .init(name: user.subject, isKnown: true))
-            }
-            let browser = try await answering { () async throws(IssuerError) in
-                try await store.write { [self] records -> SignedInBrowser? in
-                    // The session may have ended meanwhile, by another new password.
-                    guard try records.session(session.id) != nil else { return nil }
-                    try Issuer.setPassword(hash, of: session.subject, visit.agent, now: visit.now, in: records)
-                    return try beginSession(of: session.subject, visit, in: records)
-                }
+            let hash = try await signIn.hash(password, of: user.subject)
+            let browser = try await context.write { records -> SignedInBrowser? in
+                // The session may have ended meanwhile, by another new password.
+                guard try records.session(session.id) != nil else { return nil }
+                try records.replacePassword(hash, of: session.subject, visit.agent, now: visit.now)
+                return try signIn.beginSession(of: session.subject, visit, in: records)
             }
             return browser.map { .local("/account", signedIn: $0) } ?? .local("/login")
         }
-    }
-
-    static let signInAgain = OAuthError(
-        .accessDenied,
-        "You signed in some time ago. Sign out and in again, then change how you sign in.",
-        status: 403
-    )
-
-    func user(_ subject: String) async throws(OAuthError) -> IssuerUser? {
-        try await answering { () async throws(IssuerError) in try await store.read { try $0.user(subject) } }
     }
 
     private struct Account: Sendable {
@@ -96,29 +73,27 @@ extension Issuer {
         var events: [AccountEvent]
     }
 
-    private func accountPage(
+    private func page(
         _ visit: Visit,
         _ session: WebSession,
         note: String? = nil,
         status: HTTPResponse.Status = .ok
     ) async throws(OAuthError) -> PageResponse {
-        let account = try await answering { () async throws(IssuerError) in
-            try await store.read { records -> Account? in
-                guard let user = try records.user(session.subject) else { return nil }
-                return Account(
-                    user: user,
-                    logins: try records.openLogins(of: session.subject, upTo: RefreshFamily.maximum).filter { !$0.isOver(at: visit.now) },
-                    browsers: try records.sessions(of: session.subject).filter { !$0.isOver(at: visit.now) },
-                    codes: try records.recoveryCodes(of: session.subject),
-                    passkeys: try records.passkeys(of: session.subject),
-                    hasPassword: try records.password(of: session.subject) != nil,
-                    events: try records.events(of: session.subject)
-                )
-            }
+        let account = try await context.read { records -> Account? in
+            guard let user = try records.user(session.subject) else { return nil }
+            return Account(
+                user: user,
+                logins: try records.openLogins(of: session.subject, upTo: RefreshFamily.maximum).filter { !$0.isOver(at: visit.now) },
+                browsers: try records.sessions(of: session.subject).filter { !$0.isOver(at: visit.now) },
+                codes: try records.recoveryCodes(of: session.subject),
+                passkeys: try records.passkeys(of: session.subject),
+                hasPassword: try records.password(of: session.subject) != nil,
+                events: try records.events(of: session.subject)
+            )
         }
         guard let account else { return .local("/login") }
-        let devices = await devicesPart(visit, session)
-        let identities = await identities(of: session.subject)
+        let devices = await ownDevices.devicesPart(visit, session)
+        let identities = await ownDevices.identities(of: session.subject)
         return .page(
             "Account \(account.user.name)",
             """
@@ -126,14 +101,14 @@ extension Issuer {
             \(visit.form("/logout", button: "Sign out"))
             \(ways(account, identities ?? []))
             \(devices)
-            \(identitiesPart(visit, session, identities))
+            \(ownDevices.identitiesPart(visit, session, identities))
             <h2>Apps and devices</h2>
             \(HTML.list(account.logins.map { item(visit, $0) }))
             <h2>Browsers</h2>
             <ul>\(account.browsers.map { item(visit, $0, isOwn: $0.id == session.id) })</ul>
-            \(session.isFresh(at: visit.now) ? changes(visit, account) : Issuer.old(visit))
+            \(session.isFresh(at: visit.now) ? changes(visit, account) : old(visit))
             <h2>What happened</h2>
-            <ul>\(account.events.map(Issuer.item))</ul>
+            <ul>\(account.events.map(item))</ul>
             """,
             status: status
         )
@@ -170,14 +145,21 @@ extension Issuer {
         """
     }
 
+    private func item(_ visit: Visit, _ passkey: Passkey) -> HTML {
+        """
+        <li>\(passkey.name.isEmpty ? "A passkey" : passkey.name)
+        \(visit.destructiveForm("/account/passkey/remove", visit.hidden("passkey", Base64.url.encode(passkey.id)), button: "Remove it"))</li>
+        """
+    }
+
     private func changes(_ visit: Visit, _ account: Account) -> HTML {
         """
         <h2>Password</h2>
         <p>A new password signs all other browsers out. Apps and devices stay signed in.</p>
         \(visit.form("/account/password", HTML.newPassword(of: account.user), button: "Set the password"))
         <h2>Passkeys</h2>
-        \(HTML.list(account.passkeys.map { passkeyItem(visit, $0) }))
-        \(newPasskeyForm(visit, "/account/passkey", account.user))
+        \(HTML.list(account.passkeys.map { item(visit, $0) }))
+        \(visit.newPasskeyForm("/account/passkey", account.user))
         <h2>Recovery codes</h2>
         <p>\(account.codes) unused codes.</p>
         \(visit.form("/account/codes", button: "Make new codes"))
@@ -185,7 +167,7 @@ extension Issuer {
         """
     }
 
-    private static func old(_ visit: Visit) -> HTML {
+    private func old(_ visit: Visit) -> HTML {
         """
         <h2>How you sign in</h2>
         <p>To change your password or recovery codes, sign in again.</p>
@@ -193,7 +175,7 @@ extension Issuer {
         """
     }
 
-    private static func item(_ event: AccountEvent) -> HTML {
+    private func item(_ event: AccountEvent) -> HTML {
         """
         <li>\(event.time.shown): \(event.kind.explanation)\(event.count > 1 ? ", \(event.count) times" : "")\(event.detail.isEmpty ? "" : ": ")\(
             event.detail)</li>

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+// Only these forms need JavaScript. Without it, they stay hidden.
+extension Visit {
+    /// Returns the host for which passkeys are made; `nil` where browsers allow none: without TLS at a host other than localhost, and at an
+    /// IP address.
+    static func relyingParty(_ issuer: String) -> String? {
+        guard let origin = Origin(String(issuer.dropLast(Issuer.path.count))), origin.isEncrypted || origin.host == "localhost",
+            !origin.host.utf8.contains(UInt8(ascii: ":")), origin.host.utf8.contains(where: { (0x61...0x7A).contains($0) })
+        else { return nil }
+        return origin.host
+    }
+
+    func passkeyForm(next: NextPage) -> HTML? {
+        passkeyForm(
+            "/login/passkey",
+            kind: "get",
+            fields: ["credential", "signature"],
+            hidden("next", next.text),
+            "Sign in with a passkey",
+            intro: "<p>Or without a password:</p>"
+        )
+    }
+
+    /// - Parameter questions: Additional fields of the form.
+    func newPasskeyForm(_ action: String, _ user: IssuerUser, intro: HTML = "", _ questions: HTML? = nil) -> HTML? {
+        passkeyForm(
+            action,
+            kind: "create",
+            fields: ["public_key", "algorithm"],
+            "<input type=\"hidden\" data-user=\"\(user.subject)\" data-name=\"\(user.name)\" disabled>\(questions)",
+            "Add a passkey",
+            intro: intro
+        )
+    }
+
+    private func passkeyForm(
+        _ action: String,
+        kind: String,
+        fields: [String],
+        _ more: HTML,
+        _ button: String,
+        intro: HTML
+    ) -> HTML? {
+        guard let host = Visit.relyingParty(issuer) else { return nil }
+        let challenge = PasskeyChallenge(browser: browser, now: now, key: formKey)
+        let inputs = (["client_data", "authenticator_data"] + fields).map { "<input type=\"hidden\" name=\"\($0)\" value=\"\">" as HTML }
+        return """
+            <div data-passkey="\(kind)" data-challenge="\(challenge.text)" data-host="\(host)" hidden>
+            \(intro)\(form(action, "\(inputs)\(more)", button: button))
+            <p class="note" role="alert" hidden>The passkey was not used. Try again, or sign in another way.</p>
+            </div>
+            <script src="\(Issuer.path)/passkey.js" defer></script>
+            """
+    }
+}
+
+/// The script of the forms.
+enum PasskeyScript {
+    /// Asks the browser for a passkey and sends the form.
+    static let text = """
+        // SPDX-License-Identifier: Apache-2.0
+        "use strict";
+        const encode = (buffer) => btoa(String.fromCharCode(...new Uint8Array(buffer)))
+            .replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+        const decode = (text) => Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (c) => c.charCodeAt(0));
+        for (const part of document.querySelectorAll("[data-passkey]")) {
+            if (!window.PublicKeyCredential) continue;
+            part.hidden = false;
+            const form = part.querySelector("form");
+            form.addEventListener("submit", async (event) => {
+                event.preventDefault();
+                try {
+                    const challenge = decode(part.dataset.challenge);
+                    let credential;
+                    if (part.dataset.passkey === "get") {
+                        credential = await navigator.credentials.get({
+                            publicKey: { challenge, rpId: part.dataset.host, userVerification: "required" },
+                        });
+                        form.elements.credential.value = encode(credential.rawId);
+                        form.elements.signature.value = encode(credential.response.signature);
+                        form.elements.authenticator_data.value = encode(credential.response.authenticatorData);
+                    } else {
+                        const user = form.querySelector("[data-user]").dataset;
+                        credential = await navigator.credentials.create({
+                            publicKey: {
+                                challenge,
+                                rp: { id: part.dataset.host, name: "Device Relay" },
+                                user: { id: new TextEncoder().encode(user.user), name: user.name, displayName: user.name },
+                                pubKeyCredParams: [{ type: "public-key", alg: -7 }, { type: "public-key", alg: -257 }],
+                                authenticatorSelection: { residentKey: "required", userVerification: "required" },
+                                attestation: "none",
+                            },
+                        });
+                        form.elements.public_key.value = encode(credential.response.getPublicKey());
+                        form.elements.algorithm.value = credential.response.getPublicKeyAlgorithm();
+                        form.elements.authenticator_data.value = encode(credential.response.getAuthenticatorData());
+                    }
+                    form.elements.client_data.value = encode(credential.response.clientDataJSON);
+                    form.submit();
+                } catch {
+                    part.querySelector("[role=alert]").hidden = false;
+                }
+            });
+        }
+
+        """
+}

@@ -75,6 +75,11 @@ package struct IssuerUser: Hashable, Sendable {
     /// The subject in tokens: random and permanent.
     package let subject: String
     package let name: String
+
+    package init(subject: String, name: String) {
+        self.subject = subject
+        self.name = name
+    }
 }
 
 extension IssuerUser {

@@ -119,22 +119,6 @@ import Testing
         }
     }
 
-    @Test func eventsAreBoundedAndFailuresDisplaceNoOthers() async throws {
-        let subject = try await test.ada()
-        let now = test.now
-        try await test.issuer.store.write { records in
-            for number in 0..<600 {
-                let time = Milliseconds(clamping: now.count + Int64(number) * 2 * AccountEvent.failureSpan)
-                try records.note(.signInFailed, of: subject, "", now: time)
-                if number % 2 == 0 { try records.note(.signedIn, of: subject, "\(number)", now: time) }
-            }
-        }
-        let events = try await test.issuer.events(of: subject)
-        #expect(events.count { $0.kind == .signInFailed } == AccountEvent.maximumFailuresKept)
-        #expect(events.count { $0.kind == .signedIn } == AccountEvent.maximumKept)
-        #expect(events.first { $0.kind == .signedIn }?.detail == "598")
-    }
-
     @Test func sessionsPerUserAreBounded() async throws {
         try await test.issuer.setPassword(subject: test.ada(), to: Secret(TestBrowser.password))
         try await test.browse { client in

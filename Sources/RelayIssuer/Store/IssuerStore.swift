@@ -11,7 +11,8 @@ package protocol IssuerStore: Sendable {
     func close() throws(IssuerError)
 }
 
-/// The issuer's rows, within one transaction.
+/// The issuer's rows, within one transaction. It is an error to insert a row that is there already, or a row of a user who is not, and to
+/// write in a transaction that reads.
 package protocol IssuerTransaction {
     // MARK: Users
 

@@ -81,7 +81,7 @@ package struct RefreshFamily: Hashable, Sendable {
     /// Whether a token may revoke the login. A revocation (RFC 7009) needs no key, so old tokens are ignored.
     func mayBeRevoked(with number: Int64) -> Bool { revoked == nil && number >= current - 1 }
 
-    func isOver(at now: Milliseconds) -> Bool {
+    package func isOver(at now: Milliseconds) -> Bool {
         now.count - rotated.count >= RefreshFamily.idleLife || now.count - created.count >= RefreshFamily.wholeLife
     }
 }

@@ -22,5 +22,12 @@ package struct AccountEvent: Hashable, Sendable {
     /// The app or browser, as it names itself, or the issuer of a linked or removed identity.
     package let detail: String
     package let time: Milliseconds
-    package let count: Int
+    package var count: Int
+
+    package init(kind: Kind, detail: String, time: Milliseconds, count: Int) {
+        self.kind = kind
+        self.detail = detail
+        self.time = time
+        self.count = count
+    }
 }

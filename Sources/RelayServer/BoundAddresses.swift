@@ -35,9 +35,11 @@ final class BoundAddresses: Sendable {
     private static func hosts(of address: SocketAddress?) -> [String] {
         guard let host = address?.ipAddress else { return ["localhost"] }
         guard host == "0.0.0.0" || host == "::", let devices = try? System.enumerateDevices() else { return [host] }
+        // Two interfaces may have the same address.
+        var seen: Set<String> = []
         let hosts = devices.compactMap { $0.address?.ipAddress }.filter { other in
             // Link-local addresses are valid only with the name of their link.
-            !other.lowercased().hasPrefix("fe80:") && (host == "::" || !other.contains(":"))
+            !other.lowercased().hasPrefix("fe80:") && (host == "::" || !other.contains(":")) && seen.insert(other).inserted
         }
         return hosts.isEmpty ? [host] : hosts
     }

@@ -50,7 +50,7 @@ package struct AgentContext: Sendable {
         do {
             try await platform.start()
             let result = try await body(
-                LocalDevice(platform: platform, membership: membership, console: console, hostedApps: HostedApps(home))
+                LocalDevice(platform: platform, home: home, waitingLine: console.waitingLine)
             )
             await platform.shutdown()
             return result
@@ -84,23 +84,19 @@ package struct AgentContext: Sendable {
             }
         }
     }
-}
 
-/// A started platform with its account.
-struct LocalDevice: Sendable {
-    let platform: ConnectedDevicesPlatform
-    let membership: Membership
-    let console: Console
-    let hostedApps: HostedApps
-
-    var account: ConnectedDevicesAccount { Membership.account }
-    /// The account's name at the relay, if the relay has stated one.
-    var accountName: String? { platform.accounts.name(of: account) }
-    var isJoined: Bool { platform.accounts.all.contains(account) }
-
-    /// The current connection state; `nil` if the account is gone.
-    func connectionState() async -> ConnectionState? {
-        var states = platform.connectionStates(for: account).makeAsyncIterator()
-        return await states.next()
+    /// Runs a closure with the account's device until it ends, or a signal of the user or the service manager cancels it.
+    func untilStopped(_ body: @escaping @Sendable (LocalDevice) async throws -> Void) async throws {
+        let stop = await StopSignal()
+        try await withAccount { local in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { await stop.arrived() }
+                group.addTask { try await body(local) }
+                try await group.next()
+                group.cancelAll()
+                // After a signal, a closure may still print a summary.
+                try await group.waitForAll()
+            }
+        }
     }
 }

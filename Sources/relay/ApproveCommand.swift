@@ -26,6 +26,6 @@ struct ApproveCommand: AsyncParsableCommand {
 
     func run() async throws {
         let context = try common.context
-        try context.console.print(try await Approve(target: target).run(context))
+        try context.console.print(try await Approve(target: target, asking: context.console.question).run(context))
     }
 }

@@ -38,6 +38,6 @@ struct CallCommand: AsyncParsableCommand {
             case "-": .standardInput
             case let message: .message(message ?? "{}")
             }
-        try await Call(target: target, service: service, input: input, timeout: .seconds(timeout)).run(try common.context)
+        try await Call(target: target, service: service, timeout: .seconds(timeout)).run(try common.context, sending: input)
     }
 }

@@ -14,6 +14,8 @@ struct CommandsCommand: AsyncParsableCommand {
 
     func run() async throws {
         let context = try common.context
-        try context.console.print(try await CommandList().run(context))
+        let list = try await CommandList().run(context)
+        if let problem = list.problem { context.console.note("the relay cannot be asked, this is the last known state: \(problem)") }
+        try context.console.print(list)
     }
 }

@@ -44,7 +44,7 @@ struct LaunchCommand: AsyncParsableCommand {
 
     func run() async throws {
         let context = try common.context
-        let launch = Launch(
+        let launch = try Launch(
             target: target,
             uri: try await TypedInput(context.console).text(uri),
             fallback: fallback,

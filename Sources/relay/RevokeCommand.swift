@@ -24,6 +24,6 @@ struct RevokeCommand: AsyncParsableCommand {
 
     func run() async throws {
         let context = try common.context
-        try context.console.print(try await Revoke(target: target).run(context))
+        try context.console.print(try await Revoke(target: target, asking: context.console.question).run(context))
     }
 }

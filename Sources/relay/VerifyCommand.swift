@@ -23,6 +23,6 @@ struct VerifyCommand: AsyncParsableCommand {
 
     func run() async throws {
         let context = try common.context
-        try context.console.print(try await Verify(target: target).run(context))
+        try context.console.print(try await Verify(target: target, asking: context.console.question).run(context))
     }
 }

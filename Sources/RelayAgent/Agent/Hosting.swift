@@ -31,7 +31,7 @@ extension AgentContext {
                     return true
                 }
                 group.addTask {
-                    try await local.watchConnection()
+                    try await local.watchConnection(console)
                     return false
                 }
                 group.addTask {
@@ -105,7 +105,7 @@ struct HostOutput: Sendable {
 
 extension LocalDevice {
     /// Prints why this device cannot be reached.
-    fileprivate func watchConnection() async throws {
+    fileprivate func watchConnection(_ console: Console) async throws {
         var reported: ConnectionError?
         var pauses = TakeoverPauses()
         for await state in platform.connectionStates(for: account) {

@@ -17,16 +17,14 @@ package struct Call: Sendable {
 
     var target: String
     var service: String
-    var input: Input
     var timeout: Duration
 
     /// - Parameters:
     ///   - target: A device, or one of its apps: `DEVICE/APP`.
     ///   - timeout: The time limit of each answer. The first one includes connecting.
-    package init(target: String, service: String, input: Input, timeout: Duration) {
+    package init(target: String, service: String, timeout: Duration) {
         self.target = target
         self.service = service
-        self.input = input
         self.timeout = timeout
     }
 
@@ -43,72 +41,87 @@ package struct Call: Sendable {
 
         package func lines(_ style: Style) -> [String] { [DisplayText.escaped(json: answer)] }
         package func json() throws -> String { try JSONText.line(self, adding: "answer", json: answer) }
-    }
 
-    /// Prints each answer when it arrives.
-    package func run(_ context: AgentContext) async throws {
-        let input = StandardInput()
-        // An invalid message fails before the relay is contacted.
-        let message: ValueSet? =
-            switch self.input {
-            case .message(let text): try Self.message(Array(text.utf8), "the message")
-            case .standardInput: try Self.message(try await input.all("a message", most: Self.maximumInput) ?? [], "the message")
-            case .stream: nil
-            }
-        try await context.withAccount { local in
-            try await local.waitForDirectory()
-            let (system, app) = try await local.app(offering: service, on: target)
-            let end = ContinuousClock.now + timeout
-            let result = Result(
-                device: "\(system.id)",
-                deviceName: DisplayText.sanitized(system.displayName),
-                app: DisplayText.sanitized(app.appID),
-                endpoint: "\(app.endpoint)",
-                service: DisplayText.sanitized(service)
-            )
-            let print = { @Sendable (answer: ValueSet) in
-                var result = result
-                result.answer = try answer.json()
-                try context.console.print(result)
-            }
-            let waiting = { @Sendable in
-                "waiting for \(result.app) on \(result.deviceName): \(PresenceText.text(app.presence))"
-            }
-            let connection = try await context.console.whileWaiting(for: waiting) {
-                try await local.open(service, of: app, timeout: timeout)
-            }
-            defer { connection.close() }
-            guard let message else { return try await stream(input, over: connection, print) }
-            let answer = try await context.console.whileWaiting(for: waiting) {
-                try await connection.send(message, timeout: max(.zero, ContinuousClock.now.duration(to: end)))
-            }
-            try print(answer)
+        func waiting(_ place: RemoteSystemApp) -> String { "waiting for \(app) on \(deviceName): \(PresenceText.text(place.presence))" }
+
+        func with(_ answer: ValueSet) throws -> Result {
+            var result = self
+            result.answer = try answer.json()
+            return result
         }
     }
 
-    /// Sends each line of the input until the input or the connection ends.
-    private func stream(
-        _ input: StandardInput,
-        over connection: AppServiceConnection,
-        _ print: @escaping @Sendable (ValueSet) throws -> Void
+    /// Prints each answer when it arrives.
+    package func run(_ context: AgentContext, sending input: Input) async throws {
+        let lines = StandardInput()
+        // An invalid message fails before the relay is contacted.
+        let message: ValueSet
+        switch input {
+        case .message(let text): message = try Self.message(Array(text.utf8), "the message")
+        case .standardInput: message = try Self.message(try await lines.all("a message", most: Self.maximumInput) ?? [], "the message")
+        case .stream:
+            return try await context.withAccount { local in
+                try await run(on: local, sending: { try await Self.next(lines) }, report: context.console.print)
+            }
+        }
+        try context.console.print(try await context.withAccount { try await run(on: $0, sending: message) })
+    }
+
+    /// Sends one message.
+    func run(on local: LocalDevice, sending message: ValueSet) async throws -> Result {
+        let (app, result) = try await app(on: local)
+        let end = ContinuousClock.now + timeout
+        return try await local.whileWaiting {
+            result.waiting(app)
+        } _: {
+            let connection = try await local.open(service, of: app, timeout: timeout)
+            defer { connection.close() }
+            return try result.with(try await connection.send(message, timeout: max(.zero, ContinuousClock.now.duration(to: end))))
+        }
+    }
+
+    /// Sends messages over one connection until there are no more, or the connection ends.
+    /// - Parameters:
+    ///   - next: The next message; `nil` for the end.
+    ///   - report: Takes each answer.
+    func run(
+        on local: LocalDevice,
+        sending next: @escaping @Sendable () async throws -> ValueSet?,
+        report: @escaping @Sendable (Result) async throws -> Void
     ) async throws {
+        let (app, result) = try await app(on: local)
+        let connection = try await local.whileWaiting {
+            result.waiting(app)
+        } _: {
+            try await local.open(service, of: app, timeout: timeout)
+        }
+        defer { connection.close() }
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
-                var number = 0
-                while let line = try await input.line("a message", most: Self.maximumInput) {
-                    number += 1
-                    guard line.contains(where: { !$0.isJSONSpace }) else { continue }
-                    let message = try Self.message(line, "line \(number) of the input")
-                    try print(try await connection.send(message, timeout: timeout))
+                while let message = try await next() {
+                    try await report(try result.with(try await connection.send(message, timeout: timeout)))
                 }
             }
             group.addTask {
-                // A closed connection ends the command at once, not at the next line of input.
+                // A closed connection ends the command at once, not at the next message.
                 throw try await connection.closed.error
             }
             defer { group.cancelAll() }
             try await group.next()
         }
+    }
+
+    private func app(on local: LocalDevice) async throws -> (RemoteSystemApp, Result) {
+        try await local.waitForDirectory()
+        let (system, app) = try await local.app(offering: service, on: target)
+        let result = Result(
+            device: "\(system.id)",
+            deviceName: DisplayText.sanitized(system.displayName),
+            app: DisplayText.sanitized(app.appID),
+            endpoint: "\(app.endpoint)",
+            service: DisplayText.sanitized(service)
+        )
+        return (app, result)
     }
 }
 
@@ -141,6 +154,14 @@ extension Call {
             if let offset = error.offset { text += ", at \(place(of: offset, in: json))" }
             throw AgentError("invalidMessage", text, .usage)
         }
+    }
+
+    /// The message of the next line that is not empty; `nil` at the end of the input.
+    private static func next(_ input: StandardInput) async throws -> ValueSet? {
+        while let line = try await input.line("a message", most: maximumInput) {
+            if line.contains(where: { !$0.isJSONSpace }) { return try message(line, "line \(input.lineNumber) of the input") }
+        }
+        return nil
     }
 
     /// Line and column of a byte.

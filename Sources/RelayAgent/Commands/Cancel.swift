@@ -5,10 +5,15 @@ import DeviceRelay
 import RelayProtocol
 
 /// Cancels a launch that has not ended.
-package struct Cancel: Sendable {
-    var id: String
+package struct Cancel: DeviceCommand {
+    var id: CommandID
 
-    package init(id: String) { self.id = id }
+    package init(id: String) throws {
+        guard let id = CommandID(id) else {
+            throw AgentError("idInvalid", "a command's id looks like 019a7c3e-…: see `relay commands`", .usage)
+        }
+        self.id = id
+    }
 
     package struct Result: AgentResult {
         package var command: String
@@ -17,29 +22,24 @@ package struct Cancel: Sendable {
         package func lines(_ style: Style) -> [String] { ["cancelled: it has not run and will not"] }
     }
 
-    package func run(_ context: AgentContext) async throws -> Result {
-        guard let wanted = CommandID(id) else {
-            throw AgentError("idInvalid", "a command's id looks like 019a7c3e-…: see `relay commands`", .usage)
+    package func run(on local: LocalDevice) async throws -> Result {
+        guard let command = try await local.platform.commands(for: local.account).first(where: { $0.id == id }) else {
+            throw AgentError("notFound", "there is no such command here: see `relay commands`", .notFound)
         }
-        return try await context.withAccount { local in
-            guard let command = try await local.platform.commands(for: local.account).first(where: { $0.id == wanted }) else {
-                throw AgentError("notFound", "there is no such command here: see `relay commands`", .notFound)
-            }
-            try await command.cancel()
-            let isOver = try await context.console.whileWaiting {
-                "waiting for the relay: \(await local.connectionState()?.description ?? "")"
-            } _: {
-                try await within(LocalDevice.patience) { try await Self.ending(of: command) }
-            }
-            guard isOver == nil else { return Result(command: "\(command.id)", status: "cancelled") }
-            if let problem = await local.connectionState()?.problem {
-                var failure = AgentError(problem)
-                failure.message += "; the command is cancelled as soon as the relay can be reached"
-                failure.command = command.id
-                throw failure
-            }
-            throw AgentError("pending", "the other device has been asked, and has not answered yet", .pending, command: command.id)
+        try await command.cancel()
+        let isOver = try await local.whileWaiting {
+            "waiting for the relay: \(await local.connectionState()?.description ?? "")"
+        } _: {
+            try await within(LocalDevice.patience) { try await Self.ending(of: command) }
         }
+        guard isOver == nil else { return Result(command: "\(command.id)", status: "cancelled") }
+        if let problem = await local.connectionState()?.problem {
+            var failure = AgentError(problem)
+            failure.message += "; the command is cancelled as soon as the relay can be reached"
+            failure.command = command.id
+            throw failure
+        }
+        throw AgentError("pending", "the other device has been asked, and has not answered yet", .pending, command: command.id)
     }
 
     /// - Throws: The outcome, if it is not the cancellation.

@@ -6,7 +6,7 @@ package import Foundation
 import RelayProtocol
 
 /// Lists the launches that this device has sent: all open ones, and the latest finished ones.
-package struct CommandList: Sendable {
+package struct CommandList: DeviceCommand {
     package init() {}
 
     package struct Entry: Encodable, Sendable {
@@ -43,6 +43,12 @@ package struct CommandList: Sendable {
         package var commands: [Entry]
         /// Whether the relay was asked. Otherwise the list is the last known state.
         package var current: Bool
+        /// Why the relay could not be asked.
+        package var problem: String?
+
+        enum CodingKeys: CodingKey { case commands, current }
+
+        package var notes: [String] { commands.isEmpty ? ["no launches were sent from here"] : [] }
 
         package func lines(_ style: Style) -> [String] {
             guard !commands.isEmpty else { return [] }
@@ -61,23 +67,15 @@ package struct CommandList: Sendable {
         }
     }
 
-    package func run(_ context: AgentContext) async throws -> Result {
-        try await context.withAccount { local in
-            var isCurrent = true
-            do {
-                try await local.waitForDirectory()
-            } catch {
-                isCurrent = false
-                context.console.note("the relay cannot be asked, this is the last known state: \(AgentError(error).message)")
-            }
-            let endpoints = local.platform.endpoints(for: local.account)
-            var entries: [Entry] = []
-            for command in try await local.platform.commands(for: local.account) {
-                entries.append(await Self.entry(command, endpoints))
-            }
-            if entries.isEmpty, !context.console.isJSON { context.console.note("no launches were sent from here") }
-            return Result(commands: entries, current: isCurrent)
+    package func run(on local: LocalDevice) async throws -> Result {
+        var problem: String?
+        do { try await local.waitForDirectory() } catch { problem = AgentError(error).message }
+        let endpoints = local.platform.endpoints(for: local.account)
+        var entries: [Entry] = []
+        for command in try await local.platform.commands(for: local.account) {
+            entries.append(await Self.entry(command, endpoints))
         }
+        return Result(commands: entries, current: problem == nil, problem: problem)
     }
 
     private static func entry(_ command: RemoteCommand, _ endpoints: [DeviceDirectory.Endpoint]) async -> Entry {

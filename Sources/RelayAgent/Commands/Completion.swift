@@ -9,19 +9,15 @@ package enum Completion {
     /// The known devices, without contacting the relay: by name, or by the beginning of the id if the name could mean
     /// something to a shell. Empty on any error.
     package static func devices(_ context: AgentContext) async -> [String] {
-        let names = try? await context.withAccount(connects: false) { local in
-            await local.platform.knownDevices(for: local.account)
-                .map { isPlain($0.name) ? $0.name : String("\($0.id)".prefix(8)) }
-        }
-        return Set(names ?? []).sorted()
+        await known(context) { isPlain($0.name) ? $0.name : String("\($0.id)".prefix(8)) }
     }
 
     /// The ids of the known devices, for arguments that accept no name.
-    package static func ids(_ context: AgentContext) async -> [String] {
-        let ids = try? await context.withAccount(connects: false) { local in
-            await local.platform.knownDevices(for: local.account).map { "\($0.id)" }
-        }
-        return Set(ids ?? []).sorted()
+    package static func ids(_ context: AgentContext) async -> [String] { await known(context) { "\($0.id)" } }
+
+    private static func known(_ context: AgentContext, _ text: ((id: SystemID, name: String)) -> String) async -> [String] {
+        let texts = try? await context.withAccount(connects: false) { await $0.platform.knownDevices(for: $0.account).map(text) }
+        return Set(texts ?? []).sorted()
     }
 
     /// The names of the home's profiles.

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
+import Foundation
+
+/// Shows a person lines, and asks a question.
+package typealias Question = @Sendable (_ lines: [String], _ question: String) async throws -> Bool
 
 extension Console {
+    /// Asks the person at the terminal; `nil` if nobody is there.
+    package var question: Question? { canAsk ? isConfirmed : nil }
+
     /// Whether a user is present who can answer a question.
     var canAsk: Bool { !isJSON && isInteractive && isatty(0) == 1 }
 

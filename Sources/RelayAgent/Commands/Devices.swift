@@ -6,7 +6,7 @@ import Foundation
 import RelayProtocol
 
 /// Lists the devices of the account.
-package struct Devices: Sendable {
+package struct Devices: DeviceCommand {
     var showsAll: Bool
 
     /// - Parameter showsAll: Includes this device and endpoints that publish no app.
@@ -19,6 +19,11 @@ package struct Devices: Sendable {
         var now: Date
 
         enum CodingKeys: CodingKey { case devices, endpoints }
+
+        package var notes: [String] {
+            guard devices.isEmpty else { return [] }
+            return ["no other device publishes an app; run `relay agent` or `relay host` on one, or see `relay devices --all`"]
+        }
 
         package func lines(_ style: Style) -> [String] {
             var table = DeviceResult.addTitles()
@@ -48,20 +53,12 @@ package struct Devices: Sendable {
         }
     }
 
-    package func run(_ context: AgentContext) async throws -> Result {
-        try await context.withAccount { local in
-            try await local.waitForDirectory()
-            let systems = await local.devices(showsAll: showsAll)
-            if systems.isEmpty, !context.console.isJSON {
-                context.console.note(
-                    "no other device publishes an app; run `relay agent` or `relay host` on one, or see `relay devices --all`"
-                )
-            }
-            return Result(
-                devices: systems.map(DeviceResult.init),
-                endpoints: showsAll ? local.platform.endpoints(for: local.account).map(EndpointResult.init) : nil,
-                now: .now
-            )
-        }
+    package func run(on local: LocalDevice) async throws -> Result {
+        try await local.waitForDirectory()
+        return Result(
+            devices: await local.devices(showsAll: showsAll).map(DeviceResult.init),
+            endpoints: showsAll ? local.platform.endpoints(for: local.account).map(EndpointResult.init) : nil,
+            now: .now
+        )
     }
 }

@@ -95,6 +95,9 @@ package struct Fetch: Sendable {
             return result
         }
 
+        /// Standard output names the files that were fetched.
+        package var notes: [String] { (leftOut ?? []).map { "relay: \($0.message)" } }
+
         package func lines(_ style: Style) -> [String] {
             if let file, let size, let received {
                 let note = received == size ? "" : received == 0 ? ", was here" : ", \(ByteCount.text(size - received)) of it were here"
@@ -116,54 +119,60 @@ package struct Fetch: Sendable {
 
     /// Prints the entries of a folder, or each downloaded file.
     package func run(_ context: AgentContext) async throws {
-        let interruption = CancellationSignal()
-        do {
-            try await interruption.cancelling { try await fetch(context) }
-        } catch {
-            guard interruption.isThere else { throw error }
-            let isKept = output != Self.standardOutput
-            let what = "it was interrupted\(isKept ? "; the same command continues the transfer" : "")"
-            throw interruption.failure(AgentError("cancelled", what, .failed))
-        }
-    }
-
-    private func fetch(_ context: AgentContext) async throws {
-        try await context.withAccount { local in
-            try await local.waitForDirectory()
-            let (system, app) = try await local.sharedFolder(target)
-            let progress = TransferProgress()
-            let result = Result(system, app)
-            do {
-                try await context.console.whileWaiting {
-                    progress.line()
-                } _: {
-                    let service = AppServiceInfo(name: FileServiceMessages.serviceName, appID: app.appID)
-                    let connection = try await local.platform.openAppService(service, on: RemoteSystemConnectionRequest(app))
-                    defer { connection.close() }
-                    let remote = RemoteFolder(connection: connection)
-                    try await run(remote, result, progress, context.console)
+        let console = context.console
+        let what = "it was interrupted\(isFile ? "; the same command continues the transfer" : "")"
+        try await CancellationSignal.cancelling(failingWith: { _ in AgentError("cancelled", what, .failed) }) {
+            try await context.withAccount { local in
+                try await run(on: local, write: console.write) { result in
+                    console.clearProgress()
+                    try console.print(result)
                 }
-            } catch let error as AppServiceError {
-                throw explained(error)
             }
         }
     }
 
-    private func run(_ remote: RemoteFolder, _ result: Result, _ progress: TransferProgress, _ console: Console) async throws {
-        func print(_ result: Result) throws {
-            console.clearProgress()
-            try console.print(result)
+    /// Whether the output is a file or a folder. Then a transfer can continue.
+    private var isFile: Bool { output != Self.standardOutput }
+
+    /// - Parameters:
+    ///   - write: Takes the content of a file that goes to standard output.
+    ///   - report: Takes the entries of a folder, each downloaded file, and what was left out.
+    func run(
+        on local: LocalDevice,
+        write: @escaping @Sendable ([UInt8]) async throws -> Void,
+        report: @escaping @Sendable (Result) async throws -> Void
+    ) async throws {
+        try await local.waitForDirectory()
+        let (system, app) = try await local.sharedFolder(target)
+        let progress = TransferProgress()
+        do {
+            try await local.whileWaiting {
+                progress.line()
+            } _: {
+                let service = AppServiceInfo(name: FileServiceMessages.serviceName, appID: app.appID)
+                let connection = try await local.platform.openAppService(service, on: RemoteSystemConnectionRequest(app))
+                defer { connection.close() }
+                try await fetch(from: RemoteFolder(connection: connection), Result(system, app), progress, write, report)
+            }
+        } catch let error as AppServiceError {
+            throw explained(error)
         }
+    }
+
+    private func fetch(
+        from remote: RemoteFolder,
+        _ result: Result,
+        _ progress: TransferProgress,
+        _ write: ([UInt8]) async throws -> Void,
+        _ report: @escaping @Sendable (Result) async throws -> Void
+    ) async throws {
         let entry = try await remote.entry(path)
         var leftOut = 0
-        func leaveOut(_ what: LeftOut) throws {
+        func leaveOut(_ what: LeftOut) async throws {
             leftOut += what.count
-            console.clearProgress()
-            // Standard output names the files that were fetched.
-            guard console.isJSON else { return console.note("relay: \(what.why.message)") }
             var event = result
             (event.path, event.leftOut) = (what.path, [Result.Omission(what)])
-            try console.print(event)
+            try await report(event)
         }
         let download = Download(
             remote: remote,
@@ -171,13 +180,13 @@ package struct Fetch: Sendable {
             app: result.app,
             replaces: replaces,
             progress: progress,
-            report: { try print(result.with($0)) },
+            report: { try await report(result.with($0)) },
             leaveOut: leaveOut
         )
         switch (entry.kind, isRecursive) {
         case (.file, _) where output == Self.standardOutput:
             let transfer = FileTransfer(remote: remote, path: path, entry: entry, progress: progress)
-            try await transfer.run(from: 0, named: path) { bytes, _ in try console.write(bytes) }
+            try await transfer.run(from: 0, named: path) { bytes, _ in try await write(bytes) }
         case (.file, _):
             try await download.file(path, entry, to: try Destination(output: output, name: try name))
         case (.folder, true):
@@ -198,11 +207,10 @@ package struct Fetch: Sendable {
                 omissions += page.leftOut
             }
             var result = result
-            if !console.isJSON { for omission in omissions { console.note("relay: \(omission.why.message)") } }
             if !omissions.isEmpty { result.leftOut = omissions.map(Result.Omission.init) }
             result.path = DisplayText.sanitized(path)
             result.entries = entries
-            try print(result)
+            try await report(result)
         }
     }
 
@@ -239,7 +247,7 @@ package struct Fetch: Sendable {
     private func explained(_ error: AppServiceError) -> AgentError {
         var failure = AgentError(error)
         let brokeOff = error.code == .remoteSystemUnavailable || error.code == .appServiceConnectionClosed || error.code == .timedOut
-        if brokeOff, output != Self.standardOutput {
+        if brokeOff, isFile {
             failure.message += "; run it again to continue the transfer"
         }
         return failure

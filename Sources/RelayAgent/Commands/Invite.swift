@@ -5,7 +5,7 @@ import DeviceRelay
 import RelayProtocol
 
 /// Creates a join link for one more device.
-package struct Invite: Sendable {
+package struct Invite: DeviceCommand {
     package init() {}
 
     package struct Result: AgentResult {
@@ -14,18 +14,14 @@ package struct Invite: Sendable {
         package var expiresIn: Int
 
         package func lines(_ style: Style) -> [String] { [link] }
+
+        package var notes: [String] {
+            ["Run `relay join` on the new device, and paste the link there. It works once, for ten minutes. Anyone who has it can join."]
+        }
     }
 
-    package func run(_ context: AgentContext) async throws -> Result {
-        try await context.withAccount { local in
-            try await local.waitForDirectory()
-            let link = try await local.platform.accounts.invite(to: local.account)
-            if !context.console.isJSON {
-                context.console.note(
-                    "Run `relay join` on the new device, and paste the link there. It works once, for ten minutes. Anyone who has it can join."
-                )
-            }
-            return Result(link: link.text, expiresIn: 600)
-        }
+    package func run(on local: LocalDevice) async throws -> Result {
+        try await local.waitForDirectory()
+        return Result(link: try await local.platform.accounts.invite(to: local.account).text, expiresIn: 600)
     }
 }

@@ -103,7 +103,7 @@ package struct Join: Sendable {
         var hasJoined = false
         do {
             return try await context.withPlatform(membership, asking: question?.isConfirmed) { local in
-                if isUnfinished, local.isJoined, try await isFinished(local) { return try await result(local) }
+                if isUnfinished, local.isJoined, try await isFinished(local) { return try await result(local, membership) }
                 hasJoined = local.isJoined && !isUnfinished
                 if hasJoined {
                     guard try await isLoginOver(local) else {
@@ -116,7 +116,7 @@ package struct Join: Sendable {
                         }
                         try context.home.store(membership)
                         if membership.name != known.name { try await local.platform.rename(membership.name) }
-                        var result = try await result(local)
+                        var result = try await result(local, membership)
                         result.moved = true
                         return result
                     }
@@ -127,8 +127,10 @@ package struct Join: Sendable {
                 if let known, membership.name != known.name { try await local.platform.rename(membership.name) }
                 // The first enumeration pins what the account has (a link of the relay) or the inviter (a link of a device). Without the
                 // relay this happens later.
-                if (try? await local.waitForDirectory()) != nil { local.noteNamesakes() }
-                return try await result(local)
+                if (try? await local.waitForDirectory()) != nil, !context.console.isJSON, let namesake = local.namesake {
+                    context.console.note(namesake)
+                }
+                return try await result(local, membership)
             }
         } catch {
             // If the link may be used up, the same command is to find the keys that can use it again.
@@ -194,13 +196,13 @@ package struct Join: Sendable {
         }
     }
 
-    private func result(_ local: LocalDevice) async throws -> Result {
+    private func result(_ local: LocalDevice, _ membership: Membership) async throws -> Result {
         let accounts = local.platform.accounts
         return Result(
-            relay: local.membership.relay,
-            relayID: "\(local.membership.relayID)",
+            relay: membership.relay,
+            relayID: "\(membership.relayID)",
             accountName: local.accountName,
-            name: local.membership.name,
+            name: membership.name,
             device: "\(try accounts.systemID)",
             endpoint: accounts.endpoint(of: local.account)?.description ?? "",
             connected: await local.connectionState()?.isConnected ?? false

@@ -6,10 +6,14 @@ package import Foundation
 import RelayProtocol
 
 /// Launches a URI on another device.
-package struct Launch: Sendable {
+package struct Launch: DeviceCommand {
     var target: String
-    var uri: String
-    var fallback: String?
+    var uri: LaunchURI
+    var fallback: LaunchURI?
+    /// The text of the URI, if it differs from what was given: letters outside ASCII were encoded.
+    private var encoded: String?
+    /// Says which URIs were encoded.
+    private var notes: [String] = []
     var preferred: [String]
     var wait: Duration
     var waits: Bool
@@ -19,10 +23,17 @@ package struct Launch: Sendable {
     ///   - target: A device, or one of its apps: `DEVICE/APP`.
     ///   - wait: The time limit of the wait for the outcome; `nil` for no wait.
     ///   - life: How long the relay keeps the launch for a device that is not connected.
-    package init(target: String, uri: String, fallback: String?, preferred: [String], wait: Duration?, life: Duration?) {
+    package init(target: String, uri: String, fallback: String?, preferred: [String], wait: Duration?, life: Duration?) throws {
+        if (try? LaunchURI(uri)) == nil, target.contains("://"), (try? LaunchURI(target)) != nil {
+            throw AgentError("invalidURI", "write the device first, then the URI", .usage)
+        }
         self.target = target
-        self.uri = uri
-        self.fallback = fallback
+        (self.uri, encoded) = try Self.checked(uri, "the URI")
+        let second = try fallback.map { try Self.checked($0, "the fallback URI") }
+        self.fallback = second?.0
+        for (what, text) in [("the URI", encoded), ("the fallback URI", second?.encoded)] {
+            if let text { notes.append("\(what) has letters outside ASCII; it is sent as \(text)") }
+        }
         self.preferred = preferred
         self.wait = wait ?? LocalDevice.patience
         self.waits = wait != nil
@@ -56,54 +67,41 @@ package struct Launch: Sendable {
     }
 
     package func run(_ context: AgentContext) async throws -> Result {
-        if (try? LaunchURI(uri)) == nil, target.contains("://"), (try? LaunchURI(target)) != nil {
-            throw AgentError("invalidURI", "write the device first, then the URI", .usage)
+        for note in notes { context.console.note(note) }
+        return try await CancellationSignal.cancelling(failingWith: AgentError.init) {
+            try await context.withAccount { try await run(on: $0) }
         }
-        let given = uri
-        let uri = try Self.checked(given, "the URI", context.console)
-        let fallback = try fallback.map { try Self.checked($0, "the fallback URI", context.console) }
-        let changed = uri.text.utf8.elementsEqual(given.utf8) ? nil : uri.text
+    }
+
+    package func run(on local: LocalDevice) async throws -> Result {
+        try await local.waitForDirectory(min(LocalDevice.patience, max(wait, .seconds(3))))
+        let (system, request) = try await local.target(target)
+        let launcher = RemoteLauncher(local.platform)
         var options = RemoteLauncherOptions(fallbackURI: fallback, preferredAppIDs: preferred, timeout: wait)
         if let life { options.timeToLive = life }
-        return try await context.withAccount { local in
-            try await local.waitForDirectory(min(LocalDevice.patience, max(wait, .seconds(3))))
-            let (system, request) = try await local.target(target)
-            let launcher = RemoteLauncher(local.platform)
-            let interruption = CancellationSignal()
-            do {
-                guard waits else {
-                    var result = try await sent(launcher.submit(uri, on: request, options: options), to: system)
-                    result.uri = changed
-                    return result
-                }
-                let receipt = try await context.console.whileWaiting {
-                    "waiting for \(DisplayText.sanitized(system.displayName)): \(PresenceText.text(system.presence))"
-                } _: { [options] in
-                    try await interruption.cancelling { try await launcher.launch(uri, on: request, options: options) }
-                }
-                return Result(
-                    command: "\(receipt.commandID)",
-                    status: "succeeded",
-                    device: "\(system.id)",
-                    deviceName: DisplayText.sanitized(system.displayName),
-                    app: DisplayText.sanitized(receipt.target.appID),
-                    endpoint: "\(receipt.target.endpoint)",
-                    uri: changed,
-                    fallback: receipt.isFallback,
-                    attested: local.attested(receipt.attestation)
-                )
-            } catch let error as RemoteLaunchError {
-                let commands = try? await local.platform.commands(for: local.account)
-                var failure = Self.explained(
-                    error,
-                    system,
-                    uri.scheme,
-                    commands?.first { $0.id == error.commandID }?.status?.wake
-                )
-                failure.attested = error.attestation.map(local.attested)
-                failure.signal = interruption.number
-                throw failure
+        do {
+            guard waits else { return try await sent(launcher.submit(uri, on: request, options: options), to: system) }
+            let receipt = try await local.whileWaiting {
+                "waiting for \(DisplayText.sanitized(system.displayName)): \(PresenceText.text(system.presence))"
+            } _: {
+                try await launcher.launch(uri, on: request, options: options)
             }
+            return Result(
+                command: "\(receipt.commandID)",
+                status: "succeeded",
+                device: "\(system.id)",
+                deviceName: DisplayText.sanitized(system.displayName),
+                app: DisplayText.sanitized(receipt.target.appID),
+                endpoint: "\(receipt.target.endpoint)",
+                uri: encoded,
+                fallback: receipt.isFallback,
+                attested: local.attested(receipt.attestation)
+            )
+        } catch let error as RemoteLaunchError {
+            let commands = try? await local.platform.commands(for: local.account)
+            var failure = Self.explained(error, system, uri.scheme, commands?.first { $0.id == error.commandID }?.status?.wake)
+            failure.attested = error.attestation.map(local.attested)
+            throw failure
         }
     }
 
@@ -134,6 +132,7 @@ package struct Launch: Sendable {
             deviceName: DisplayText.sanitized(system.displayName),
             app: DisplayText.sanitized(command.target.appID),
             endpoint: "\(command.target.endpoint)",
+            uri: encoded,
             expires: command.expiresAt,
             wake: status.wake.map(CommandList.WakeResult.init)
         )
@@ -162,16 +161,15 @@ package struct Launch: Sendable {
         return failure
     }
 
-    /// The URI of a text. What is not ASCII is encoded, and the user is told.
-    private static func checked(_ text: String, _ what: String, _ console: Console) throws -> LaunchURI {
+    /// The URI of a text. What is not ASCII is encoded.
+    /// - Returns: Also the URI's text, if it differs from what was given.
+    private static func checked(_ text: String, _ what: String) throws -> (LaunchURI, encoded: String?) {
         let ascii = try IRI.uri(text)
-        let uri: LaunchURI
         do throws(LaunchURIError) {
-            uri = try LaunchURI(ascii)
+            let uri = try LaunchURI(ascii)
+            return (uri, uri.text.utf8.elementsEqual(text.utf8) ? nil : uri.text)
         } catch {
             throw AgentError("invalidURI", "\(what): \(error)", .usage)
         }
-        if !uri.text.utf8.elementsEqual(text.utf8) { console.note("\(what) has letters outside ASCII; it is sent as \(uri.text)") }
-        return uri
     }
 }

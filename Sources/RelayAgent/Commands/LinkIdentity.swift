@@ -43,17 +43,15 @@ package struct LinkIdentity: Sendable {
     package func run(_ context: AgentContext) async throws -> Result {
         let url = try UserSignIn.url(issuer)
         let user = UserSignIn(issuer: url, clientID: clientID, scopes: scopes, method: method, redirectPort: redirectPort)
-        let interruption = CancellationSignal()
-        do {
-            return try await context.withAccount { local in
-                try await local.waitForDirectory()
-                try await interruption.cancelling {
-                    try await local.platform.accounts.link(local.account, signingInBy: user.provider(context))
-                }
-                return Result(profile: context.account, issuer: url.absoluteString)
-            }
-        } catch {
-            throw interruption.isThere ? interruption.failure() : error
+        try await CancellationSignal.cancelling {
+            try await context.withAccount { try await Self.run(on: $0, signingInBy: user.provider(context)) }
         }
+        return Result(profile: context.account, issuer: url.absoluteString)
+    }
+
+    /// - Parameter provider: Lets the user sign in at the issuer.
+    static func run(on local: LocalDevice, signingInBy provider: any AccessTokenProvider) async throws {
+        try await local.waitForDirectory()
+        try await local.platform.accounts.link(local.account, signingInBy: provider)
     }
 }

@@ -11,7 +11,7 @@ extension LocalDevice {
     /// Waits for the first enumeration of the devices.
     /// - Throws: Why it did not arrive; at once if the problem does not resolve by itself.
     func waitForDirectory(_ patience: Duration = LocalDevice.patience) async throws {
-        let isThere = try await console.whileWaiting {
+        let isThere = try await whileWaiting {
             "waiting for the relay: \(await connectionState()?.description ?? "")"
         } _: {
             try await within(patience) { try await enumeration() }
@@ -24,6 +24,7 @@ extension LocalDevice {
 
     private func check(_ isThere: Bool?) async throws {
         guard isThere == nil else { return await hostedApps.withdrawEnded(by: self) }
+        try Task.checkCancellation()
         let state = await connectionState()
         if let problem = state?.problem { throw AgentError(problem) }
         throw AgentError("relayUnreachable", "the relay did not send the list of devices in time", .unreachable)
@@ -54,18 +55,17 @@ extension LocalDevice {
         }
     }
 
-    /// Tells the user that another device of the account has the name of this one. Needs the list of devices.
-    func noteNamesakes() {
-        guard !console.isJSON, let own = try? platform.accounts.systemID else { return }
+    /// What to tell the user if another device of the account has the name of this one. Needs the list of devices.
+    var namesake: String? {
+        guard let own = try? platform.accounts.systemID else { return nil }
         let endpoints = platform.endpoints(for: account)
-        guard let name = endpoints.first(where: \.isLocal)?.record.name else { return }
+        guard let name = endpoints.first(where: \.isLocal)?.record.name else { return nil }
         let folded = Array(name.lowercased().utf8)
         guard let other = endpoints.first(where: { $0.systemID != own && folded.elementsEqual($0.record.name.lowercased().utf8) }) else {
-            return
+            return nil
         }
-        console.note(
+        return
             "another device is called \(DisplayText.quoted(name)), too (\(EndpointResult(other).summary)). To rename this one, run: relay rename 'NEW NAME'"
-        )
     }
 
     /// The current devices.

@@ -141,11 +141,11 @@ package struct Login: Sendable {
         do {
             return try await context.withPlatform(membership, accessTokens: provider, asking: question?.isConfirmed) { local in
                 // Ctrl-C while the user signs in must leave nothing behind.
-                try await interruption.cancelling { try await signIn(local) }
+                try await interruption.cancelling { try await signIn(local, at: membership.relay) }
                 var membership = membership
                 membership.isUnconfirmed = nil
                 try context.home.store(membership)
-                return try await event(local, context)
+                return try await event(local, membership, context)
             }
         } catch {
             if isNew { try? context.home.removeMembership() }
@@ -154,18 +154,18 @@ package struct Login: Sendable {
         }
     }
 
-    private func signIn(_ local: LocalDevice) async throws {
-        if local.isJoined { return try await signInAgain(local) }
+    private func signIn(_ local: LocalDevice, at relay: String) async throws {
+        if local.isJoined { return try await signInAgain(local, at: relay) }
         try await local.platform.accounts.add(local.account)
         try? await local.waitForDirectory()
     }
 
-    private func signInAgain(_ local: LocalDevice) async throws {
+    private func signInAgain(_ local: LocalDevice, at relay: String) async throws {
         do {
             try await local.waitForPerson(Self.patience)
         } catch let problem as ConnectionError where problem.code == .accountUnknown {
             await local.platform.accounts.endLogin(of: local.account)
-            let own = AccountText.place(local.accountName.map(DisplayText.quoted), at: local.membership.relay)
+            let own = AccountText.place(local.accountName.map(DisplayText.quoted), at: relay)
             throw AgentError(
                 "accountUnknown",
                 "the relay does not accept this sign-in for this device, which is in \(own). It was ended, and is not kept. Sign in again as the owner of that account, or run `relay leave` first",
@@ -279,16 +279,16 @@ package struct Login: Sendable {
         }
     }
 
-    private func event(_ local: LocalDevice, _ context: AgentContext) async throws -> Event {
+    private func event(_ local: LocalDevice, _ membership: Membership, _ context: AgentContext) async throws -> Event {
         let accounts = local.platform.accounts
         return Event(
             event: .signedIn,
             profile: context.account,
-            relay: local.membership.relay,
-            relayID: "\(local.membership.relayID)",
+            relay: membership.relay,
+            relayID: "\(membership.relayID)",
             issuer: try accounts.login(of: local.account)?.issuer,
             accountName: local.accountName,
-            name: local.membership.name,
+            name: membership.name,
             device: "\(try accounts.systemID)",
             endpoint: accounts.endpoint(of: local.account)?.description,
             connected: await local.connectionState()?.isConnected ?? false

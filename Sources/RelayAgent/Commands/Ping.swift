@@ -74,23 +74,13 @@ package struct Ping: Sendable {
         }
     }
 
-    /// Prints each answer, and a summary at the end or after a signal.
-    /// - Throws: The last error, if no message had an answer.
     package func run(_ context: AgentContext) async throws {
-        let stop = await StopSignal()
-        try await context.withAccount { local in
-            try await withThrowingTaskGroup(of: Void.self) { group in
-                group.addTask { await stop.arrived() }
-                group.addTask { try await ping(local) }
-                try await group.next()
-                group.cancelAll()
-                // After a signal, the ping task still prints its summary.
-                try await group.waitForAll()
-            }
-        }
+        try await context.untilStopped { try await run(on: $0, report: context.console.print) }
     }
 
-    private func ping(_ local: LocalDevice) async throws {
+    /// - Parameter report: Takes each answer, and a summary at the end or after a cancellation.
+    /// - Throws: The last error, if no message had an answer.
+    func run(on local: LocalDevice, report: @Sendable (Event) async throws -> Void) async throws {
         try await local.waitForDirectory()
         let (system, app) = try await local.app(offering: PingService.name, on: target, takesAny: true)
         // Presence is known at once, so this needs no wait.
@@ -125,14 +115,14 @@ package struct Ping: Sendable {
                 event.message = error.message
             }
             event.sequence = times.sent
-            try local.console.print(event)
+            try await report(event)
             // Waiting does not resolve these errors.
             if let status = failure?.status, times.received == 0, [.declined, .notFound, .notSignedIn].contains(status) { break }
             if times.sent < count ?? .max { try? await clock.sleep(until: next) }
         }
         var summary = Event(.summary, app, of: system)
         times.fill(&summary)
-        try local.console.print(summary)
+        try await report(summary)
         if times.received == 0 { throw failure ?? AgentError("cancelled", "it was interrupted before there was an answer", .failed) }
     }
 

@@ -4,31 +4,32 @@
 import DeviceRelay
 
 /// Renames this device.
-package struct Rename: Sendable {
+package struct Rename: DeviceCommand {
     var name: String
 
-    package init(name: String) { self.name = name }
+    package init(name: String) throws { self.name = try Membership.checked(name, otherwise: "relay rename 'NEW NAME'") }
 
     package struct Result: AgentResult {
         package var name: String
         /// Whether the relay has the new name, and so other devices show it.
         package var published: Bool
+        var namesake: String?
+
+        enum CodingKeys: CodingKey { case name, published }
 
         package func lines(_ style: Style) -> [String] { ["this device is now \(style.show(name, .strong))"] }
+
+        package var notes: [String] {
+            (published ? [] : ["the relay does not know it yet: it gets the name on the next connection"]) + [namesake].compactMap(\.self)
+        }
     }
 
-    package func run(_ context: AgentContext) async throws -> Result {
-        var membership = try context.home.membership()
-        membership.name = try Membership.checked(name, otherwise: "relay rename 'NEW NAME'")
-        return try await context.withAccount { local in
-            try? await local.waitForDirectory()
-            let isPublished = try await local.platform.rename(membership.name)
-            try context.home.store(membership)
-            if !isPublished, !context.console.isJSON {
-                context.console.note("the relay does not know it yet: it gets the name on the next connection")
-            }
-            local.noteNamesakes()
-            return Result(name: membership.name, published: isPublished)
-        }
+    package func run(on local: LocalDevice) async throws -> Result {
+        var membership = try local.home.membership()
+        membership.name = name
+        try? await local.waitForDirectory()
+        let isPublished = try await local.platform.rename(name)
+        try local.home.store(membership)
+        return Result(name: name, published: isPublished, namesake: local.namesake)
     }
 }

@@ -5,49 +5,55 @@ import DeviceRelay
 import RelayProtocol
 
 /// Revokes a device, or one of its endpoints, permanently.
-package struct Revoke: Sendable {
+package struct Revoke: DeviceCommand {
     var target: String
+    var question: Question?
 
-    package init(target: String) { self.target = target }
+    /// - Parameter question: Asks a person, who may name the device; `nil` accepts only an id.
+    package init(target: String, asking question: Question? = nil) {
+        self.target = target
+        self.question = question
+    }
 
     package struct Result: AgentResult {
         package var revoked: [EndpointResult]
         /// Whether the relay has the revocations. Otherwise they are kept, and sent on the next connection.
         package var sent: Bool
+        /// Why the relay could not be asked.
+        var problem: String?
+
+        enum CodingKeys: CodingKey { case revoked, sent }
 
         package func lines(_ style: Style) -> [String] { revoked.map { "revoked \($0.description)" } }
+
+        package var notes: [String] {
+            guard !sent else { return [] }
+            let why = problem.map { " (\($0))" } ?? ""
+            return [
+                "the relay does not have it yet\(why): the revocation is kept, and the next `relay` command that connects sends it. Until then only this device refuses the other one"
+            ]
+        }
     }
 
-    package func run(_ context: AgentContext) async throws -> Result {
-        try await context.withAccount { local in
-            let console = context.console
-            let (endpoints, problem) = try await endpoints(of: local)
-            if console.canAsk {
-                let lines = ["To be revoked, for ever:"] + endpoints.flatMap { $0.facts.facts }
-                guard try await console.isConfirmed(lines, "Revoke it?") else {
-                    throw AgentError("cancelled", "nothing was revoked", .failed)
-                }
-            }
-            var isSent = true
-            var failure: (any Error)?
-            // This device refuses each endpoint from now on, even if the relay rejects the revocation of an earlier one.
-            for endpoint in endpoints {
-                do throws(AccountError) {
-                    try await local.platform.revoke(endpoint.id, for: local.account)
-                } catch {
-                    // It is signed and stored.
-                    if error.code == .networkNotAvailable { isSent = false } else { failure = failure ?? error }
-                }
-            }
-            if let failure { throw failure }
-            if !isSent, !console.isJSON {
-                let why = problem.map { " (\($0.message))" } ?? ""
-                console.note(
-                    "the relay does not have it yet\(why): the revocation is kept, and the next `relay` command that connects sends it. Until then only this device refuses the other one"
-                )
-            }
-            return Result(revoked: endpoints.map(\.facts), sent: isSent)
+    package func run(on local: LocalDevice) async throws -> Result {
+        let (endpoints, problem) = try await endpoints(of: local)
+        if let question {
+            let lines = ["To be revoked, for ever:"] + endpoints.flatMap { $0.facts.facts }
+            guard try await question(lines, "Revoke it?") else { throw AgentError("cancelled", "nothing was revoked", .failed) }
         }
+        var isSent = true
+        var failure: (any Error)?
+        // This device refuses each endpoint from now on, even if the relay rejects the revocation of an earlier one.
+        for endpoint in endpoints {
+            do throws(AccountError) {
+                try await local.platform.revoke(endpoint.id, for: local.account)
+            } catch {
+                // It is signed and stored.
+                if error.code == .networkNotAvailable { isSent = false } else { failure = failure ?? error }
+            }
+        }
+        if let failure { throw failure }
+        return Result(revoked: endpoints.map(\.facts), sent: isSent, problem: problem?.message)
     }
 
     private struct Found {
@@ -77,10 +83,10 @@ package struct Revoke: Sendable {
         }
 
         init?(_ local: LocalDevice) {
-            guard let id = local.platform.accounts.endpoint(of: local.account), let device = try? local.platform.accounts.systemID else {
-                return nil
-            }
-            (self.id, systemID, deviceName, summary) = (id, device, local.membership.name, "this device, endpoint \(id)")
+            guard let id = local.platform.accounts.endpoint(of: local.account), let device = try? local.platform.accounts.systemID,
+                let name = try? local.home.membership().name
+            else { return nil }
+            (self.id, systemID, deviceName, summary) = (id, device, name, "this device, endpoint \(id)")
         }
     }
 
@@ -101,7 +107,7 @@ package struct Revoke: Sendable {
         }
         let meant: [Candidate]
         do {
-            meant = try EndpointResolver.endpoints(target, in: all, isShown: local.console.canAsk)
+            meant = try EndpointResolver.endpoints(target, in: all, isShown: question != nil)
         } catch let error as AgentError where error.code == "notFound" {
             guard let problem else { throw error }
             throw AgentError(

@@ -5,10 +5,15 @@ import DeviceRelay
 import RelayProtocol
 
 /// Shows the code that people compare on this device and on another one, and confirms the other one if the codes are equal.
-package struct Verify: Sendable {
+package struct Verify: DeviceCommand {
     var target: String
+    var question: Question?
 
-    package init(target: String) { self.target = target }
+    /// - Parameter question: Asks a person whether the codes are equal; `nil` confirms nothing.
+    package init(target: String, asking question: Question? = nil) {
+        self.target = target
+        self.question = question
+    }
 
     package struct Result: AgentResult {
         /// The verification code: ten words.
@@ -27,37 +32,28 @@ package struct Verify: Sendable {
         }
     }
 
-    package func run(_ context: AgentContext) async throws -> Result {
-        try await context.withAccount { local in
-            try await local.waitForDirectory()
-            let console = context.console
-            let endpoint = try endpoint(of: local)
-            guard let code = local.platform.verificationCode(with: endpoint.id, for: local.account) else {
-                throw AgentError("notFound", "the relay does not list this device now; try again", .notFound)
-            }
-            let facts = EndpointResult(endpoint)
-            var result = Result(
-                code: "\(code)",
-                device: facts.device,
-                name: facts.name,
-                endpoint: facts.id,
-                verified: endpoint.isVerified
-            )
-            guard console.canAsk else { return result }
-            let lines =
-                ["To be compared:"] + facts.facts + ["The code of this device and that one:"] + Self.lines(of: result.code)
-                + ["Run there: \(ShellText.command("relay verify", local.membership.name))"]
-            guard try await console.isConfirmed(lines, "Does it show the same words?") else {
-                let advice = "if the words differ, another device answers in its place. To exclude it, run: relay revoke \(facts.id)"
-                throw AgentError("cancelled", "nothing was confirmed; \(advice)", .failed)
-            }
-            guard await local.platform.confirm(endpoint.id, on: endpoint.systemID, for: local.account) else {
-                throw AgentError("notFound", "endpoint \(endpoint.id) is no longer in the account, or was revoked", .notFound)
-            }
-            result.verified = true
-            result.isAsked = true
-            return result
+    package func run(on local: LocalDevice) async throws -> Result {
+        try await local.waitForDirectory()
+        let endpoint = try endpoint(of: local)
+        guard let code = local.platform.verificationCode(with: endpoint.id, for: local.account) else {
+            throw AgentError("notFound", "the relay does not list this device now; try again", .notFound)
         }
+        let facts = EndpointResult(endpoint)
+        var result = Result(code: "\(code)", device: facts.device, name: facts.name, endpoint: facts.id, verified: endpoint.isVerified)
+        guard let question else { return result }
+        let lines =
+            ["To be compared:"] + facts.facts + ["The code of this device and that one:"] + Self.lines(of: result.code)
+            + ["Run there: \(ShellText.command("relay verify", try local.home.membership().name))"]
+        guard try await question(lines, "Does it show the same words?") else {
+            let advice = "if the words differ, another device answers in its place. To exclude it, run: relay revoke \(facts.id)"
+            throw AgentError("cancelled", "nothing was confirmed; \(advice)", .failed)
+        }
+        guard await local.platform.confirm(endpoint.id, on: endpoint.systemID, for: local.account) else {
+            throw AgentError("notFound", "endpoint \(endpoint.id) is no longer in the account, or was revoked", .notFound)
+        }
+        result.verified = true
+        result.isAsked = true
+        return result
     }
 
     /// The one endpoint that the text names.

@@ -24,6 +24,8 @@ package struct Watch: Sendable {
 
         enum CodingKeys: CodingKey { case event, device, endpoint, code, message }
 
+        package var notes: [String] { [message].compactMap(\.self) }
+
         package func lines(_ style: Style) -> [String] {
             if let endpoint { return ["\(style.show("+", .attention)) joined: \(endpoint.summary)"] }
             guard let device else { return [] }
@@ -57,35 +59,28 @@ package struct Watch: Sendable {
         }
     }
 
-    /// Prints events until SIGINT or SIGTERM.
     package func run(_ context: AgentContext) async throws {
-        let stop = await StopSignal()
-        try await context.withAccount { local in
-            try await withThrowingTaskGroup(of: Void.self) { group in
-                group.addTask { await stop.arrived() }
-                group.addTask { try await local.failure() }
-                group.addTask {
-                    // A device that joins publishes no app yet, so the other events do not show it.
-                    var known: Set<String>?
-                    for await endpoints in local.platform.endpointChanges(for: local.account) {
-                        let results = endpoints.map(EndpointResult.init)
-                        for endpoint in results where known.map({ !$0.contains(endpoint.id) }) ?? false {
-                            try context.console.print(Event(joined: endpoint))
-                        }
-                        known = (known ?? []).union(results.map(\.id))
+        try await context.untilStopped { try await run(on: $0, report: context.console.print) }
+    }
+
+    /// - Parameter report: Takes each event, until the task is cancelled.
+    func run(on local: LocalDevice, report: @escaping @Sendable (Event) async throws -> Void) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await local.failure() }
+            group.addTask {
+                // A device that joins publishes no app yet, so the other events do not show it.
+                var known: Set<String>?
+                for await endpoints in local.platform.endpointChanges(for: local.account) {
+                    let results = endpoints.map(EndpointResult.init)
+                    for endpoint in results where known.map({ !$0.contains(endpoint.id) }) ?? false {
+                        try await report(Event(joined: endpoint))
                     }
+                    known = (known ?? []).union(results.map(\.id))
                 }
-                group.addTask {
-                    for await event in local.platform.remoteSystems() {
-                        let event = Event(event)
-                        try context.console.print(event)
-                        // A message event is a note for people, not a result.
-                        if let message = event.message, !context.console.isJSON { context.console.note(message) }
-                    }
-                }
-                defer { group.cancelAll() }
-                try await group.next()
             }
+            group.addTask { for await event in local.platform.remoteSystems() { try await report(Event(event)) } }
+            defer { group.cancelAll() }
+            try await group.next()
         }
     }
 }

@@ -3,14 +3,6 @@
 
 import Foundation
 
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
-
 /// Downloads files and folders of another device into local folders. It replaces nothing, except files if the user asked for it.
 struct Download {
     /// No user creates deeper folders.
@@ -31,15 +23,15 @@ struct Download {
     let app: String
     let replaces: Bool
     let progress: TransferProgress
-    let report: (Finished) throws -> Void
+    let report: (Finished) async throws -> Void
     /// Takes what a transfer of a folder leaves out.
-    let leaveOut: (LeftOut) throws -> Void
+    let leaveOut: (LeftOut) async throws -> Void
 
     // MARK: A file
 
     func file(_ path: String, _ entry: RemoteEntry, to place: Destination) async throws {
         var finished = Finished(path: path, place: place.shown, size: entry.size, received: 0)
-        if try isHere(entry, place) { return try report(finished) }
+        if try isHere(entry, place) { return try await report(finished) }
         let part: PartFile
         do throws(PartFile.Failure) {
             part = try PartFile(place.name, in: place.folder, of: .init(device: device, app: app, path: path, entry: entry))
@@ -61,7 +53,7 @@ struct Download {
             throw Self.explained(error, place)
         }
         finished.received = entry.size - part.start
-        try report(finished)
+        try await report(finished)
     }
 
     /// Whether a file of this size and time already exists.
@@ -113,7 +105,7 @@ struct Download {
             guard entries <= listing.use.maximumEntries else {
                 throw AgentError("listingTooLarge", "there are more than \(listing.use.maximumEntries) files and folders", .failed)
             }
-            for omitted in page.leftOut { try leaveOut(omitted) }
+            for omitted in page.leftOut { try await leaveOut(omitted) }
             for (name, entry) in page.entries {
                 let inner = path.isEmpty ? name.text : "\(path)/\(name.text)"
                 let place = Destination(name, in: folder, shown)
@@ -123,7 +115,7 @@ struct Download {
                     case .folder: try await self.folder(inner, to: try Self.makeFolder(place), place.shown, depth: depth + 1, &entries)
                     }
                 } catch let error as AgentError where LeftOut.isPossible(error) {
-                    try leaveOut(LeftOut(inner, error))
+                    try await leaveOut(LeftOut(inner, error))
                 }
             }
         }

@@ -15,7 +15,7 @@ struct FileTransfer: Sendable {
 
     /// Requests several parts at once and writes them in order, so that the written part has no gaps.
     /// - Parameter write: takes the next bytes, and their offset in the file.
-    func run(from start: Int64, named name: String, _ write: ([UInt8], Int64) throws -> Void) async throws {
+    func run(from start: Int64, named name: String, _ write: ([UInt8], Int64) async throws -> Void) async throws {
         progress.begin(name, size: entry.size, at: start)
         try await withThrowingTaskGroup(of: (at: Int64, bytes: [UInt8]).self) { group in
             var (asked, written, inFlight) = (start, start, 0)
@@ -31,7 +31,7 @@ struct FileTransfer: Sendable {
                 inFlight -= 1
                 early[next.at] = next.bytes
                 while let bytes = early.removeValue(forKey: written) {
-                    try write(bytes, written)
+                    try await write(bytes, written)
                     written += Int64(bytes.count)
                     progress.reached(written)
                 }

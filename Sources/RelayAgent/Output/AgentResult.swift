@@ -6,11 +6,14 @@ import RelayProtocol
 /// The result of a command: printed as lines for people, or as JSON for programs.
 package protocol AgentResult: Encodable, Sendable {
     func lines(_ style: Style) -> [String]
+    /// What people are told besides, on standard error.
+    var notes: [String] { get }
     /// One JSON object on one line.
     func json() throws -> String
 }
 
 extension AgentResult {
+    package var notes: [String] { [] }
     package func json() throws -> String { try JSONText.line(self) }
 }
 

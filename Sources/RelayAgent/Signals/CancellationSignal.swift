@@ -18,6 +18,20 @@ final class CancellationSignal: Sendable {
         return failure
     }
 
+    /// Runs a closure whose task a signal cancels.
+    /// - Parameter failure: What the command fails with after the signal, from the closure's error.
+    static func cancelling<Result: Sendable>(
+        failingWith failure: (any Error) -> AgentError = { _ in AgentError(CancellationError()) },
+        _ body: @escaping @Sendable () async throws -> Result
+    ) async throws -> Result {
+        let interruption = CancellationSignal()
+        do {
+            return try await interruption.cancelling(body)
+        } catch {
+            throw interruption.isThere ? interruption.failure(failure(error)) : error
+        }
+    }
+
     /// Runs a closure. A signal cancels its task; a second one ends the process at once.
     func cancelling<Result: Sendable>(_ body: @escaping @Sendable () async throws -> Result) async throws -> Result {
         let stop = await StopSignal()

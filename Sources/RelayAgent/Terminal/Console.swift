@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 import RelayProtocol
 import RelayStorage
-
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
 
 /// The output of a command: results go to standard output, everything else to standard error.
 ///
@@ -60,6 +53,7 @@ package struct Console: Sendable {
     /// Prints a result.
     package func print(_ result: some AgentResult) throws {
         guard !isJSON else { return try output(DisplayText.escaped(json: try result.json()) + "\n") }
+        for text in result.notes { note(text) }
         let style = Style(hasColours: hasColours)
         let lines = result.lines(style)
         guard !lines.isEmpty else { return }

@@ -17,11 +17,15 @@ import Darwin
 final class StandardInput: Sendable {
     private struct State {
         var bytes: [UInt8] = []
+        var lines = 0
         var isAtEnd = false
     }
 
     private let queue = DispatchQueue(label: "standard input")
     private let state = Mutex(State())
+
+    /// The number of the line that was read last.
+    var lineNumber: Int { state.withLock(\.lines) }
 
     /// The next line, without its terminator; `nil` at the end of the input or after a cancellation.
     /// - Parameters:
@@ -30,6 +34,7 @@ final class StandardInput: Sendable {
     /// - Throws: `messageTooLarge` if the line exceeds the limit.
     func line(_ what: String = "a line", most: Int) async throws -> [UInt8]? {
         try await read { state in
+            state.lines += 1
             var searched = 0
             while true {
                 if let end = state.bytes[searched...].firstIndex(of: UInt8(ascii: "\n")) {

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+extension Console {
+    /// A line that says what a command waits for, until there is no text; `nil` without a terminal.
+    var waitingLine: (@Sendable (String?) -> Void)? {
+        guard isInteractive else { return nil }
+        return { text in if let text { showProgress(text) } else { clearProgress() } }
+    }
+}
+
+extension LocalDevice {
+    /// Shows what a command waits for, after one second, and clears the line afterwards.
+    func whileWaiting<Result: Sendable>(
+        for what: @escaping @Sendable () async -> String,
+        _ body: () async throws -> Result
+    ) async throws -> Result {
+        guard let waitingLine else { return try await body() }
+        return try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask {
+                try await Task.sleep(for: .seconds(1))
+                defer { waitingLine(nil) }
+                var shown = ""
+                while true {
+                    let text = await what()
+                    if text != shown { waitingLine(text) }
+                    shown = text
+                    try await Task.sleep(for: .milliseconds(500))
+                }
+            }
+            defer { group.cancelAll() }
+            return try await body()
+        }
+    }
+}

@@ -7,14 +7,6 @@ import Foundation
 import RelayAgent
 import RelayProtocol
 
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
-
 @main
 struct Relay: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -2,15 +2,8 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import Foundation
 import RelayServer
-
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
 
 /// A question before a change that cannot be undone.
 struct ConfirmationOptions: ParsableArguments {

@@ -2,15 +2,8 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import Foundation
 import RelayProtocol
-
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
 
 /// A secret that an operator types or pastes, or that a script writes to standard input. A terminal does not show it.
 enum TypedSecret {

@@ -2,15 +2,8 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import DeviceRelay
+import Foundation
 import RelayProtocol
-
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
 
 /// Makes this machine a device: opens URIs that other devices launch and answers their app service requests, until SIGINT or SIGTERM.
 package struct Agent: Sendable {

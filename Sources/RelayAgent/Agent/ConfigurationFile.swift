@@ -5,14 +5,6 @@ import Foundation
 import RelayProtocol
 import Yams
 
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
-
 /// The agent's settings file, in YAML.
 package struct ConfigurationFile: Sendable {
     private static let largest = 1 << 20

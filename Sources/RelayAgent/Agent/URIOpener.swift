@@ -12,14 +12,6 @@ import System
 import SystemPackage
 #endif
 
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
-
 /// Opens URIs on this machine, with the system's default or a configured program.
 struct URIOpener: Sendable {
     /// A program that still runs after this time counts as successful.

@@ -3,14 +3,6 @@
 
 import Foundation
 
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
-
 /// One folder of this machine, read only. No path leads out of it: each name is opened relative to its parent folder,
 /// links are never followed, and only files and folders are opened.
 struct SharedFolder: Sendable {

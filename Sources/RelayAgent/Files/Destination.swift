@@ -3,14 +3,6 @@
 
 import Foundation
 
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
-
 /// The destination of a file: a name in an open folder.
 struct Destination: Sendable {
     let folder: OpenFile

@@ -4,14 +4,6 @@
 import Foundation
 import RelayProtocol
 
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
-
 /// An incomplete file: `.NAME.relay-part` in the destination folder, accessible to this user only. `.NAME.relay-mark` identifies its
 /// source, so that a transfer resumes with the same file only; it is locked during the transfer. A file with these names that no transfer
 /// created is never changed: a nonempty part without a mark is an error.

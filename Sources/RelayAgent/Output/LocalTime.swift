@@ -3,14 +3,6 @@
 
 package import Foundation
 
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
-
 /// Times for people: in the zone of the person, which `TZ` or the system sets. JSON has UTC.
 package enum LocalTime {
     /// Such as `2026-11-24 17:40:03 +01:00`.

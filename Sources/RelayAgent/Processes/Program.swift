@@ -10,14 +10,6 @@ import System
 import SystemPackage
 #endif
 
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
-
 /// A program with its arguments, as a vector. No shell is involved.
 struct Program: Hashable, Sendable {
     /// The first element is the program: a path, or a name that is searched in `PATH`.

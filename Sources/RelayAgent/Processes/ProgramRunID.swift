@@ -3,14 +3,6 @@
 
 import Foundation
 
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
-
 /// Marks all processes of one program run. The mark is an environment variable, which processes inherit even when they
 /// leave the program's session and process group.
 struct ProgramRunID: Hashable, Sendable {

@@ -6,14 +6,6 @@ import Foundation
 import RelayStorage
 import Subprocess
 
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
-
 /// Installs the agent as a service of this user's service manager, or removes it.
 package struct Installation: Sendable {
     package enum Action: String, Sendable, Encodable {

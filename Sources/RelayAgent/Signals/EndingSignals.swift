@@ -2,15 +2,8 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import DeviceRelay
+import Foundation
 import Synchronization
-
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
 
 /// The signals that end a program. They end it as usual, but not while a login's tokens are exchanged: the process ends once they are
 /// stored, which takes seconds. Otherwise the login would be lost.

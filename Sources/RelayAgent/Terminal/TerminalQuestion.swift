@@ -2,15 +2,8 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Dispatch
+import Foundation
 import Synchronization
-
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
 
 /// Asks the user at the terminal, one question at a time.
 actor TerminalQuestion {

@@ -2,15 +2,8 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import DeviceRelay
+import Foundation
 import RelayProtocol
-
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
 
 /// Lines that a person types at a terminal, or that a script writes to standard input. Other users of this machine do not see them, as they
 /// see arguments. One object reads all lines of a command, because it reads ahead.

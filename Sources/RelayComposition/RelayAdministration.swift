@@ -71,7 +71,13 @@ struct RelayAdministration: Sendable {
             guard try await issuer.removeResourceServer(name) else { throw IssuerError.unknownResourceServer }
             return .done
         case .madeBackup: return .done
-        case .listApps, .addApp, .removeApp, .verifyApp, .addCredential, .removeCredential: return try await apps(request)
+        case .listApps: return .apps(try await registry.list())
+        case .addApp(let id, let texts): return try await changeApp { try await registry.add(id, try Self.apps(texts)) }
+        case .removeApp(let id, let texts): return try await changeApp { try await registry.remove(id, try Self.apps(texts)) }
+        case .verifyApp(let id): return try await changeApp { try await verifyApp(id) }
+        case .addCredential(let credential, let id): return try await changeApp { try await registry.add(credential.exposed, to: id) }
+        case .removeCredential(let credential, let id):
+            return try await changeApp { try await registry.removeCredential(credential, of: id) }
         }
     }
 

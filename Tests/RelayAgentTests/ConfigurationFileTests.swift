@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
+import RelayProtocol
 import Testing
 
 @testable import RelayAgent
@@ -70,6 +71,27 @@ import Testing
         #expect(file.problem()?.contains("as a text") == true)
         try Data(("# " + String(repeating: "x", count: 1 << 20)).utf8).write(to: URL(filePath: file.path))
         #expect(file.problem()?.contains("1 MiB") == true)
+    }
+
+    @Test(arguments: [
+        "name: a\n---\nname: b", "open: {<<: {scheme: [file]}}", "open: {<<: {schemes: [data]}}", "a: &a {schemes: [file]}\nopen: *a",
+        "1: a", "null: a", "name: \"a\\0b\"", "name: a\0b", "name: a\u{1B}[31m", "\tname: a", "open: {schemes: {http: true}}",
+        "open: [schemes]", "services: []", "services: {one: null}", "environment: {A: B}", "newDevices: [all]", "open: {command: {a: b}}",
+        "open: {command: [[sh]]}", "name: [a]", "open: {programs: .inf}", "open: {programs: 1e400}",
+        "open: {programs: 16.5}", "services: {one: {command: [a], timeout: .inf}}", "services: {one: {command: [a], timeout: 1e400}}",
+        String(repeating: "[", count: 10_000), String(repeating: "a: {", count: 10_000), "a: " + String(repeating: "&a ", count: 1_000),
+    ]) func textThatIsNotPlainSettingsIsRefused(text: String) throws {
+        let problem = try #require(try SettingsFile.problem(text), "\(text.prefix(60))")
+        #expect(DisplayText.isPlain(problem), "\(problem)")
+    }
+
+    /// Each alias doubles what the one before it stands for.
+    @Test func aliasesDoNotMultiply() throws {
+        let lines = (1...64).map { "s\($0): &s\($0) [*s\($0 - 1), *s\($0 - 1)]" }
+        #expect(try SettingsFile.problem("s0: &s0 [a]\n" + lines.joined(separator: "\n")) != nil)
+        #expect(try SettingsFile.settings("open:\n  command: &c [firefox]\n  prompt: *c").open.prompt?.arguments == ["firefox"])
+        // A mapping that is merged counts like one that is written out.
+        #expect(try SettingsFile.settings("open: {<<: {schemes: [x-a], programs: 2}, programs: 3}").open.schemes == ["x-a"])
     }
 
     @Test(arguments: [

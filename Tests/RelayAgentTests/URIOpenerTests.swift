@@ -18,6 +18,20 @@ import Testing
         return (answer, false)
     }
 
+    /// The URI is an argument or the end of one, never the program, and no option.
+    @Test(arguments: [
+        (["open"], ["open", "@"]), (["open", "{uri}", "-a"], ["open", "@", "-a"]),
+        (["open", "{uri}", "--u={uri}"], ["open", "@", "--u=@"]),
+        (["open", "{URI}", "{ uri }"], ["open", "{URI}", "{ uri }", "@"]),
+        // With a combining mark it is another text, which stays as it is.
+        (["sh", "-c", "firefox {uri}\u{301}"], ["sh", "-c", "firefox {uri}\u{301}", "@"]),
+    ]) func uriTakesThePlaceThatTheSettingsGiveIt(program: [String], expected: [String]) throws {
+        for text in ["https://a.example/?q=$(id)&b='c'#;d", "x-a:--help", "x-a:%7Buri%7D"] {
+            let arguments = URIOpener.program(Program(arguments: program), with: try LaunchURI(text)).arguments
+            #expect(arguments == expected.map { $0.replacing("@", with: text) })
+        }
+    }
+
     @Test func exitCodeDecides() async throws {
         guard case .launched = try await open(["true"]).answer else { throw Unexpected(answer: "not launched") }
         guard

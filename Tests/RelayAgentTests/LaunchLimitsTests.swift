@@ -14,7 +14,7 @@ import Testing
         return opening
     }
 
-    private func device(_ name: String) -> SystemID { SystemID(digest: Digest256(hashing: Array(name.utf8))) }
+    private func device(_ name: String) -> RemoteSystem.ID { RemoteSystem.ID(SystemID(digest: Digest256(hashing: Array(name.utf8)))) }
 
     @Test(arguments: [(1, 1), (3, 1), (4, 1), (8, 2), (1_000, 250)]) func newDevicesGetAQuarterAndAtLeastOneProgram(most: Int, share: Int) {
         let (limits, opening) = (LaunchLimits(), opening(programs: most))

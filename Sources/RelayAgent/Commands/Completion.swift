@@ -15,7 +15,7 @@ package enum Completion {
     /// The ids of the known devices, for arguments that accept no name.
     package static func ids(_ context: AgentContext) async -> [String] { await known(context) { "\($0.id)" } }
 
-    private static func known(_ context: AgentContext, _ text: ((id: SystemID, name: String)) -> String) async -> [String] {
+    private static func known(_ context: AgentContext, _ text: ((id: RemoteSystem.ID, name: String)) -> String) async -> [String] {
         let texts = try? await context.withAccount(connects: false) { await $0.platform.knownDevices(for: $0.account).map(text) }
         return Set(texts ?? []).sorted()
     }

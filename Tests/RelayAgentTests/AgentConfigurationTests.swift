@@ -52,6 +52,14 @@ import Testing
         #expect(two.mode == .lines && two.timeout == .seconds(30) && two.devices == nil)
     }
 
+    /// What is left of a list whose entries are all commented out must not mean the default, which permits more.
+    @Test(arguments: [
+        "name:", "open:", "open:\n  schemes:\n    # - https\n", "open: {ask: null}", "open: {programs: ~}", "newDevices:", "files:",
+        "files: {folder: /tmp, devices: }", "services: {one: {command: [a], devices: null}}", "services:", "environment:",
+    ]) func settingWithoutAValueIsRefused(text: String) {
+        #expect(throws: AgentError.self) { try SettingsFile.settings(text) }
+    }
+
     /// An empty list of devices means none, not all.
     @Test func emptyListOfDevicesMeansNone() throws {
         #expect(try SettingsFile.settings("files: {folder: /tmp, devices: []}").files?.devices == [])

@@ -8,6 +8,10 @@ package import RelayProtocol
 /// The account of a person at the relay's own issuer, for what the person types at this device: signing in by name and password, and setting
 /// a password. No browser takes part, so the relay may be known by its key alone. Passkeys need a browser.
 package struct TerminalAccount: Sendable {
+    /// The time limit of a request, in milliseconds. The relay hashes few passwords at a time. After a shorter limit nobody would know whether a
+    /// password was set.
+    private static let patience: Int64 = 60_000
+
     private let address: RelayAddress
     private let trust: RelayTrust
 
@@ -125,7 +129,7 @@ package struct TerminalAccount: Sendable {
         do throws(RequestFailure) {
             // The issuer of a relay is at this path of its own address.
             let request = HTTPRequest(.POST, address.basePath + "/auth/terminal/\(place)", headers: headers, body: body)
-            answer = try await HTTPRequestClient().send(request, to: address, trust: trust)
+            answer = try await HTTPRequestClient(timeout: Self.patience).send(request, to: address, trust: trust)
         } catch {
             switch error {
             case .cancelled: throw .failed(AccountError(IssuerClientError.cancelled))

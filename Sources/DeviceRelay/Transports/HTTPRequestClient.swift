@@ -34,6 +34,9 @@ package struct HTTPAnswer: Sendable {
 
 /// Sends single requests, each on its own connection. It follows no redirects and stores no cookies.
 package struct HTTPRequestClient: Sendable {
+    /// The time limit of the connection, in milliseconds.
+    private static let connectTimeout: Int64 = 15_000
+
     private let group: any EventLoopGroup
     private let timeout: Int64
     private let maximumBodyBytes: Int
@@ -66,7 +69,7 @@ package struct HTTPRequestClient: Sendable {
         let answer = PendingAnswer<HTTPAnswer>(on: loop, timeout: timeout)
         let limit = maximumBodyBytes
         ClientBootstrap(group: loop)
-            .connectTimeout(.milliseconds(timeout))
+            .connectTimeout(.milliseconds(min(timeout, Self.connectTimeout)))
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     guard answer.whenEnded({ RelayTLS.hangUp(channel) }) else { throw ChannelError.alreadyClosed }

@@ -206,7 +206,8 @@ struct AnyKey: CodingKey {
 }
 
 extension Decoder {
-    /// A container that rejects unknown keys, so that a misspelt setting is an error.
+    /// A container that rejects unknown keys, so that a misspelt setting is an error. It also rejects keys without a value, as they remain
+    /// when all entries of a list are commented out: the default may permit more than an empty list.
     fileprivate func container<Keys: CodingKey & CaseIterable>(
         strictlyKeyedBy keys: Keys.Type
     ) throws -> KeyedDecodingContainer<Keys> {
@@ -214,6 +215,7 @@ extension Decoder {
         for key in all.allKeys {
             let known = Keys.allCases.map(\.stringValue).joined(separator: ", ")
             try all.check(key, Keys(stringValue: key.stringValue) != nil, "is not known here; known are \(known)")
+            try all.check(key, try !all.decodeNil(forKey: key), "has no value: remove it for the default, or write [] for an empty list")
         }
         return try container(keyedBy: keys)
     }

@@ -83,6 +83,13 @@ final class RawSocket {
         return bytes.isEmpty ? nil : bytes
     }
 
+    /// Waits until there are bytes to read, or the end.
+    /// - Returns: false after so many milliseconds.
+    func isReadable(within milliseconds: Int32) -> Bool {
+        var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        return poll(&entry, 1, milliseconds) > 0
+    }
+
     /// The bytes that have come, at most so many; none if none have, or at the end.
     func receiveNow(upTo limit: Int = 65_536) -> [UInt8] {
         [UInt8](unsafeUninitializedCapacity: limit) { buffer, count in

@@ -10,6 +10,10 @@ final class RawWebSocket {
     struct Broken: Error, CustomStringConvertible { var description: String }
 
     let socket: RawSocket
+    /// Called about once a second while an answer is awaited.
+    var whileWaiting: () -> Void = {}
+    /// How many seconds an answer may take before it counts as missing.
+    private let patience: Int
     private var unread: [UInt8] = []
     private var frames: [(opcode: UInt8, payload: [UInt8])] = []
     private var ref = RequestRef.first
@@ -20,8 +24,10 @@ final class RawWebSocket {
         from source: String = "127.0.0.1",
         path: String = "/v1/connect",
         fields: [String: String?] = [:],
-        isSmall: Bool = false
+        isSmall: Bool = false,
+        patience: Int = 60
     ) throws {
+        self.patience = patience
         guard let socket = RawSocket(port: port, from: source, isSmall: isSmall) else { throw Broken(description: "not connected") }
         self.socket = socket
         socket.send(TestWebSocket.request(host: "127.0.0.1:\(port)", path: path, fields: fields))
@@ -39,7 +45,13 @@ final class RawWebSocket {
     }
 
     private func receive() throws -> [UInt8] {
-        guard let bytes = socket.receive() else { throw Broken(description: "closed, or no answer") }
+        var seconds = 0
+        while !socket.isReadable(within: 1_000) {
+            seconds += 1
+            guard seconds < patience else { throw Broken(description: "no answer") }
+            whileWaiting()
+        }
+        guard let bytes = socket.receive() else { throw Broken(description: "closed") }
         return bytes
     }
 
@@ -149,7 +161,7 @@ struct RawTunnel {
 
     /// Both sides' ways into a new tunnel.
     static func entrances(from phone: RawWebSocket, to pc: RawWebSocket, target: EndpointID) throws -> (TunnelEntrance, TunnelEntrance) {
-        let answer = try phone.ask { .tunnelOpen(.init(ref: $0, target: target, timeout: 30_000)) }
+        let answer = try phone.ask { .tunnelOpen(.init(ref: $0, target: target, timeout: 120_000)) }
         guard case .ok = answer else { throw RawWebSocket.Broken(description: "\(answer)") }
         return (
             try phone.event { if case .tunnelReady(let ready) = $0 { ready.entrance } else { nil } },

@@ -3,13 +3,13 @@
 
 import DeviceRelay
 
-/// A device of this machine: a started platform with its account. Whoever made it, a command line or an agent, also ends it.
+/// A device of this machine: a started platform with its account. The command line or the agent that has made it also ends it.
 package struct LocalDevice: Sendable {
     let platform: ConnectedDevicesPlatform
     var account = Membership.account
     /// The directory of the account.
     let home: Home
-    /// Shows what commands wait for; `nil` if nobody watches.
+    /// Shows what commands wait for; `nil` without a terminal.
     var waitingLine: (@Sendable (String?) -> Void)?
 
     var hostedApps: HostedApps { HostedApps(home) }

@@ -8,8 +8,8 @@ package import RelayProtocol
 /// The account of a person at the relay's own issuer, for what the person types at this device: signing in by name and password, and setting
 /// a password. No browser takes part, so the relay may be known by its key alone. Passkeys need a browser.
 package struct TerminalAccount: Sendable {
-    /// The time limit of a request, in milliseconds. The relay hashes few passwords at a time. After a shorter limit nobody would know whether a
-    /// password was set.
+    /// The time limit of a request, in milliseconds. The relay hashes few passwords at a time, so a request may have to wait. If the limit ends
+    /// a request, it is unknown whether the password was set.
     private static let patience: Int64 = 60_000
 
     private let address: RelayAddress

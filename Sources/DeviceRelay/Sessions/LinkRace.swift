@@ -60,7 +60,7 @@ struct LinkRace: Hashable, Sendable {
         return [.fail(path: attempts.count - 1)]
     }
 
-    /// Ends the race, because nobody waits for it any more.
+    /// Ends the race, because the caller no longer waits.
     mutating func end() -> [Action] {
         defer { attempts = attempts.map { $0 == .running ? .closed : $0 } }
         isOver = true

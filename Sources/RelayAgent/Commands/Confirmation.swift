@@ -7,7 +7,7 @@ import Foundation
 package typealias Question = @Sendable (_ lines: [String], _ question: String) async throws -> Bool
 
 extension Console {
-    /// Asks the person at the terminal; `nil` if nobody is there.
+    /// Asks the person at the terminal; `nil` without a terminal.
     package var question: Question? { canAsk ? isConfirmed : nil }
 
     /// Whether a user is present who can answer a question.

@@ -44,8 +44,8 @@ extension Request {
 extension IssuerContext {
     /// Returns the issuer's URL for the address that the client used. The client's `Host` only selects one of the configured origins.
     func url(for request: Request) -> String {
-        let authority = request.head.authority?.lowercased()
-        let origin = origins.first { $0.lowercased().split(separator: "/").last.map(String.init) == authority }  // ASCII only
+        let authority = Array((request.head.authority ?? "").lowercased().utf8)
+        let origin = origins.first { $0.lowercased().utf8.split(separator: UInt8(ascii: "/")).last?.elementsEqual(authority) ?? false }
         return (origin ?? origins.first ?? "") + Issuer.path
     }
 }

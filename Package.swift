@@ -455,7 +455,7 @@ let package = Package(
         ),
         .testTarget(
             name: "RelayStorageTests",
-            dependencies: ["RelayProtocol", "RelayStorage", .product(name: "GRDB", package: "GRDB.swift")],
+            dependencies: ["RelayProtocol", "RelayStorage", "RelayTesting", .product(name: "GRDB", package: "GRDB.swift")],
             swiftSettings: settings
         ),
         .testTarget(

@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import DeviceRelay
+import Foundation
+import RelayProtocol
 
 /// The environment of a command: its account and its console.
 package struct AgentContext: Sendable {
@@ -82,6 +84,23 @@ package struct AgentContext: Sendable {
             } catch {
                 throw AgentError(error, new: local) ?? error
             }
+        }
+    }
+
+    /// Runs a closure with the account's device, or, if the home takes no writes, with what it holds.
+    /// - Parameter stored: Gets why the device could not be used.
+    func withAccount<Result>(
+        _ body: (LocalDevice) async throws -> Result,
+        orStored stored: (StoredEndpoint.Contents, AgentError) async throws -> Result
+    ) async throws -> Result {
+        do {
+            return try await withAccount(body)
+        } catch {
+            let failure = AgentError(error)
+            guard failure.code == "storageFailed", let endpoint = try? storedEndpoint(),
+                let contents = try? endpoint.contents(now: Milliseconds(clamping: Int64(Date.now.timeIntervalSince1970 * 1_000)))
+            else { throw error }
+            return try await stored(contents, failure)
         }
     }
 

@@ -15,7 +15,7 @@ struct CommandsCommand: AsyncParsableCommand {
     func run() async throws {
         let context = try common.context
         let list = try await CommandList().run(context)
-        if let problem = list.problem { context.console.note("the relay cannot be asked, this is the last known state: \(problem)") }
+        context.console.noteLastKnown(list.problem)
         try context.console.print(list)
     }
 }

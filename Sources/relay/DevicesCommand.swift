@@ -15,6 +15,8 @@ struct DevicesCommand: AsyncParsableCommand {
 
     func run() async throws {
         let context = try common.context
-        try context.console.print(try await Devices(showsAll: all).run(context))
+        let list = try await Devices(showsAll: all).run(context)
+        context.console.noteLastKnown(list.problem)
+        try context.console.print(list)
     }
 }

@@ -172,7 +172,12 @@ struct KillSweepTests {
             let process = try step.start(Self.relay, ["devices", "--home", device.home], device.environment)
             try await step.strike(process)
             let first = await process.finish()
-            let devices = try await device.relay("devices")
+            var devices = try await device.relay("devices")
+            // So many refreshes reach the issuer's limit for a network.
+            while Sweep.isFull, devices.errorText.contains("HTTP 429") {
+                try await Task.sleep(for: .seconds(5))
+                devices = try await device.relay("devices")
+            }
             #expect(devices.status == 0, "\(step), seed \(Sweep.seed): \(first.errorText); \(devices.errorText)")
             #expect(try tokens.read()?.refreshToken != old)
             return first.status != 0

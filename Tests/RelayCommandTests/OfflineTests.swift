@@ -128,7 +128,11 @@ import Testing
     func readingCommandsNeedNoWritingAndOthersNameTheCause() async throws {
         let account = try await TestAccount()
         let disk = try SmallDisk(megabytes: 8)
+        let tv = try await account.device(named: "TV")
+        let host = try await tv.agent()
         let desk = try await account.device(named: "Desk", in: disk.directory)
+        let launched = try await desk.relay("launch", "TV", "https://films.example/1", "--no-wait", "--json")
+        let command = try #require(try launched.json["command"] as? String)
         let before = try await desk.relay("whoami", "--json").json
         func check(_ cause: String) async throws {
             let facts = try await desk.relay("whoami", "--json")
@@ -138,20 +142,33 @@ import Testing
             #expect(try await desk.relay("sessions").status == 0)
             let listed = try await desk.relay("profiles", "--json")
             #expect(listed.status == 0)
-            let entry = try #require((try listed.json["profiles"] as? [[String: Any]])?.first)
-            #expect(entry["accountName"] as? String == "Anna" && entry["endpoint"] is String)
+            let profile = try #require((try listed.json["profiles"] as? [[String: Any]])?.first)
+            #expect(profile["accountName"] as? String == "Anna" && profile["endpoint"] is String)
             let renamed = try await desk.relay("rename", "Kitchen", "--json")
             #expect(renamed.status == 1)
             #expect(try failure(renamed).message.contains(cause), "\(renamed.text)")
-            // It stores what it learns of the others, so it works or names the cause.
             let devices = try await desk.relay("devices", "--json")
-            if devices.status != 0 { #expect(try failure(devices).message.contains(cause), "\(devices.text)") }
+            #expect(devices.status == 0, "\(devices.text)")
+            #expect(try (devices.json["devices"] as? [[String: Any]])?.map { $0["name"] as? String } == ["TV"])
+            if try devices.json["current"] as? Bool == false {
+                #expect(devices.errorText.contains("this is the last known state") && devices.errorText.contains(cause), "\(devices.errorText)")
+            }
+            let commands = try await desk.relay("commands", "--json")
+            #expect(commands.status == 0, "\(commands.text)")
+            let entry = try #require((try commands.json["commands"] as? [[String: Any]])?.first)
+            #expect(entry["id"] as? String == command && entry["deviceName"] as? String == "TV", "\(commands.text)")
         }
         try disk.setReadOnly(true)
         try await check("Read-only file system")
+        // The relay is not needed either, nor anything that a killed process leaves.
+        let stored = try await desk.relay("devices", "--all", "--json")
+        #expect(try stored.json["current"] as? Bool == false)
+        #expect(try (stored.json["endpoints"] as? [[String: Any]])?.first?["apps"] as? [String] != [])
         try disk.setReadOnly(false)
         try disk.fill()
         try await check("No space left on device")
+        host.send(SIGTERM)
+        _ = await host.finish()
     }
 
     @Test func closedOutputIsAnError() async throws {

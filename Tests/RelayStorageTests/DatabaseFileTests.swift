@@ -5,6 +5,7 @@ import Foundation
 import GRDB
 import RelayProtocol
 import RelayStorage
+import RelayTesting
 import Testing
 
 @Suite final class DatabaseFileTests {
@@ -124,6 +125,47 @@ import Testing
         try database.write { try $0.execute(sql: "INSERT INTO grdb_migrations VALUES ('2')") }
         try database.close()
         #expect(throws: DatabaseFileError.tooNew) { try open() }
+    }
+
+    // MARK: Reading alone
+
+    private func values(_ path: String) throws -> [Int] {
+        let database = try DatabaseFile.read(path, migrator: migrator)
+        defer { try? database.close() }
+        #expect(throws: DatabaseError.self) { try database.write { try $0.execute(sql: "DELETE FROM sample") } }
+        return try database.read { try Int.fetchAll($0, sql: "SELECT value FROM sample ORDER BY id") }
+    }
+
+    /// A disk takes no writes: it is full, or read-only. The database was closed, or a killed process has left its log.
+    @Test(.enabled(if: SmallDisk.isPossible), arguments: [true, false], [true, false])
+    func databaseIsReadWithoutWriting(isFull: Bool, isClosed: Bool) throws {
+        let database = try open()
+        try database.write { try $0.execute(sql: "INSERT INTO sample (value) VALUES (1), (2)") }
+        if isClosed { try database.close() }
+        let disk = try SmallDisk(megabytes: 1)
+        let place = disk.directory.path + "/a folder?#%20.sqlite"
+        for suffix in ["", "-wal", "-shm"] where FileManager.default.fileExists(atPath: path + suffix) {
+            try FileManager.default.copyItem(atPath: path + suffix, toPath: place + suffix)
+        }
+        if isFull { try disk.fill() } else { try disk.setReadOnly(true) }
+        #expect(try values(place) == [1, 2])
+    }
+
+    @Test func commitsOfAnotherProcessAreReadAtOnce() throws {
+        let database = try open()
+        try database.write { try $0.execute(sql: "INSERT INTO sample (value) VALUES (1)") }
+        #expect(try values(path) == [1])
+        try database.write { try $0.execute(sql: "INSERT INTO sample (value) VALUES (2)") }
+        #expect(try values(path) == [1, 2])
+    }
+
+    @Test func databaseOfAnotherSchemaIsNotRead() throws {
+        let database = try open()
+        try database.write { try $0.execute(sql: "INSERT INTO grdb_migrations VALUES ('2')") }
+        #expect(throws: DatabaseFileError.tooNew) { try DatabaseFile.read(path, migrator: migrator) }
+        try database.write { try $0.execute(sql: "DELETE FROM grdb_migrations") }
+        #expect(throws: DatabaseFileError.sqlite(.SQLITE_READONLY)) { try DatabaseFile.read(path, migrator: migrator) }
+        #expect(throws: DatabaseFileError.sqlite(.SQLITE_CANTOPEN)) { try DatabaseFile.read(directory + "/none", migrator: migrator) }
     }
 
     @Test func missingDirectoryIsNamed() {

@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
-package import RelayProtocol
 package import RelayStorage
 
 #if canImport(Darwin)
@@ -47,7 +46,7 @@ package struct StorageDirectory: Sendable {
     /// The accounts that have an endpoint in this directory.
     package func scopes() throws(StorageError) -> [AccountScope] { try Self.scopes(in: path) }
 
-    fileprivate static func scopes(in path: String) throws(StorageError) -> [AccountScope] {
+    static func scopes(in path: String) throws(StorageError) -> [AccountScope] {
         var scopes: [AccountScope] = []
         for name in try PrivateDirectory.names(in: "\(path)/accounts") {
             guard let facts = try AccountStorage.readFacts("\(path)/accounts/\(name)/\(AccountStorage.factsName)") else { continue }
@@ -107,39 +106,5 @@ package struct StorageDirectory: Sendable {
         }
         lock.sign("process \(getpid()) (\(ProcessInfo.processInfo.processName))")
         return HostLock(lock: lock)
-    }
-}
-
-/// What a storage directory holds of an account, read without a lock and without any write: it works also on a full disk and on a read-only
-/// file system. Writes of others are atomic.
-package struct StoredEndpoint: Sendable {
-    package let id: EndpointID
-    package let systemID: SystemID
-    /// The account's name at the relay; `nil` if the relay has stated none.
-    package let accountName: String?
-    /// `nil` if the platform stores no login.
-    package let login: AccountLogin?
-
-    package var fingerprint: FingerprintWords { FingerprintWords(endpoint: id, system: systemID) }
-
-    /// - Returns: `nil` if the directory has no such account.
-    package static func read(
-        _ account: ConnectedDevicesAccount,
-        in path: String,
-        systemKey: SystemKeyFile = .shared
-    ) throws(StorageError) -> StoredEndpoint? {
-        guard let scope = try StorageDirectory.scopes(in: path).first(where: { $0.accountID == account.id }) else { return nil }
-        let storage = AccountStorage(
-            scope: scope,
-            directory: "\(path)/accounts/\(scope.name)",
-            lock: "",
-            keys: FileKeyStorage(reading: "\(path)/keys")
-        )
-        return StoredEndpoint(
-            id: EndpointID(try storage.identityKey().publicKey),
-            systemID: SystemID(try systemKey.load().publicKey),
-            accountName: try storage.accountName(),
-            login: try storage.tokens.read().map(AccountLogin.init)
-        )
     }
 }

@@ -12,6 +12,10 @@ protocol DeviceProvider: Sendable {
     /// Whether the directory lists all devices of the account.
     var isEnumerated: Bool { get }
 
+    /// Waits until the directory has devices: all of the account, or the stored ones, because the relay cannot be reached now.
+    /// - Throws: `noDirectory` if it has none in this time, or never will; `taskCancelled`.
+    func hasDirectory(within patience: Duration) async throws(CommandFailure)
+
     /// Waits until the directory lists all devices of the account.
     /// - Throws: `noDirectory` if it does not in this time; `taskCancelled`.
     func enumerated(within patience: Duration) async throws(CommandFailure)
@@ -32,6 +36,7 @@ protocol DeviceProvider: Sendable {
 
 extension [any DeviceProvider] {
     /// Finds the target of a request at the first provider that knows it. If none does, it waits for those that have not listed all devices.
+    /// Without the relay, stored devices are found at once.
     func resolve<Target: Sendable>(
         within patience: Duration,
         _ find: (DeviceDirectory) throws(TargetError) -> Target
@@ -52,6 +57,8 @@ extension [any DeviceProvider] {
         }
         let end = ContinuousClock.now + patience
         for provider in self where !provider.isEnumerated {
+            try await provider.hasDirectory(within: ContinuousClock.now.duration(to: end))
+            if let target = target(at: provider) { return (provider, target) }
             try await provider.enumerated(within: ContinuousClock.now.duration(to: end))
             if let target = target(at: provider) { return (provider, target) }
         }
@@ -77,6 +84,12 @@ extension ConnectedDevicesPlatform {
 extension LocalEndpoint: DeviceProvider {
     nonisolated var directory: DeviceDirectory { directories.value[account.id] ?? DeviceDirectory(account: account.id) }
     nonisolated var isEnumerated: Bool { link.value.isEnumerated }
+
+    nonisolated func hasDirectory(within patience: Duration) async throws(CommandFailure) {
+        let link = await link.first(within: patience) { $0.isEnumerated || $0.state.problem != nil }
+        if Task.isCancelled { throw .taskCancelled }
+        guard let link, link.isEnumerated || !link.isStopped else { throw .noDirectory(self.link.value.state) }
+    }
 
     nonisolated func enumerated(within patience: Duration) async throws(CommandFailure) {
         let link = await link.first(within: patience) { $0.isEnumerated || $0.isStopped }

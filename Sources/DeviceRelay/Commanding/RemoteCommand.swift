@@ -15,7 +15,8 @@ public struct RemoteCommand: Sendable, Identifiable {
     public let target: RemoteSystemApp.ID
 
     let state: CurrentValue<SentCommand.State>
-    let provider: any DeviceProvider
+    /// `nil` if the command was only read.
+    let provider: (any DeviceProvider)?
 
     /// The progress: the current status, then each change, the final one last. A slow reader misses statuses in between, but
     /// never the final one. The sequence ends after the final status, or when the relay rejected the command.
@@ -49,6 +50,7 @@ public struct RemoteCommand: Sendable, Identifiable {
     /// - Throws: `RemoteLaunchError` with `storageFailed` if the request cannot be stored.
     public func cancel() async throws(RemoteLaunchError) {
         do throws(CommandFailure) {
+            guard let provider else { throw CommandFailure.shutDown }
             try await provider.cancel(id)
         } catch {
             throw RemoteLaunchError(error, commandID: id)
@@ -126,7 +128,7 @@ extension SentCommand.State {
 }
 
 extension RemoteCommand {
-    init(_ row: SentCommand, _ state: CurrentValue<SentCommand.State>, _ provider: any DeviceProvider) {
+    init(_ row: SentCommand, _ state: CurrentValue<SentCommand.State>, _ provider: (any DeviceProvider)?) {
         self.init(
             id: row.command.id,
             expiresAt: Date(timeIntervalSince1970: Double(row.command.expires) / 1_000),

@@ -64,7 +64,7 @@ extension RemoteCommand {
         do throws(CommandFailure) {
             let final = try await final()
             do {
-                return try await provider.reply(to: id, final) ?? ValueSet()
+                return try await provider?.reply(to: id, final) ?? ValueSet()
             } catch {
                 throw CommandFailure.content(error)
             }

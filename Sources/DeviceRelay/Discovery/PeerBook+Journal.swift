@@ -15,7 +15,14 @@ extension PeerBook {
             own: own,
             directoryName: directoryName,
             account: stored.account ?? "",
-            pins: try transaction.pins().map { Pin(endpoint: $0.endpoint, record: $0.record, knowledge: $0.knowledge) },
+            pins: try transaction.pins().map { pin in
+                Pin(
+                    endpoint: pin.endpoint,
+                    record: pin.record,
+                    knowledge: pin.knowledge,
+                    registrations: try transaction.registrations(of: pin.endpoint)
+                )
+            },
             revoked: try transaction.revoked(),
             shutOut: try transaction.shutOut(),
             inviter: stored.inviter,

@@ -7,6 +7,8 @@ extension PeerBook {
     enum Action: Hashable {
         /// Store that the endpoint is pinned, with this record.
         case pin(EndpointID, record: [UInt8], Voucher.VerificationLevel)
+        /// Store what a pinned endpoint registers: its signed registrations, in place of the earlier ones.
+        case storeRegistrations(EndpointID, [[UInt8]])
         /// Store that the first enumeration is complete: from now on listed endpoints are not pinned automatically.
         case storeEnumeration
         /// Delete the stored id of the endpoint that invited this one: it was found.
@@ -36,5 +38,7 @@ extension PeerBook {
         var endpoint: EndpointID
         var record: [UInt8]
         var knowledge: Voucher.VerificationLevel
+        /// The signed registrations of its apps.
+        var registrations: [[UInt8]] = []
     }
 }

@@ -14,6 +14,8 @@ struct PeerBook: Sendable {
     private var peers: PeerRecords
     private var unproven = UnprovenRevocations()
     private var hasEnumerated: Bool
+    /// The stored registrations of the pinned endpoints.
+    private var storedRegistrations: [EndpointID: [[UInt8]]]
     private var openInvitations: OpenInvitations
     /// Whether watchers must still receive the error that the account has changed.
     private var hasNewAccount: Bool
@@ -45,6 +47,7 @@ struct PeerBook: Sendable {
         self.peers = PeerRecords(own: own, account: account, pins: pins, revoked: revoked, shutOut: shutOut, limits: limits)
         self.openInvitations = OpenInvitations(inviter: inviter == own || inviter.map(revoked.contains) ?? false ? nil : inviter)
         self.hasEnumerated = hasEnumerated
+        self.storedRegistrations = Dictionary(pins.map { ($0.endpoint, $0.registrations) }) { $1 }
         self.hasNewAccount = hasNewAccount
     }
 
@@ -128,7 +131,9 @@ struct PeerBook: Sendable {
         case .updated(let message): return updated(message)
         case .removed(let message): return removed(message)
         case .enumerated: return enumerated()
-        case .relayLost(let time): directory.loseRelay(at: time)
+        case .relayLost(let time):
+            if !directory.isEnumerated { showStored(since: time) }
+            directory.loseRelay(at: time)
         case .presence(let endpoint, let presence, let path):
             // A new endpoint has no path but the relay's.
             if isConfirmed(endpoint) || presence == nil { directory.update(endpoint) { $0.setPresence(presence, on: path) } }
@@ -172,7 +177,7 @@ struct PeerBook: Sendable {
                 actions = []
             }
             refreshTrust()
-            return actions
+            return actions + registrationsChanged(of: endpoint)
         } catch {
             refuse(endpoint, error)
             return []
@@ -200,7 +205,7 @@ struct PeerBook: Sendable {
         }
         if let presence = message.presence { directory.update(endpoint) { $0.setPresence(presence, on: .relay) } }
         refreshTrust()
-        return actions
+        return actions + registrationsChanged(of: endpoint)
     }
 
     private mutating func removed(_ message: RelayMessage.EndpointRemoved) -> [Action] {
@@ -210,7 +215,7 @@ struct PeerBook: Sendable {
             directory.remove(endpoint)
             peers.leave(endpoint)
             refreshTrust()
-            return []
+            return registrationsChanged(of: endpoint)
         }
         let statement = message.revocation.flatMap { try? Unverified<Revocation>(decoding: $0.bytes) }
         if let statement, statement.payload.endpoint == endpoint {
@@ -239,6 +244,7 @@ struct PeerBook: Sendable {
             directory.report(.revokedByRelay(endpoint, name: name))
         }
         refreshTrust()
+        for record in peers.pinned { actions += registrationsChanged(of: record.endpointID) }
         // This action comes last: after a crash, a stored enumeration implies that the pins are stored too.
         return isFirst ? actions + [.storeEnumeration] : actions
     }
@@ -285,6 +291,33 @@ struct PeerBook: Sendable {
         return store(record, .verified) + [.vouch(record, invitation: secret)]
     }
 
+    // MARK: Stored endpoints
+
+    /// Shows the pinned endpoints as they were stored, because the relay cannot be asked.
+    private mutating func showStored(since time: Milliseconds) {
+        for record in peers.pinned where directory[record.endpointID] == nil {
+            let endpoint = record.endpointID
+            directory.add(
+                DeviceDirectory.Endpoint(
+                    record: record,
+                    registrations: peers.verified(storedRegistrations[endpoint] ?? [], of: record),
+                    presence: Presence(.unknown, .relayUnreachable, since: time),
+                    trust: peers.trust(in: endpoint),
+                    knowledge: peers.knowledge(of: endpoint) ?? .firstSeen
+                )
+            )
+        }
+    }
+
+    /// Stores the registrations of an endpoint that is pinned, if they differ from the stored ones.
+    private mutating func registrationsChanged(of endpoint: EndpointID) -> [Action] {
+        guard peers.pin(of: endpoint) != nil else { return [] }
+        let registrations = peers.registrations(of: endpoint)
+        guard registrations != storedRegistrations[endpoint] ?? [] else { return [] }
+        storedRegistrations[endpoint] = registrations
+        return [.storeRegistrations(endpoint, registrations)]
+    }
+
     /// Reports invalid data of the relay about an endpoint to the watchers. The known data stays.
     private mutating func refuse(_ endpoint: EndpointID, _ error: RecordError) {
         directory.report(.recordRefused(endpoint, error))
@@ -302,7 +335,7 @@ struct PeerBook: Sendable {
 
     private mutating func pin(_ endpoint: EndpointID, _ knowledge: Voucher.VerificationLevel) -> [Action] {
         guard let record = peers[endpoint], peers.pin(endpoint, knowledge) else { return [] }
-        return [.pin(endpoint, record: record.encoded, knowledge)]
+        return [.pin(endpoint, record: record.encoded, knowledge)] + registrationsChanged(of: endpoint)
     }
 
     /// As `pin`, but it always stores the record.

@@ -44,6 +44,12 @@ struct PeerRecords: Sendable {
         records.registrations(of: endpoint).first { $0.payload.appID.utf8.elementsEqual(appID.utf8) }?.payload.identity
     }
 
+    /// The signed registrations of an endpoint.
+    func registrations(of endpoint: EndpointID) -> [[UInt8]] { records.registrations(of: endpoint).map(\.encoded) }
+
+    /// Verifies registrations without taking them, so an older version does not matter. Those that are not valid are left out.
+    func verified(_ registrations: [[UInt8]], of record: EndpointRecord) -> [AppRegistration] { records.verified(registrations, of: record) }
+
     /// The newest records of the pinned endpoints that are not revoked.
     var pinned: [EndpointRecord] {
         graph.pins.keys.filter { !graph.isRefused($0) }.sorted().compactMap { records[$0]?.payload }

@@ -110,8 +110,7 @@ extension ConnectedDevicesPlatform {
 
     /// All endpoints of an account, sorted by id, including those that publish no app and therefore form no device.
     package func endpoints(for account: ConnectedDevicesAccount) -> [DeviceDirectory.Endpoint] {
-        guard let directory = directories.value[account.id] else { return [] }
-        return directory.endpointIDs.compactMap { directory[$0] }
+        directories.value[account.id]?.sortedEndpoints ?? []
     }
 
     /// The account's other devices that this endpoint has pinned, in any order. It works without a connection.

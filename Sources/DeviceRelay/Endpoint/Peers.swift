@@ -159,6 +159,7 @@ final class Peers {
         switch action {
         case .pin(let peer, let record, let knowledge):
             statements.store { try $0.store(.init(endpoint: peer, record: record, pinned: now, knowledge: knowledge)) }
+        case .storeRegistrations(let peer, let registrations): statements.store { try $0.storeRegistrations(registrations, of: peer) }
         case .storeEnumeration: statements.store { try $0.setEnumerated() }
         case .forgetInviter: statements.store { try $0.forgetInviter() }
         case .storeRevocation(let revocation, let isUnsent):

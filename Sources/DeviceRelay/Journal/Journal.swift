@@ -65,6 +65,20 @@ package final class Journal: Sendable {
         }
     }
 
+    /// Opens the journal of an endpoint for reads alone. It writes nothing, so it works on a full disk and on a read-only file system.
+    package init(reading path: String, endpoint: EndpointID, limits: Limits = Limits()) throws(JournalError) {
+        self.path = path
+        self.endpoint = endpoint
+        self.limits = limits
+        do {
+            database = try DatabaseFile.read(path, migrator: JournalSchema.migrator)
+            let owner = try database.read { try Row.fetchOne($0, sql: "SELECT endpoint FROM meta")?.endpoint("endpoint") }
+            guard owner == endpoint else { throw JournalError.otherEndpoint(path) }
+        } catch {
+            throw Self.error(error, path: path)
+        }
+    }
+
     // MARK: Access
 
     /// Runs the body in a transaction, and delivers its result after the commit, on the journal's thread. If the body throws, its changes

@@ -10,6 +10,9 @@ enum JournalSchema {
         migrator.registerMigration("1 commands, peers, registrations, invitations") { database in
             try database.execute(sql: first)
         }
+        migrator.registerMigration("2 registrations of peers") { database in
+            try database.execute(sql: second)
+        }
         return migrator
     }
 
@@ -154,6 +157,16 @@ enum JournalSchema {
         CREATE TABLE invitations (
             secret BLOB PRIMARY KEY NOT NULL CHECK (length(secret) = 32),
             ends INTEGER NOT NULL
+        ) WITHOUT ROWID;
+        """
+
+    /// The registrations of pinned endpoints, as their endpoints signed them. Without the relay they say what a device's apps take.
+    private static let second = """
+        CREATE TABLE peer_registrations (
+            endpoint BLOB NOT NULL REFERENCES pins (endpoint) ON DELETE CASCADE,
+            position INTEGER NOT NULL,
+            registration BLOB NOT NULL,
+            PRIMARY KEY (endpoint, position)
         ) WITHOUT ROWID;
         """
 }

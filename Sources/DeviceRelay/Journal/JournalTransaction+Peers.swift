@@ -57,6 +57,23 @@ extension JournalTransaction {
         }
     }
 
+    /// Stores the signed registrations of a pinned endpoint, in place of the earlier ones. Without a pin it has no effect.
+    package func storeRegistrations(_ registrations: [[UInt8]], of endpoint: EndpointID) throws {
+        try run("DELETE FROM peer_registrations WHERE endpoint = ?", [endpoint.column])
+        for (position, registration) in registrations.enumerated() {
+            try run(
+                "INSERT INTO peer_registrations SELECT endpoint, ?, ? FROM pins WHERE endpoint = ?",
+                [position, Data(registration), endpoint.column]
+            )
+        }
+    }
+
+    /// The signed registrations of a pinned endpoint.
+    package func registrations(of endpoint: EndpointID) throws -> [[UInt8]] {
+        let select = "SELECT registration FROM peer_registrations WHERE endpoint = ? ORDER BY position"
+        return try Row.fetchAll(statement(select), arguments: .bound(endpoint.column)).map { try $0.bytes("registration") }
+    }
+
     /// Deletes all pins and vouchers, because this endpoint belongs to another account now. Revocations stay.
     package func forgetPeers() throws {
         try run("DELETE FROM pins")

@@ -70,11 +70,25 @@ package struct CommandList: DeviceCommand {
     package func run(on local: LocalDevice) async throws -> Result {
         var problem: String?
         do { try await local.waitForDirectory() } catch { problem = AgentError(error).message }
-        let endpoints = local.platform.endpoints(for: local.account)
-        var entries: [Entry] = []
-        for command in try await local.platform.commands(for: local.account) {
-            entries.append(await Self.entry(command, endpoints))
+        let commands = try await local.platform.commands(for: local.account)
+        return await Self.result(commands, local.platform.endpoints(for: local.account), problem)
+    }
+
+    package func run(_ context: AgentContext) async throws -> Result {
+        try await context.withAccount {
+            try await run(on: $0)
+        } orStored: { contents, failure in
+            await Self.result(contents.commands, contents.directory.sortedEndpoints, failure.message)
         }
+    }
+
+    private static func result(
+        _ commands: [RemoteCommand],
+        _ endpoints: [DeviceDirectory.Endpoint],
+        _ problem: String?
+    ) async -> Result {
+        var entries: [Entry] = []
+        for command in commands { entries.append(await entry(command, endpoints)) }
         return Result(commands: entries, current: problem == nil, problem: problem)
     }
 

@@ -16,12 +16,16 @@ package struct Devices: DeviceCommand {
         package var devices: [DeviceResult]
         /// Present with `--all` only.
         package var endpoints: [EndpointResult]?
+        /// Whether the relay was asked. Otherwise the list is the last known state.
+        package var current: Bool
+        /// Why the relay could not be asked.
+        package var problem: String?
         var now: Date
 
-        enum CodingKeys: CodingKey { case devices, endpoints }
+        enum CodingKeys: CodingKey { case devices, endpoints, current }
 
         package var notes: [String] {
-            guard devices.isEmpty else { return [] }
+            guard devices.isEmpty, current else { return [] }
             return ["no other device publishes an app; run `relay agent` or `relay host` on one, or see `relay devices --all`"]
         }
 
@@ -58,7 +62,23 @@ package struct Devices: DeviceCommand {
         return Result(
             devices: await local.devices(showsAll: showsAll).map(DeviceResult.init),
             endpoints: showsAll ? local.platform.endpoints(for: local.account).map(EndpointResult.init) : nil,
+            current: true,
             now: .now
         )
+    }
+
+    package func run(_ context: AgentContext) async throws -> Result {
+        try await context.withAccount {
+            try await run(on: $0)
+        } orStored: { contents, failure in
+            let directory = contents.directory
+            return Result(
+                devices: directory.systems(matching: showsAll ? [.localVisibility(.showAll)] : []).map(DeviceResult.init),
+                endpoints: showsAll ? directory.sortedEndpoints.map(EndpointResult.init) : nil,
+                current: false,
+                problem: failure.message,
+                now: .now
+            )
+        }
     }
 }

@@ -66,6 +66,12 @@ package struct Console: Sendable {
     /// Prints a text of several lines to standard output, such as a script.
     package func print(text: String) throws { try output(DisplayText.sanitizedLines(text) + "\n") }
 
+    /// Says that a list is the last known state.
+    /// - Parameter problem: Why the relay could not be asked; `nil` if it was asked.
+    package func noteLastKnown(_ problem: String?) {
+        if let problem { note("the relay cannot be asked, this is the last known state: \(problem)") }
+    }
+
     /// Prints a note to standard error. It may have several lines.
     package func note(_ text: String) { error(DisplayText.sanitizedLines(text) + "\n") }
 

@@ -111,6 +111,9 @@ package struct DeviceDirectory: Sendable {
     /// All endpoints, in the order of their ids.
     package var endpointIDs: [EndpointID] { endpoints.keys.sorted() }
 
+    /// All endpoints, in the order of their ids.
+    package var sortedEndpoints: [Endpoint] { endpointIDs.compactMap { endpoints[$0] } }
+
     /// The endpoint with this id.
     package subscript(endpoint: EndpointID) -> Endpoint? { endpoints[endpoint] }
 }

@@ -81,6 +81,11 @@ package struct RecordBook: Sendable {
         return taken
     }
 
+    /// Verifies registrations, such as stored ones, without taking them. Those that are not valid are left out.
+    package func verified(_ registrations: [[UInt8]], of record: EndpointRecord) -> [AppRegistration] {
+        registrations.compactMap { try? Signed<AppRegistration>(verifying: $0, from: record, limits: limits).payload }
+    }
+
     /// Removes the registrations of an endpoint that is gone; its record is kept.
     package mutating func removeRegistrations(of endpoint: EndpointID) { registrations[endpoint] = nil }
 

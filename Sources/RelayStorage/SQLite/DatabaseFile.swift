@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 package import GRDB
 
 /// SQLite databases in files for one user only, in which every commit survives a loss of power.
@@ -39,6 +40,39 @@ package enum DatabaseFile {
             throw .sqlite(error.extendedResultCode)
         } catch {
             throw .sqlite(.SQLITE_ERROR)
+        }
+    }
+
+    /// Opens a database for reads alone. It writes nothing, and needs no folder that can be written.
+    package static func read(_ path: String, migrator: DatabaseMigrator) throws(DatabaseFileError) -> DatabaseQueue {
+        do {
+            let database = try reader(path)
+            if try database.read(migrator.hasBeenSuperseded) { throw DatabaseFileError.tooNew }
+            // Another process of this version has to migrate it first, which is a write.
+            guard try database.read(migrator.hasCompletedMigrations) else { throw DatabaseError(resultCode: .SQLITE_READONLY) }
+            return database
+        } catch let error as DatabaseFileError {
+            throw error
+        } catch let error as DatabaseError {
+            throw .sqlite(error.extendedResultCode)
+        } catch {
+            throw .sqlite(.SQLITE_ERROR)
+        }
+    }
+
+    private static func reader(_ path: String) throws -> DatabaseQueue {
+        var configuration = Configuration()
+        configuration.readonly = true
+        do {
+            let database = try DatabaseQueue(path: path, configuration: configuration)
+            try database.read { _ = try $0.schemaVersion() }
+            return database
+        } catch let error as DatabaseError {
+            // Without an index of its log, SQLite makes one, unless the file does not change (see https://www.sqlite.org/uri.html). No process
+            // has the file open then, and without a log it is complete.
+            let log = URL(filePath: path + "-wal")
+            guard PrivateFile.exists(path), (try? log.resourceValues(forKeys: [.fileSizeKey]).fileSize) ?? 0 == 0 else { throw error }
+            return try DatabaseQueue(path: URL(filePath: path).absoluteString + "?immutable=1", configuration: configuration)
         }
     }
 

@@ -13,24 +13,43 @@ import Testing
         let account: ConnectedDevicesAccount
         /// What it knows before and after it has listed all devices.
         let (early, late): (DeviceDirectory, DeviceDirectory)
+        /// What it knows besides, once its relay is out of reach.
+        let stored: DeviceDirectory
         let listed = CurrentValue(false)
+        let knowsStored = CurrentValue(false)
+        /// Whether its relay can be reached. Without it there is no list.
+        var isOnline = true
         /// Thrown in place of the list.
         var failure: CommandFailure?
 
-        init(_ account: String, knows early: [DeviceDirectory.Endpoint] = [], finds late: [DeviceDirectory.Endpoint] = []) {
+        init(
+            _ account: String,
+            knows early: [DeviceDirectory.Endpoint] = [],
+            stores stored: [DeviceDirectory.Endpoint] = [],
+            finds late: [DeviceDirectory.Endpoint] = []
+        ) {
             self.account = ConnectedDevicesAccount(id: account)
             var directory = DeviceDirectory(account: account)
             for endpoint in early { directory.add(endpoint) }
             self.early = directory
+            var offline = directory
+            for endpoint in stored { offline.add(endpoint) }
+            self.stored = offline
             for endpoint in late { directory.add(endpoint) }
             self.late = directory
         }
 
-        var directory: DeviceDirectory { isEnumerated ? late : early }
+        var directory: DeviceDirectory { isEnumerated ? late : knowsStored.value ? stored : early }
         var isEnumerated: Bool { listed.value }
 
-        func enumerated(within patience: Duration) async throws(CommandFailure) {
+        func hasDirectory(within patience: Duration) throws(CommandFailure) {
             if let failure { throw failure }
+            if !isOnline { knowsStored.update { $0 = true } }
+        }
+
+        func enumerated(within patience: Duration) throws(CommandFailure) {
+            if let failure { throw failure }
+            guard isOnline else { throw .noDirectory(ConnectionState(phase: .stopped, problem: nil)) }
             listed.update { $0 = true }
         }
 
@@ -93,6 +112,18 @@ import Testing
     @Test func deviceMayOnlyBeFoundInTheWholeList() async throws {
         let device = try Device()
         #expect(try await device.resolve([Provider("a"), Provider("b", finds: [device.endpoint])]) == "b")
+    }
+
+    @Test func storedDeviceIsFoundWithoutItsRelay() async throws {
+        let device = try Device()
+        var offline = Provider("b", stores: [device.endpoint])
+        offline.isOnline = false
+        #expect(try await device.resolve([Provider("a"), offline]) == "b")
+        #expect(!offline.isEnumerated)
+        // A device that is not stored needs the list.
+        var empty = Provider("a")
+        empty.isOnline = false
+        await #expect(throws: CommandFailure.self) { try await device.resolve([empty]) }
     }
 
     @Test func mostSpecificErrorIsReported() async throws {

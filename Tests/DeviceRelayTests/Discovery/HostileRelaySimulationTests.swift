@@ -28,14 +28,16 @@ import Testing
         let retiring = try inviter.revocation(of: retired.id)
         revocations += [retiring, try inviter.revocation(of: friend.id, account: "other")]
 
+        let registrations = Dictionary(uniqueKeysWithValues: try all.map { ($0.id, [try $0.registration(of: "app")]) })
         var book = PeerBook(of: own, inviter: inviter)
         var (isRetired, isInviterPinned) = (false, false)
         for step in 0..<300 {
             guard let member = all.randomElement(using: &random) else { continue }
             let given = (vouchers[member.id] ?? []).filter { _ in Bool.random(using: &random) }
+            let apps = Bool.random(using: &random) ? registrations[member.id] ?? [] : []
             var actions: [PeerBook.Action] = []
             switch Int.random(in: 0..<12, using: &random) {
-            case 0..<5: actions = book.take(.added(member.added(given)))
+            case 0..<5: actions = book.take(.added(member.added(given, registrations: apps)))
             case 5: actions = book.take(.updated(.init(endpoint: member.id, introduction: member.introduction(given))))
             case 6: actions = (try? book.introduced(member.introduction(given), as: member.id).actions) ?? []
             case 7: actions = book.take(.removed(.init(endpoint: member.id, isRevoked: false)))
@@ -58,6 +60,8 @@ import Testing
                     isRetired = true
                 case .forgetSender(let sender): #expect(sender == retired.id, "step \(step)")
                 case .storeEnumeration: Issue.record("a join by a link pins nothing, step \(step)")
+                // Only the inviter can be pinned.
+                case .storeRegistrations(let endpoint, _): #expect(endpoint == inviter.id, "step \(step)")
                 case .forgetInviter, .shutOut: break
                 }
             }

@@ -50,15 +50,32 @@ struct Member {
         try Signed(Revocation(of: endpoint, by: id, account: account ?? self.account, time: 1), key: key)
     }
 
+    func registration(of app: String, version: UInt64 = 1) throws -> [UInt8] {
+        let registration = AppRegistration(
+            version: version,
+            account: account,
+            endpoint: id,
+            appID: app,
+            displayName: app,
+            schemes: [.init(name: "https")],
+            services: []
+        )
+        return try Signed(registration, key: key).encoded
+    }
+
     func introduction(_ vouchers: [Blob<BlobKinds.Voucher>] = []) -> Introduction {
         Introduction(record: Blob(record.encoded), vouchers: vouchers)
     }
 
-    func added(_ vouchers: [Blob<BlobKinds.Voucher>] = [], joining: Joining? = nil) -> RelayMessage.EndpointAdded {
+    func added(
+        _ vouchers: [Blob<BlobKinds.Voucher>] = [],
+        registrations: [[UInt8]] = [],
+        joining: Joining? = nil
+    ) -> RelayMessage.EndpointAdded {
         .init(
             endpoint: id,
             introduction: introduction(vouchers),
-            registrations: [],
+            registrations: registrations.map { Blob($0) },
             presence: Presence(.available, .connected),
             joining: joining
         )
@@ -70,6 +87,7 @@ extension PeerBook {
     init(
         of own: Member,
         pins: [(Member, Voucher.VerificationLevel)] = [],
+        registrations: [[UInt8]] = [],
         revoked: Set<EndpointID> = [],
         inviter: Member? = nil,
         hasEnumerated: Bool = true,
@@ -80,7 +98,7 @@ extension PeerBook {
             own: own.id,
             directoryName: "me",
             account: own.account,
-            pins: pins.map { Pin(endpoint: $0.0.id, record: $0.0.record.encoded, knowledge: $0.1) },
+            pins: pins.map { Pin(endpoint: $0.0.id, record: $0.0.record.encoded, knowledge: $0.1, registrations: registrations) },
             revoked: revoked,
             inviter: inviter?.id,
             hasEnumerated: hasEnumerated,

@@ -284,6 +284,30 @@ import Testing
         #expect(try journal.read { try $0.sentCommands() }.filter { !$0.isEnded }.count == 3)
     }
 
+    @Test func registrationsOfPinsAreReadBackAndGoWithThem() async throws {
+        let (first, second) = (peer, EndpointID(P256SigningKey().publicKey))
+        let unknown = EndpointID(P256SigningKey().publicKey)
+        let journal = try journal()
+        try await journal.write { transaction in
+            for endpoint in [first, second] { try transaction.store(JournalTransaction.Pin(endpoint: endpoint, record: [1], pinned: 5)) }
+            try transaction.storeRegistrations([[1], [2]], of: first)
+            try transaction.storeRegistrations([[3]], of: second)
+            try transaction.storeRegistrations([[4]], of: unknown)
+            // A newer record keeps them.
+            try transaction.store(JournalTransaction.Pin(endpoint: first, record: [2], pinned: 6))
+        }
+        func stored() throws -> [[[UInt8]]] {
+            try journal.read { transaction in try [first, second, unknown].map { try transaction.registrations(of: $0) } }
+        }
+        #expect(try stored() == [[[1], [2]], [[3]], []])
+        try await journal.write { try $0.storeRegistrations([[5]], of: first) }
+        #expect(try stored() == [[[5]], [[3]], []])
+        try await journal.write { _ = try $0.storeRevocation(of: first, [1], isUnsent: false) }
+        #expect(try stored() == [[], [[3]], []])
+        try await journal.write { try $0.forgetPeers() }
+        #expect(try stored() == [[], [], []])
+    }
+
     @Test func pinsAndClockOffsetAreReadBack() async throws {
         let peer = peer
         let pin = JournalTransaction.Pin(endpoint: peer, record: [1], pinned: 5)

@@ -48,7 +48,9 @@ struct PeerRecords: Sendable {
     func registrations(of endpoint: EndpointID) -> [[UInt8]] { records.registrations(of: endpoint).map(\.encoded) }
 
     /// Verifies registrations without taking them, so an older version does not matter. Those that are not valid are left out.
-    func verified(_ registrations: [[UInt8]], of record: EndpointRecord) -> [AppRegistration] { records.verified(registrations, of: record) }
+    func verified(_ registrations: [[UInt8]], of record: EndpointRecord) -> [AppRegistration] {
+        records.verified(registrations, of: record)
+    }
 
     /// The newest records of the pinned endpoints that are not revoked.
     var pinned: [EndpointRecord] {

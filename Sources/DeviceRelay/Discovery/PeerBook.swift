@@ -295,6 +295,8 @@ struct PeerBook: Sendable {
 
     /// Shows the pinned endpoints as they were stored, because the relay cannot be asked.
     private mutating func showStored(since time: Milliseconds) {
+        // The relay that listed them states its limit again with the next connection.
+        directory.allow(endpoints: DeviceDirectory.maximumEndpoints)
         for record in peers.pinned where directory[record.endpointID] == nil {
             let endpoint = record.endpointID
             directory.add(

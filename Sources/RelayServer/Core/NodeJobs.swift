@@ -37,7 +37,11 @@ struct NodeJobs: Sendable {
     /// were lost with it. Also after a failure of the store, for endpoints whose connections ended meanwhile.
     private enum WakeSearch: Sendable {
         case waiting(until: Int64)
-        case at(EndpointID?)
+        /// The next step is due, after this endpoint.
+        case due(after: EndpointID?)
+        /// A step is being read.
+        /// - restarts: the store has failed and recovered meanwhile, so the search begins again after the step.
+        case reading(after: EndpointID?, restarts: Bool)
         case done
     }
 
@@ -56,7 +60,6 @@ struct NodeJobs: Sendable {
     private var nextLoginsPass: Int64 = 0
     private var isReadingPushes = false
     private var wakeSearch = WakeSearch.done
-    private var isSearching = false
     private var wakeable = WakeableApps()
     /// How often that has changed.
     private var version = 0
@@ -138,20 +141,23 @@ struct NodeJobs: Sendable {
     mutating func pushesRead() { isReadingPushes = false }
 
     private mutating func search(at now: Int64) -> [Job] {
-        if case .waiting(let time) = wakeSearch, now >= time { wakeSearch = .at(nil) }
-        guard case .at(let position) = wakeSearch, !isSearching else { return [] }
-        isSearching = true
+        if case .waiting(let time) = wakeSearch, now >= time { wakeSearch = .due(after: nil) }
+        guard case .due(let position) = wakeSearch else { return [] }
+        wakeSearch = .reading(after: position, restarts: false)
         return [.searchUnwoken(after: position)]
     }
 
     /// A step of the search has failed, and is repeated.
-    mutating func searchFailed() { isSearching = false }
+    mutating func searchFailed() {
+        guard case .reading(let position, let restarts) = wakeSearch else { return }
+        wakeSearch = .due(after: restarts ? nil : position)
+    }
 
     /// A step of the search is done.
     /// - Parameter last: after which endpoint it goes on; `nil` if it is complete.
     mutating func searched(to last: EndpointID?) {
-        isSearching = false
-        wakeSearch = last.map { .at($0) } ?? .done
+        guard case .reading(_, let restarts) = wakeSearch else { return }
+        wakeSearch = restarts ? .due(after: nil) : last.map { .due(after: $0) } ?? .done
     }
 
     /// What the relay can wake may have changed.
@@ -175,7 +181,12 @@ struct NodeJobs: Sendable {
         guard isStoreFailing else { return false }
         isStoreFailing = false
         // The loss of a connection may not have been stored, and with it the time of a wake.
-        if hasWakes { wakeSearch = .at(nil) }
+        guard hasWakes else { return true }
+        if case .reading(let position, _) = wakeSearch {
+            wakeSearch = .reading(after: position, restarts: true)
+        } else {
+            wakeSearch = .due(after: nil)
+        }
         return true
     }
 }

@@ -46,6 +46,17 @@ import Testing
         #expect(apps(book, pc) == ["player"])
     }
 
+    /// The relay may allow more devices than the default limit.
+    @Test func allStoredDevicesAreShown() throws {
+        let (own, pc, tv) = (try Member("Phone"), try Member("PC"), try Member("TV"))
+        var limits = Limits()
+        limits[.endpointsPerAccount] = 1
+        var book = PeerBook(of: own, pins: [(pc, .verified), (tv, .firstSeen)], limits: limits)
+        _ = book.take(.relayLost(at: 5))
+        #expect(book.directory.endpointIDs == [pc.id, tv.id].sorted())
+        #expect(book.isVerified(pc) && !book.isVerified(tv))
+    }
+
     @Test func revokedDevicesAreNotShown() throws {
         let (own, pc) = (try Member("Phone"), try Member("PC"))
         var book = PeerBook(of: own, pins: [(pc, .verified)], registrations: [try pc.registration(of: "player")], revoked: [pc.id])

@@ -77,6 +77,34 @@ import Testing
         #expect(tick(start) == [.searchUnwoken(after: nil)])
     }
 
+    enum StepEnd: CaseIterable { case failed, more, complete }
+
+    /// What was read before the recovery does not have the connections that ended while the store failed.
+    @Test(arguments: StepEnd.allCases) func searchThatRunsWhileTheStoreRecoversBeginsAgain(end: StepEnd) {
+        var jobs = started()
+        func steps() -> [NodeJobs.Job] {
+            jobs.pushesRead()
+            return jobs.tick(WakeableApps(), at: Presences.startingPeriod).filter {
+                if case .searchUnwoken = $0 { true } else { false }
+            }
+        }
+        let endpoint = EndpointRow.sample(1, AccountID("account")).id
+        #expect(steps() == [.searchUnwoken(after: nil)])
+        jobs.searched(to: endpoint)
+        #expect(steps() == [.searchUnwoken(after: endpoint)])
+        _ = jobs.storeFailed()
+        #expect(jobs.storeWorks() == true)
+        #expect(steps() == [])
+        switch end {
+        case .failed: jobs.searchFailed()
+        case .more: jobs.searched(to: endpoint)
+        case .complete: jobs.searched(to: nil)
+        }
+        #expect(steps() == [.searchUnwoken(after: nil)])
+        jobs.searched(to: nil)
+        #expect(steps() == [])
+    }
+
     @Test func accountsAreToldWhatCanBeWokenIfItHasChanged() {
         let apps = WakeableApps([.init(.fcm)])
         var jobs = started()

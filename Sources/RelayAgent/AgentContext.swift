@@ -2,8 +2,6 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import DeviceRelay
-import Foundation
-import RelayProtocol
 
 /// The environment of a command: its account and its console.
 package struct AgentContext: Sendable {
@@ -98,7 +96,7 @@ package struct AgentContext: Sendable {
         } catch {
             let failure = AgentError(error)
             guard failure.code == "storageFailed", let endpoint = try? storedEndpoint(),
-                let contents = try? endpoint.contents(now: Milliseconds(clamping: Int64(Date.now.timeIntervalSince1970 * 1_000)))
+                let contents = try? endpoint.contents()
             else { throw error }
             return try await stored(contents, failure)
         }

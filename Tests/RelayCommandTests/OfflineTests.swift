@@ -161,10 +161,10 @@ import Testing
         }
         try disk.setReadOnly(true)
         try await check("Read-only file system")
-        // The relay is not needed either, nor anything that a killed process leaves.
-        let stored = try await desk.relay("devices", "--all", "--json")
-        #expect(try stored.json["current"] as? Bool == false)
-        #expect(try (stored.json["endpoints"] as? [[String: Any]])?.first?["apps"] as? [String] != [])
+        let stored = try await desk.relay("devices", "--all", "--json").json
+        #expect(stored["current"] as? Bool == false)
+        let apps = try #require((stored["endpoints"] as? [[String: Any]])?.first?["apps"] as? [String])
+        #expect(!apps.isEmpty)
         try disk.setReadOnly(false)
         try disk.fill()
         try await check("No space left on device")

@@ -50,13 +50,12 @@ package struct StoredEndpoint: Sendable {
     }
 
     /// Reads the journal.
-    /// - Parameter now: Milliseconds since 1970.
-    package func contents(now: Milliseconds) throws -> Contents {
+    package func contents() throws -> Contents {
         let journal = try Journal(reading: journalPath, endpoint: id)
         defer { journal.close() }
         return try journal.read { transaction in
             var book = try PeerBook(own: id, directoryName: account.id, stored: transaction.ownEndpoint(), transaction)
-            _ = book.take(.relayLost(at: now))
+            _ = book.take(.relayLost(at: Milliseconds(clamping: EndpointCredentials.systemTime())))
             let commands = try transaction.sentCommands().map { RemoteCommand($0, CurrentValue($0.state), nil) }
             return Contents(directory: book.directory, commands: commands)
         }

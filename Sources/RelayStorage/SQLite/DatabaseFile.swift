@@ -32,14 +32,8 @@ package enum DatabaseFile {
             if try database.read(migrator.hasBeenSuperseded) { throw DatabaseFileError.tooNew }
             try migrator.migrate(database)
             return database
-        } catch let error as DatabaseFileError {
-            throw error
-        } catch let error as StorageError {
-            throw .file(error)
-        } catch let error as DatabaseError {
-            throw .sqlite(error.extendedResultCode)
         } catch {
-            throw .sqlite(.SQLITE_ERROR)
+            throw DatabaseFileError(error)
         }
     }
 
@@ -51,12 +45,8 @@ package enum DatabaseFile {
             // Another process of this version has to migrate it first, which is a write.
             guard try database.read(migrator.hasCompletedMigrations) else { throw DatabaseError(resultCode: .SQLITE_READONLY) }
             return database
-        } catch let error as DatabaseFileError {
-            throw error
-        } catch let error as DatabaseError {
-            throw .sqlite(error.extendedResultCode)
         } catch {
-            throw .sqlite(.SQLITE_ERROR)
+            throw DatabaseFileError(error)
         }
     }
 
@@ -151,6 +141,15 @@ package enum DatabaseFileError: Error, Equatable, Sendable {
     /// SQLite did not accept WAL mode with `synchronous = FULL`.
     case notDurable
     case sqlite(ResultCode)
+
+    fileprivate init(_ error: any Error) {
+        switch error {
+        case let error as DatabaseFileError: self = error
+        case let error as StorageError: self = .file(error)
+        case let error as DatabaseError: self = .sqlite(error.extendedResultCode)
+        default: self = .sqlite(.SQLITE_ERROR)
+        }
+    }
 
     /// SQLite's extended result code, or the nearest one.
     package var code: ResultCode {

@@ -11,6 +11,9 @@ import Testing
 /// Checks that all resources are released. Other suites run at the same time, so it only counts its own: open files below
 /// its devices' directory, connections to its relay, and endpoints that are still allocated.
 @Suite(.timeLimit(.minutes(10)), .serialized) struct LeakTests {
+    /// What is not released shows up in every round.
+    private static let rounds = Sweep.isFull ? 500 : 50
+
     /// The open files of this process below a directory.
     private func openFiles(below directory: URL) throws -> [String] {
         try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")
@@ -34,12 +37,12 @@ import Testing
         #expect(endpoints.allSatisfy { $0.isGone })
     }
 
-    @Test func fiveHundredRestartsLeaveNoResources() async throws {
+    @Test func restartsLeaveNoResources() async throws {
         let home = try await TestHome()
         let device = try await home.device("Phone")
         let log = Log<String>()
         var endpoints: [WeakEndpoint] = []
-        for round in 0..<500 {
+        for round in 0..<Self.rounds {
             try await device.restart { if round % 2 == 0 { try $0.host(player(log: log), for: device.account) } }
             // Every fifth round shuts down while it connects.
             if round % 5 != 0 { try await device.connected() }
@@ -58,7 +61,7 @@ import Testing
         func accessTokenInvalidated(_ request: AccessTokenRequest) async {}
     }
 
-    @Test func fiveHundredJoinsAndLeavesLeaveNoFiles() async throws {
+    @Test func joinsAndLeavesLeaveNoFiles() async throws {
         let home = try await TestHome()
         let token = BearerToken()
         var settings = ConnectedDevicesPlatformSettings(
@@ -70,7 +73,7 @@ import Testing
         let platform = ConnectedDevicesPlatform(settings: settings, accessTokens: token)
         try await platform.start()
         var endpoints: [WeakEndpoint] = []
-        for number in 0..<500 {
+        for number in 0..<Self.rounds {
             // An endpoint that leaves ends its login.
             token.set(try await home.bearerToken())
             let account = ConnectedDevicesAccount(id: "guest \(number)")
@@ -86,7 +89,7 @@ import Testing
         try expectNothingLeft(of: home, endpoints)
     }
 
-    @Test func fiveHundredConnectionsAndSessionsLeaveNoResources() async throws {
+    @Test func connectionsAndSessionsLeaveNoResources() async throws {
         let home = try await TestHome(networks: ["127.0.0.11"], arguments: ["--limit", "tunnelOpensPerSecond=10000"])
         let network = try await TestNetwork("127.0.0.11", to: home.relayd)
         // A session ends with its last connection.
@@ -104,12 +107,12 @@ import Testing
         // One connection stays open while many others open and close one after the other.
         let staying = try await platform.open("echo", on: target)
         let files = try openFiles(below: home.directory).count
-        for number in 0..<500 { try await exchange(number) }
+        for number in 0..<Self.rounds { try await exchange(number) }
         #expect(try await network.tunnels == 1)
         #expect(try openFiles(below: home.directory).count == files)
         staying.close()
         // From here on nearly every connection has its own session.
-        while try await network.tunnels < 500 { try await exchange(0) }
+        while try await network.tunnels < Self.rounds { try await exchange(0) }
         while try connections(to: home.relayd.tunnelPort) > 0 { await Task.yield() }
         #expect(try openFiles(below: home.directory).count == files)
         let endpoints = [phone, pc].map { WeakEndpoint($0.platform, $0.account) }

@@ -10,8 +10,8 @@ import RelayServer
 ///
 /// The relay is a real one in this process, on a free port of the loopback address. Several may run at the same time.
 /// - Throws: The closure's error, or the reason why the relay did not start.
-nonisolated(nonsending) public func withTestRelay<Result>(
-    _ body: nonisolated(nonsending) (TestRelay) async throws -> Result
+public func withTestRelay<Result>(
+    _ body: (TestRelay) async throws -> Result
 ) async throws -> Result {
     let relay = try TestRelay()
     do {

@@ -44,7 +44,7 @@ package final class HostProcess {
     deinit { kill() }
 
     /// The next line of its output.
-    nonisolated(nonsending) package func line() async throws -> String {
+    package func line() async throws -> String {
         for await line in lines { return line }
         throw Ended()
     }
@@ -60,7 +60,7 @@ package final class HostProcess {
     }
 
     /// Shuts the platform down.
-    nonisolated(nonsending) package func stop() async throws {
+    package func stop() async throws {
         try input.close()
         for await _ in lines {}
         process.waitUntilExit()

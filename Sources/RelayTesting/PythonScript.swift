@@ -30,7 +30,7 @@ package final class PythonScript: Sendable {
     deinit { try? input.close() }
 
     /// The next line that it prints, as JSON.
-    nonisolated(nonsending) package func answer<Answer: Decodable>(_: Answer.Type = Answer.self) async throws -> Answer {
+    package func answer<Answer: Decodable>(_: Answer.Type = Answer.self) async throws -> Answer {
         let line = try await RelaydProcess.lines(of: output, 1).first ?? ""
         return try JSONDecoder().decode(Answer.self, from: Data(line.utf8))
     }
@@ -41,20 +41,20 @@ package final class PythonScript: Sendable {
     /// Writes a line.
     /// - Returns: The line that answers it.
     @discardableResult
-    nonisolated(nonsending) package func ask(_ line: String) async throws -> String {
+    package func ask(_ line: String) async throws -> String {
         try input.write(contentsOf: Data((line + "\n").utf8))
         return try await RelaydProcess.lines(of: output, 1).first ?? ""
     }
 
     /// Writes a line, and reads the line that answers it, as JSON.
-    nonisolated(nonsending) package func answer<Answer: Decodable>(_: Answer.Type = Answer.self, to line: String) async throws -> Answer {
+    package func answer<Answer: Decodable>(_: Answer.Type = Answer.self, to line: String) async throws -> Answer {
         try input.write(contentsOf: Data((line + "\n").utf8))
         return try await answer()
     }
 
     /// Waits for its end. It says on standard error what failed.
     /// - Returns: The exit status.
-    nonisolated(nonsending) package func end() async -> Int32 {
+    package func end() async -> Int32 {
         await withCheckedContinuation { continuation in
             Thread.detachNewThread { [process, output] in
                 _ = try? output.readToEnd()
@@ -68,7 +68,7 @@ package final class PythonScript: Sendable {
 extension RelaydProcess {
     /// Adds an account to the running relay.
     /// - Returns: The link with which the account's owner chooses a password.
-    nonisolated(nonsending) package func add(account name: String) async throws -> String {
+    package func add(account name: String) async throws -> String {
         _ = try await run("account", "add", name)
         return try await run("account", "set-up", name)
     }

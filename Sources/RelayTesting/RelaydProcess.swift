@@ -99,7 +99,7 @@ package final class RelaydProcess {
     }
 
     /// Waits on a separate thread, so that the wait does not block the threads that run tasks.
-    nonisolated(nonsending) private static func waiting<Result: Sendable>(_ wait: @escaping @Sendable () throws -> Result) async throws
+    private static func waiting<Result: Sendable>(_ wait: @escaping @Sendable () throws -> Result) async throws
         -> Result
     {
         try await withCheckedThrowingContinuation { continuation in
@@ -108,7 +108,7 @@ package final class RelaydProcess {
     }
 
     /// Runs a command to its end and returns what it printed.
-    nonisolated(nonsending) package func run(_ arguments: String...) async throws -> String {
+    package func run(_ arguments: String...) async throws -> String {
         let (process, output) = try start(arguments)
         let text = try await Self.waiting {
             defer { process.waitUntilExit() }
@@ -134,7 +134,7 @@ package final class RelaydProcess {
     }
 
     /// Runs a command with exactly these arguments.
-    nonisolated(nonsending) package static func run(_ arguments: [String], input: String? = nil) async throws -> Ended {
+    package static func run(_ arguments: [String], input: String? = nil) async throws -> Ended {
         let process = process(arguments)
         let written = ProcessStart.alone { Pipe() }
         if let input {
@@ -160,7 +160,7 @@ package final class RelaydProcess {
     }
 
     /// Reads the next lines that a process prints.
-    nonisolated(nonsending) package static func lines(of output: FileHandle, _ count: Int) async throws -> [String] {
+    package static func lines(of output: FileHandle, _ count: Int) async throws -> [String] {
         try await waiting {
             var text = Data()
             while text.count(where: { $0 == UInt8(ascii: "\n") }) < count {
@@ -173,7 +173,7 @@ package final class RelaydProcess {
     }
 
     /// Starts the service and waits for its ready line.
-    nonisolated(nonsending) package func start() async throws -> String {
+    package func start() async throws -> String {
         let (process, output) = try start(["serve"])
         self.process = process
         let text = try await Self.lines(of: output, 1).first ?? ""
@@ -195,7 +195,7 @@ package final class RelaydProcess {
 
     /// Stops it as a service manager does.
     /// - Returns: The exit code.
-    nonisolated(nonsending) package func stop() async throws -> Int32? {
+    package func stop() async throws -> Int32? {
         guard let process else { return nil }
         process.terminate()
         try await Self.waiting { process.waitUntilExit() }

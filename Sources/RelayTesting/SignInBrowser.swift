@@ -68,7 +68,7 @@ package final class SignInBrowser: Sendable {
     // MARK: What a user does
 
     /// Opens a set-up link, sets a password, and is signed in.
-    nonisolated(nonsending) package func setUp(_ link: String, password: String = password) async throws {
+    package func setUp(_ link: String, password: String = password) async throws {
         _ = try await get(link)
         _ = try await get("/auth/setup")
         let page = try await post("/auth/setup", ["password": password, "repeated": password])
@@ -77,13 +77,13 @@ package final class SignInBrowser: Sendable {
 
     /// Signs in with a password.
     /// - Returns: The answer: a redirect if the password is right.
-    nonisolated(nonsending) package func signIn(_ name: String, password: String = password) async throws -> Page {
+    package func signIn(_ name: String, password: String = password) async throws -> Page {
         _ = try await get("/auth/login")
         return try await post("/auth/login", ["name": name, "password": password])
     }
 
     /// Opens the page for a device's code, and decides.
-    nonisolated(nonsending) package func decide(device page: URL, code: String, _ decision: String = "allow") async throws {
+    package func decide(device page: URL, code: String, _ decision: String = "allow") async throws {
         _ = try await get(page.absoluteString)
         let shown = try await post("/auth/device", ["user_code": code])
         guard let request = shown.field("request") else { throw Failed(message: "the code is not accepted: \(shown.status)") }
@@ -93,7 +93,7 @@ package final class SignInBrowser: Sendable {
 
     /// Opens the page of an app's request, or the app's own address that leads there, and decides.
     /// - Returns: The address that the issuer sends the browser to.
-    nonisolated(nonsending) package func decide(app page: URL, _ decision: String = "allow") async throws -> String {
+    package func decide(app page: URL, _ decision: String = "allow") async throws -> String {
         let shown = try await get(page.path.hasPrefix("/begin/") ? try await Self.opened(page) : page.absoluteString)
         guard let request = shown.field("request") else { throw Failed(message: "there is no request to decide: \(shown.status)") }
         let answer = try await post("/auth/authorize", ["request": request, "decision": decision])
@@ -103,7 +103,7 @@ package final class SignInBrowser: Sendable {
 
     /// Opens the address that an app gives to the browser.
     /// - Returns: The page that it leads to.
-    nonisolated(nonsending) package static func opened(_ address: URL) async throws -> String {
+    package static func opened(_ address: URL) async throws -> String {
         guard let location = try await request("GET", address.absoluteString).location else {
             throw Failed(message: "the app's address leads nowhere")
         }
@@ -113,7 +113,7 @@ package final class SignInBrowser: Sendable {
     // MARK: Requests
 
     /// - Parameter url: A URL, or a path at the relay.
-    nonisolated(nonsending) package func get(_ url: String) async throws -> Page {
+    package func get(_ url: String) async throws -> Page {
         let page = try await send("GET", url)
         guard let location = page.fullLocation, let begun = Visit.of(location), visit.withLock({ $0.isEmpty }) else { return keep(page) }
         visit.withLock { $0 = begun.path }
@@ -121,7 +121,7 @@ package final class SignInBrowser: Sendable {
     }
 
     /// Sends a form with the code of the last page.
-    nonisolated(nonsending) package func post(_ path: String, _ fields: [String: String]) async throws -> Page {
+    package func post(_ path: String, _ fields: [String: String]) async throws -> Page {
         var fields = fields
         fields["form_code"] = formCode.withLock { $0 }
         let body = fields.map { "\($0.key)=\($0.value.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? "")" }
@@ -148,7 +148,7 @@ package final class SignInBrowser: Sendable {
         return cookies.withLock { $0.filter { $0.goes(to: path[...]) }.map { "\($0.name)=\($0.value)" }.joined(separator: "; ") }
     }
 
-    nonisolated(nonsending) private func send(
+    private func send(
         _ method: String,
         _ url: String,
         headers: [(String, String)] = [],
@@ -183,7 +183,7 @@ package final class SignInBrowser: Sendable {
     }
 
     /// Sends one request to a server at a loopback address.
-    nonisolated(nonsending) package static func request(
+    package static func request(
         _ method: String,
         _ url: String,
         headers: [(String, String)] = [],
@@ -200,7 +200,7 @@ package final class SignInBrowser: Sendable {
     }
 
     /// Sends bytes, and reads until the server closes the connection.
-    nonisolated(nonsending) package static func send(_ text: String, host: String = "127.0.0.1", port: Int) async throws -> String {
+    package static func send(_ text: String, host: String = "127.0.0.1", port: Int) async throws -> String {
         let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .connect(host: host, port: port) { channel in
                 channel.eventLoop.makeCompletedFuture {

@@ -36,12 +36,12 @@ extension ConnectedDevicesPlatform {
     /// Opens a connection to an app service, runs a closure with it, and closes it when the closure returns or throws. The parameters are
     /// those of `openAppService`.
     /// - Throws: The errors of `openAppService` and of the closure.
-    nonisolated(nonsending) public func withAppService<Result>(
+    public func withAppService<Result>(
         _ service: AppServiceInfo,
         on request: RemoteSystemConnectionRequest,
         from appID: String? = nil,
         timeout: Duration = .seconds(30),
-        _ body: nonisolated(nonsending) (AppServiceConnection) async throws -> Result
+        _ body: (AppServiceConnection) async throws -> Result
     ) async throws -> Result {
         let connection = try await openAppService(service, on: request, from: appID, timeout: timeout)
         defer { connection.close() }

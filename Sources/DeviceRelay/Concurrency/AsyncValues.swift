@@ -14,7 +14,7 @@ public struct AsyncValues<Element: Sendable>: AsyncSequence, Sendable {
 
     /// The iterator of one reader.
     public struct Iterator: AsyncIteratorProtocol {
-        typealias Reader = nonisolated(nonsending) () async -> Element?
+        typealias Reader = () async -> Element?
 
         private let read: Reader
 

@@ -32,7 +32,7 @@ actor EndpointLoop {
     @discardableResult
     nonisolated func spawn<Owner>(
         _ owner: Owner,
-        _ body: nonisolated(nonsending) @escaping @Sendable (Owner) async -> Void
+        _ body: @escaping @Sendable (Owner) async -> Void
     ) -> Task<Void, Never>? {
         let owner = NIOLoopBound(owner, eventLoop: eventLoop)
         return assumeIsolated { $0.start(owner, body) }
@@ -40,7 +40,7 @@ actor EndpointLoop {
 
     private func start<Owner>(
         _ owner: NIOLoopBound<Owner>,
-        _ body: nonisolated(nonsending) @escaping @Sendable (Owner) async -> Void
+        _ body: @escaping @Sendable (Owner) async -> Void
     ) -> Task<Void, Never>? {
         guard !hasEnded else { return nil }
         lastTask &+= 1

@@ -49,7 +49,7 @@ private struct EventReader {
         self.isStarted = isStarted
     }
 
-    nonisolated(nonsending) mutating func next() async -> RemoteSystemEvent? {
+    mutating func next() async -> RemoteSystemEvent? {
         while true {
             if let event = nextEvent() { return event }
             guard let (value, revision) = await directories.next(after: seen) else { return nil }

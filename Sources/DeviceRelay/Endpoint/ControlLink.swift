@@ -120,7 +120,7 @@ final class ControlLink: ControlSending {
     }
 
     /// Waits until no connection is open. Each connection closes within seconds, even if the relay does not answer.
-    nonisolated(nonsending) func closed() async { await dialer.closed() }
+    func closed() async { await dialer.closed() }
 
     /// Prevents further connections and timers.
     func end() {
@@ -256,7 +256,7 @@ final class ControlLink: ControlSending {
         loop.spawn(self) { link in
             defer { link.endpoint.status.update { $0.isRequestingToken = false } }
             do throws(AccessTokenError) {
-                let token = try await provider.accessToken(for: request)
+                let token = try await appCode { () throws(AccessTokenError) in try await provider.accessToken(for: request) }
                 link.perform(link.machine.tokenReady(attempt: attempt, Secret(token.value), now: link.loop.now))
             } catch {
                 link.tokenFailed(attempt, error)
@@ -273,7 +273,7 @@ final class ControlLink: ControlSending {
 
     private func invalidateToken() {
         let (provider, request) = (endpoint.accessTokens, endpoint.tokenRequest)
-        loop.spawn(self) { _ in await provider.accessTokenInvalidated(request) }
+        loop.spawn(self) { _ in await appCode { await provider.accessTokenInvalidated(request) } }
     }
 
     private func makeHello(_ attempt: Int, _ challenge: RelayMessage.Challenge, _ token: Secret<String>) {

@@ -83,7 +83,7 @@ final class Inbox {
     func stop() { handlers.stop() }
 
     /// Called after all tasks have ended. Stores deferred writes; the relay repeats any that are lost.
-    nonisolated(nonsending) func end() async {
+    func end() async {
         let commit = machine.takeUnwritten()
         guard !commit.isEmpty else { return }
         try? await contents.store(commit)
@@ -177,7 +177,7 @@ final class Inbox {
         if loop.spawn(self, { await $0.run() }) == nil { isWorking = false }
     }
 
-    private nonisolated(nonsending) func run() async {
+    private func run() async {
         while let action = machine.next(now: loop.now, clock.target) {
             do {
                 try await perform(action)
@@ -196,7 +196,7 @@ final class Inbox {
     }
 
     /// Waits until there is no more work, or the storage has failed.
-    nonisolated(nonsending) func finishWork() async {
+    func finishWork() async {
         guard isWorking else { return }
         await withCheckedContinuation { waitingForWork.append($0) }
     }
@@ -213,7 +213,7 @@ final class Inbox {
         }
     }
 
-    private nonisolated(nonsending) func perform(_ action: InboxMachine.Action) async throws {
+    private func perform(_ action: InboxMachine.Action) async throws {
         switch action {
         case .commit(let commit):
             try await contents.store(commit)
@@ -260,7 +260,7 @@ final class Inbox {
 
     // MARK: Handlers
 
-    private nonisolated(nonsending) func handle(_ command: CommandDescriptor) async throws {
+    private func handle(_ command: CommandDescriptor) async throws {
         let key = command.key
         let found = try await contents.take(key)
         if peers.isRefused(key.sender) { return end(key, .declined) }

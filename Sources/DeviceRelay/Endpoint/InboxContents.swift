@@ -44,14 +44,14 @@ final class InboxContents {
     func keep(_ command: Arrived, for key: CommandKey) { arriving[key] = command }
 
     /// The command, for its handler; `nil` if it does not exist. Its body is `nil` if it can no longer be opened.
-    nonisolated(nonsending) func take(_ key: CommandKey) async throws -> Arrived? {
+    func take(_ key: CommandKey) async throws -> Arrived? {
         var found = arriving[key] ?? arrived.take(key)
         if found == nil { found = try await read(key) }
         arriving[key] = nil
         return found
     }
 
-    private nonisolated(nonsending) func read(_ key: CommandKey) async throws -> Arrived? {
+    private func read(_ key: CommandKey) async throws -> Arrived? {
         guard let content = try await journal.write({ try $0.receivedContent(key) }),
             let sealed = try? SealedCommand(decoding: content.blob)
         else { return nil }
@@ -81,7 +81,7 @@ final class InboxContents {
         return Result(receipt: try Signed(receipt, key: endpoint.identityKey).encoded, reply: reply)
     }
 
-    nonisolated(nonsending) func storedResult(_ key: CommandKey) async throws -> Result? {
+    func storedResult(_ key: CommandKey) async throws -> Result? {
         if let result = storedResults.take(key) { return result }
         return try await journal.write { try $0.result(key) }
     }
@@ -91,7 +91,7 @@ final class InboxContents {
 
     // MARK: Storage
 
-    nonisolated(nonsending) func store(_ commit: InboxMachine.Commit) async throws {
+    func store(_ commit: InboxMachine.Commit) async throws {
         let writes = try commit.writes.map { write in
             let isNew = write.row.state == .received
             return (write: write, content: isNew ? arriving[write.key]?.content : nil, result: try result(of: write))

@@ -78,10 +78,9 @@ extension LocalEndpoint {
         let request = endpoint.tokenRequest(AccessTokenScope.all.subtracting([.offlineAccess]))
         let token: AccessToken
         do throws(AccessTokenError) {
-            if let provider = provider as? any FreshSigningIn {
-                token = try await provider.freshToken(for: request)
-            } else {
-                token = try await provider.accessToken(for: request)
+            token = try await appCode { () throws(AccessTokenError) in
+                guard let provider = provider as? any FreshSigningIn else { return try await provider.accessToken(for: request) }
+                return try await provider.freshToken(for: request)
             }
         } catch {
             throw AccountError(error)

@@ -202,7 +202,7 @@ actor LocalEndpoint {
         link.update { $0.isConfirmingAccount = true }
         let question = AccountToJoin(accountID: endpoint.account.id, name: account.name)
         endpoint.loop.spawn(self) { endpoint in
-            let isConfirmed = await confirms(question)
+            let isConfirmed = await appCode { await confirms(question) }
             if !isConfirmed { await endpoint.endLogin(forgets: true) }
             await endpoint.answered(account, isConfirmed)
         }

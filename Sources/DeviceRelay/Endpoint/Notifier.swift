@@ -41,7 +41,7 @@ final class Notifier {
     }
 
     /// Stores a registration, and sends it: now or on the next connection.
-    nonisolated(nonsending) func register(_ registration: StoredNotification) async throws {
+    func register(_ registration: StoredNotification) async throws {
         try await endpoint.journal.write { try $0.setNotification(registration) }
         status.update { status in
             if status.registration != registration { status.state = .unregistered }
@@ -119,7 +119,7 @@ final class Notifier {
         isAsking = true
         let account = endpoint.account
         let task = endpoint.loop.spawn(self) { notifier in
-            let registration = await provider.notificationRegistration(for: account)
+            let registration = await appCode { await provider.notificationRegistration(for: account) }
             notifier.isAsking = false
             guard let registration else { return }
             do {

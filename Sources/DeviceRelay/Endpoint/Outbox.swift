@@ -51,7 +51,7 @@ final class Outbox {
     // MARK: Requests of the app
 
     /// Seals and stores a command, which then proceeds independently of the caller.
-    nonisolated(nonsending) func submit(
+    func submit(
         _ body: CommandBody,
         to target: ResolvedTarget,
         life: Duration,
@@ -82,7 +82,7 @@ final class Outbox {
     }
 
     /// The rows of a lane's commands, including those of other processes of this endpoint.
-    private nonisolated(nonsending) func rows(of ids: [CommandID]) async throws -> [SentCommand] {
+    private func rows(of ids: [CommandID]) async throws -> [SentCommand] {
         let unknown = ids.filter { machine[$0] == nil }
         var read: [SentCommand] = []
         if !unknown.isEmpty { read = try await journal.write { transaction in try unknown.compactMap { try transaction.sent($0) } } }
@@ -90,7 +90,7 @@ final class Outbox {
     }
 
     /// Requests a cancellation. Returns when the request is stored.
-    nonisolated(nonsending) func cancel(_ id: CommandID) async throws(CommandFailure) {
+    func cancel(_ id: CommandID) async throws(CommandFailure) {
         let row: SentCommand?
         do {
             row = try await journal.write { try $0.sent(id) }
@@ -104,12 +104,12 @@ final class Outbox {
     }
 
     /// The stored commands: all open ones, and the latest ended ones.
-    nonisolated(nonsending) func commands() async throws -> [(SentCommand, State)] {
+    func commands() async throws -> [(SentCommand, State)] {
         try await withCheckedContinuation { mark(.list($0)) }.get()
     }
 
     /// The target's reply to a command that succeeded.
-    nonisolated(nonsending) func reply(to id: CommandID, _ final: CommandFinal) async throws -> ValueSet? {
+    func reply(to id: CommandID, _ final: CommandFinal) async throws -> ValueSet? {
         try await contents.reply(to: id, final)
     }
 
@@ -125,7 +125,7 @@ final class Outbox {
     func receive(_ status: RelayMessage.CommandStatus) { mark(.status(status)) }
 
     /// Waits until all earlier changes are stored, or lost with a failed write.
-    nonisolated(nonsending) func finishWork() async { _ = await withCheckedContinuation { mark(.stored($0)) } }
+    func finishWork() async { _ = await withCheckedContinuation { mark(.stored($0)) } }
 
     private func mark(_ work: OutboxMarks.Work) {
         machine.mark(marks.add(work))
@@ -142,7 +142,7 @@ final class Outbox {
         marks.fail(CommandFailure.shutDown)
     }
 
-    private nonisolated(nonsending) func run() async {
+    private func run() async {
         while let action = machine.next(now: loop.now) {
             do {
                 try await perform(action)
@@ -173,7 +173,7 @@ final class Outbox {
         }
     }
 
-    private nonisolated(nonsending) func perform(_ action: OutboxMachine.Action) async throws {
+    private func perform(_ action: OutboxMachine.Action) async throws {
         switch action {
         case .commit(let rows): machine.committed(superseded: try await contents.store(rows))
         case .load(let rows): try await load(rows)
@@ -204,13 +204,13 @@ final class Outbox {
         }
     }
 
-    private nonisolated(nonsending) func load(_ rows: [SentCommand]) async throws {
+    private func load(_ rows: [SentCommand]) async throws {
         let connection = machine.connectionNumber
         let (open, known) = try await contents.load(storing: rows, watched: Array(states.keys))
         machine.loaded(open, ended: known.filter(\.isEnded), for: connection)
     }
 
-    private nonisolated(nonsending) func send(_ id: CommandID, again: Bool) async throws {
+    private func send(_ id: CommandID, again: Bool) async throws {
         guard let blob = try await contents.blob(of: id), let command = machine[id]?.command else { return }
         link.request {
             .commandSend(.init(ref: $0, command: Blob(blob), again: again))
@@ -255,14 +255,14 @@ final class Outbox {
         }
     }
 
-    private nonisolated(nonsending) func signAnew(_ id: CommandID, above number: UInt64?) async throws {
+    private func signAnew(_ id: CommandID, above number: UInt64?) async throws {
         guard let row = machine[id], let signed = try await contents.signAnew(id, above: number), machine[id]?.state == row.state
         else { return }
         contents.keep(signed)
         machine.signedAnew(signed.command)
     }
 
-    private nonisolated(nonsending) func take(_ message: RelayMessage.CommandStatus) async throws {
+    private func take(_ message: RelayMessage.CommandStatus) async throws {
         let id = message.id
         if machine[id] == nil {
             let row = try await journal.write { try $0.sent(id) }
@@ -293,12 +293,12 @@ final class Outbox {
     }
 
     /// The record of a command's target. If the target is gone, it is the record that was stored with the command.
-    private nonisolated(nonsending) func record(of target: EndpointID, to id: CommandID) async throws -> EndpointRecord? {
+    private func record(of target: EndpointID, to id: CommandID) async throws -> EndpointRecord? {
         if let record = peers.record(of: target) { return record }
         return try await contents.targetRecord(of: id)
     }
 
-    private nonisolated(nonsending) func list() async throws -> [(SentCommand, State)] {
+    private func list() async throws -> [(SentCommand, State)] {
         try await journal.write { try $0.sentCommands() }.map { row in
             let state = states[row.command.id] ?? State(row.state)
             states[row.command.id] = state
@@ -319,7 +319,7 @@ final class Outbox {
     // MARK: The end
 
     /// Called after all tasks have ended. Stores deferred writes; the relay repeats any that are lost.
-    nonisolated(nonsending) func end() async {
+    func end() async {
         marks.fail(CommandFailure.shutDown)
         for state in states.values { state.finish() }
         states = [:]

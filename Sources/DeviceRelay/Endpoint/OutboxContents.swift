@@ -55,7 +55,7 @@ final class OutboxContents {
 
     /// Seals and stores a command. The header gets the next number of its lane.
     /// - Returns: The stored row, and the lane's earlier commands without an answer.
-    nonisolated(nonsending) func insert(
+    func insert(
         _ body: CommandBody,
         _ header: CommandHeader,
         for record: Signed<EndpointRecord>,
@@ -82,7 +82,7 @@ final class OutboxContents {
     }
 
     /// The sealed command, to send it.
-    nonisolated(nonsending) func blob(of id: CommandID) async throws -> [UInt8]? {
+    func blob(of id: CommandID) async throws -> [UInt8]? {
         if let blob = blobs.take(id) { return blob }
         return try await journal.write { try $0.sentContent(id)?.blob }
     }
@@ -93,7 +93,7 @@ final class OutboxContents {
     // MARK: Storage
 
     /// - Returns: The stored rows of commands that another process has ended or signed again.
-    nonisolated(nonsending) func store(_ rows: [SentCommand]) async throws -> [SentCommand] {
+    func store(_ rows: [SentCommand]) async throws -> [SentCommand] {
         let writes = rows.map { row in
             let content = resigned[row.command.id].flatMap { $0.command.digest == row.command.digest ? $0.content : nil }
             if content != nil { resigned[row.command.id] = nil }
@@ -107,7 +107,7 @@ final class OutboxContents {
     }
 
     /// Stores rows, and reads all open commands and the ended ones among the watched.
-    nonisolated(nonsending) func load(
+    func load(
         storing rows: [SentCommand],
         watched: [CommandID]
     ) async throws -> (open: [SentCommand], known: [SentCommand]) {
@@ -128,7 +128,7 @@ final class OutboxContents {
     /// Signs the same command again with the relay's time: the clocks of relay and device differ too much, or the lane is behind.
     /// - Parameter number: The highest number that another party has seen in the lane. The command gets a higher one, and still expires at
     ///   the same time.
-    nonisolated(nonsending) func signAnew(_ id: CommandID, above number: UInt64?) async throws -> Resigned? {
+    func signAnew(_ id: CommandID, above number: UInt64?) async throws -> Resigned? {
         guard let content = try await journal.write({ try $0.sentContent(id) }) else { return nil }
         let old = try SealedCommand(decoding: content.blob)
         let target = try Signed<EndpointRecord>(verifying: content.target)
@@ -159,13 +159,13 @@ final class OutboxContents {
     // MARK: The end of a command
 
     /// The target's reply to a command that succeeded.
-    nonisolated(nonsending) func reply(to id: CommandID, _ final: CommandFinal) async throws -> ValueSet? {
+    func reply(to id: CommandID, _ final: CommandFinal) async throws -> ValueSet? {
         guard let reply = final.reply, let content = try await journal.write({ try $0.sentContent(id) }) else { return nil }
         return try SealedReply(decoding: reply).open(SealedCommand(decoding: content.blob), with: endpoint.storage.agreementKeys())
     }
 
     /// The target's record that was stored with the command.
-    nonisolated(nonsending) func targetRecord(of id: CommandID) async throws -> EndpointRecord? {
+    func targetRecord(of id: CommandID) async throws -> EndpointRecord? {
         guard let content = try await journal.write({ try $0.sentContent(id) }) else { return nil }
         return try? Signed<EndpointRecord>(verifying: content.target).payload
     }

@@ -203,7 +203,7 @@ final class Peers {
 
     /// Confirms an endpoint for a person: for this device and, by a voucher, for the others.
     /// - Returns: Whether the endpoint exists. It returns when the relay has the voucher, or there is no connection.
-    nonisolated(nonsending) func confirm(_ peer: EndpointID) async -> Bool {
+    func confirm(_ peer: EndpointID) async -> Bool {
         guard let actions = book.confirm(peer) else { return false }
         publish()
         for action in actions {
@@ -221,7 +221,7 @@ final class Peers {
     /// Revokes an endpoint of the account, which may be this endpoint. Another endpoint is rejected here from now on, even if the relay
     /// does not accept the revocation. If the relay does not answer, the revocation is sent again on the next connection.
     /// - Throws: An error if the relay has not accepted the revocation and it is not stored here. It is then lost with the process.
-    nonisolated(nonsending) func revoke(_ peer: EndpointID, account: String) async throws -> ControlAnswer {
+    func revoke(_ peer: EndpointID, account: String) async throws -> ControlAnswer {
         let revocation = try Signed(Revocation(of: peer, by: endpoint.id, account: account, time: clock.time), key: endpoint.identityKey)
         // The actions before the storage run first, so that sessions are closed even if the disk is full.
         let actions = book.revoke(revocation)
@@ -254,10 +254,11 @@ final class Peers {
 
     /// Creates an invitation. This endpoint will know the new endpoint that uses it. The new endpoint knows this one and, by its vouchers,
     /// all endpoints that this one knows.
-    nonisolated(nonsending) func invite() async throws(AccountError) -> JoinLink {
+    func invite() async throws(AccountError) -> JoinLink {
         let token: AccessToken
         do throws(AccessTokenError) {
-            token = try await endpoint.accessTokens.accessToken(for: endpoint.tokenRequest)
+            let (provider, request) = (endpoint.accessTokens, endpoint.tokenRequest)
+            token = try await appCode { () throws(AccessTokenError) in try await provider.accessToken(for: request) }
         } catch {
             throw AccountError(.accessTokenRequestFailed, message: error.message, cause: error)
         }
@@ -272,7 +273,7 @@ final class Peers {
         return invitation.link
     }
 
-    private nonisolated(nonsending) func vouchForAll() async {
+    private func vouchForAll() async {
         let records = book.unvouched
         let left = CurrentValue(records.count)
         for record in records { vouch(for: record) { left.update { $0 -= 1 } } }
@@ -282,7 +283,7 @@ final class Peers {
 
     /// Records that this endpoint has joined again by a link. With another endpoint's link it knows that endpoint, and does not pin listed
     /// endpoints.
-    nonisolated(nonsending) func joined(by link: JoinLink) async {
+    func joined(by link: JoinLink) async {
         let isInvited = link.proof != nil
         let inviter = isInvited ? link.by : nil
         book.setInviter(inviter, isInvited: isInvited)
@@ -302,7 +303,7 @@ final class Peers {
     }
 
     /// Deletes expired invitations.
-    nonisolated(nonsending) func forgetOldInvitations() async throws {
+    func forgetOldInvitations() async throws {
         let now = endpoint.loop.wallTime
         try await journal.write { try $0.removeInvitations(endedBy: now) }
     }

@@ -54,7 +54,7 @@ final class Publisher {
     }
 
     /// Waits until the relay has answered the registration of an app.
-    nonisolated(nonsending) func published(_ appID: String) async -> Result<Void, PublishError> {
+    func published(_ appID: String) async -> Result<Void, PublishError> {
         guard apps[appID]?.isPublished ?? false, !hasEnded else { return .failure(PublishError(.cancelled, "it is not to be published")) }
         if let result = apps[appID]?.result { return result }
         let answer = OneShot<Result<Void, PublishError>>()
@@ -133,7 +133,7 @@ final class Publisher {
     }
 
     /// Withdraws an app. Its running handlers continue.
-    nonisolated(nonsending) func unpublish(_ appID: String) async -> Result<Void, PublishError> {
+    func unpublish(_ appID: String) async -> Result<Void, PublishError> {
         ended(appID, .failure(PublishError(.cancelled, "it was withdrawn meanwhile")))
         apps[appID] = nil
         endpoint.journal.writeLater { try $0.removeRegistration(of: appID) }
@@ -154,7 +154,7 @@ final class Publisher {
 
     /// Replaces this endpoint's record at the relay.
     /// - Returns: Whether the relay has it.
-    nonisolated(nonsending) func update(_ record: Signed<EndpointRecord>) async -> Bool {
+    func update(_ record: Signed<EndpointRecord>) async -> Bool {
         await withCheckedContinuation { continuation in
             link.requestPatiently(endpoint.loop) {
                 .endpointUpdate(.init(ref: $0, record: Blob(record.encoded)))

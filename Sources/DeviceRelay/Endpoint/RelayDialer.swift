@@ -65,7 +65,7 @@ final class RelayDialer {
     }
 
     /// Waits until no connection is open.
-    nonisolated(nonsending) func closed() async {
+    func closed() async {
         guard !open.isEmpty else { return }
         await withCheckedContinuation { whenClosed.append($0) }
     }

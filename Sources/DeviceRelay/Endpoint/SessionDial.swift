@@ -10,7 +10,7 @@ protocol SessionPath {
     var delay: Int64 { get }
 
     /// Establishes a session. Cancelling the task gives it up.
-    nonisolated(nonsending) func open(by connector: SessionConnector, within timeout: Duration) async throws(AppServiceError) -> PeerSession
+    func open(by connector: SessionConnector, within timeout: Duration) async throws(AppServiceError) -> PeerSession
 }
 
 /// A source of ways to peers: the relay's tunnels, or the local network.
@@ -38,7 +38,7 @@ final class SessionDial {
     }
 
     /// Establishes the session. Call it once.
-    nonisolated(nonsending) func session() async throws(AppServiceError) -> PeerSession {
+    func session() async throws(AppServiceError) -> PeerSession {
         perform(race.start(now: loop.now))
         guard let result = await outcome.first(where: { $0 != nil }) ?? nil else {
             perform(race.end())

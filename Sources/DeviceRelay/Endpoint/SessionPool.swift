@@ -77,7 +77,7 @@ final class SessionPool {
     private static var revoked: AppServiceError { AppServiceError(.remoteSystemUnavailable, message: "the device was revoked") }
 
     /// Adds an established session, unless the endpoint was stopped or the peer revoked in the meantime.
-    private nonisolated(nonsending) func add(_ session: PeerSession) async throws(AppServiceError) {
+    private func add(_ session: PeerSession) async throws(AppServiceError) {
         guard life == .active else {
             await session.shutDown()
             throw AppServiceError(.cancelled, message: "the platform was suspended or shut down")
@@ -115,7 +115,7 @@ final class SessionPool {
     func disconnected() { tunnels.disconnected() }
 
     /// Closes all sessions.
-    nonisolated(nonsending) func closeAll() async {
+    func closeAll() async {
         tunnels.disconnected()
         let sessions = sessions.sessions
         await withTaskGroup { group in
@@ -129,7 +129,7 @@ final class SessionPool {
     // MARK: The opener
 
     /// Opens a connection to an app service, over an existing session or a new one.
-    nonisolated(nonsending) func open(
+    func open(
         _ info: AppServiceInfo,
         on target: ResolvedTarget,
         from appID: String?,
@@ -150,7 +150,7 @@ final class SessionPool {
         throw AppServiceError(.remoteSystemUnavailable)
     }
 
-    private nonisolated(nonsending) func session(
+    private func session(
         with peer: EndpointID,
         until end: ContinuousClock.Instant
     ) async throws(AppServiceError) -> PeerSession {
@@ -186,7 +186,7 @@ final class SessionPool {
     /// The time that the wait continues after the caller's timeout, because the relay's error is more precise than `timedOut`.
     private static let relayGrace = Duration.seconds(5)
 
-    private nonisolated(nonsending) static func result(
+    private static func result(
         of dial: Dial,
         until end: ContinuousClock.Instant
     ) async throws(AppServiceError) -> PeerSession {
@@ -196,7 +196,7 @@ final class SessionPool {
         return try result.get()
     }
 
-    private nonisolated(nonsending) func dial(
+    private func dial(
         _ peer: EndpointID,
         until end: ContinuousClock.Instant
     ) async -> Result<PeerSession, AppServiceError> {

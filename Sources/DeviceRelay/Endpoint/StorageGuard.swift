@@ -63,7 +63,7 @@ final class StorageGuard {
         reset()
     }
 
-    private nonisolated(nonsending) func tryAgain() async {
+    private func tryAgain() async {
         do {
             try await journal.write { try $0.probe() }
             // The app may have suspended the endpoint in the meantime.

@@ -28,7 +28,7 @@ final class Tunnels {
     }
 
     /// Requests a tunnel to a peer, and waits until the relay reports it as ready.
-    nonisolated(nonsending) func open(to peer: EndpointID, _ timeout: Duration) async throws(AppServiceError) -> TunnelEntrance {
+    func open(to peer: EndpointID, _ timeout: Duration) async throws(AppServiceError) -> TunnelEntrance {
         let patience = Milliseconds(clamping: timeout.milliseconds)
         let result = await withCheckedContinuation { (continuation: Waiting) in
             link.request {
@@ -57,9 +57,9 @@ final class Tunnels {
 
     /// Enters a tunnel. If the relay closes it, the error in the relay's message replaces the transport's error, because it states the
     /// reason.
-    nonisolated(nonsending) func enter<Session: Sendable>(
+    func enter<Session: Sendable>(
         _ entrance: TunnelEntrance,
-        _ body: nonisolated(nonsending) (TunnelTransport) async throws(AppServiceError) -> Session
+        _ body: (TunnelTransport) async throws(AppServiceError) -> Session
     ) async throws(AppServiceError) -> Session {
         let failure = failures[entrance.tunnel] ?? CurrentValue(nil)
         defer { failures[entrance.tunnel] = nil }
@@ -103,7 +103,7 @@ extension Tunnels: PathSource {
         /// Direct paths get a start.
         var delay: Int64 { 150 }
 
-        nonisolated(nonsending) func open(
+        func open(
             by connector: SessionConnector,
             within timeout: Duration
         ) async throws(AppServiceError) -> PeerSession {

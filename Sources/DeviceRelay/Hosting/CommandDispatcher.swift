@@ -7,7 +7,7 @@ import Synchronization
 /// Runs the app's handler for a command.
 enum CommandDispatcher {
     /// - Parameter replyBytes: The limit for a sealed reply.
-    static func run(
+    @concurrent static func run(
         _ body: CommandBody,
         _ app: RemoteSystemAppRegistration,
         _ caller: AppServiceCaller,

@@ -256,10 +256,10 @@ public final class ConnectedDevicesPlatform: Sendable {
 
 /// Starts a platform, runs a closure with it, and shuts it down, also if the closure throws.
 /// - Throws: The `PlatformError` of `start`, and the errors of the closure.
-nonisolated(nonsending) public func withConnectedDevicesPlatform<Result>(
+public func withConnectedDevicesPlatform<Result>(
     settings: ConnectedDevicesPlatformSettings,
     accessTokens: any AccessTokenProvider,
-    _ body: nonisolated(nonsending) (ConnectedDevicesPlatform) async throws -> Result
+    _ body: (ConnectedDevicesPlatform) async throws -> Result
 ) async throws -> Result {
     let platform = ConnectedDevicesPlatform(settings: settings, accessTokens: accessTokens)
     do {

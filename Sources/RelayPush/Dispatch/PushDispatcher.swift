@@ -110,10 +110,15 @@ package actor PushDispatcher: WakeSending {
         reporter(report)
     }
 
+    /// Signs and encrypts beside the dispatcher, so that it stays free.
+    @concurrent private static func send(_ order: WakeOrder, by channel: any PushChannel) async -> PushOutcome {
+        await channel.send(order.wake, to: order.registration)
+    }
+
     private func perform(_ attempt: WakeQueue.Attempt) async {
         let outcome: PushOutcome
         if let channel = channels[attempt.key.credential] {
-            outcome = await channel.send(attempt.order.wake, to: attempt.order.registration)
+            outcome = await Self.send(attempt.order, by: channel)
             journal.attempted(channel.service, outcome)
         } else {
             outcome = .invalid(reason: "there is no such credential")

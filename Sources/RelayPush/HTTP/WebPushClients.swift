@@ -35,7 +35,7 @@ final class WebPushClients: Sendable {
     /// The number of clients that are kept.
     var count: Int { state.withLock { $0.kept.count } }
 
-    nonisolated(nonsending) func use<Value>(
+    func use<Value>(
         _ place: Place,
         _ body: (ProviderClient) async throws(ProviderClient.Failure) -> Value
     ) async throws(ProviderClient.Failure) -> Value {

@@ -14,7 +14,7 @@ package struct ProblemMiddleware: RouterMiddleware {
     package func handle(
         _ request: Request,
         context: RelayRequestContext,
-        next: (Request, RelayRequestContext) async throws -> Response
+        next: @concurrent (Request, RelayRequestContext) async throws -> Response
     ) async throws -> Response {
         let response = try await answer(request, context, next)
         // Also an error has no body then.
@@ -24,7 +24,7 @@ package struct ProblemMiddleware: RouterMiddleware {
     private func answer(
         _ request: Request,
         _ context: RelayRequestContext,
-        _ next: (Request, RelayRequestContext) async throws -> Response
+        _ next: @concurrent (Request, RelayRequestContext) async throws -> Response
     ) async throws -> Response {
         do {
             return try await next(request, context)
@@ -48,7 +48,7 @@ package struct HostMiddleware: RouterMiddleware {
     package func handle(
         _ request: Request,
         context: RelayRequestContext,
-        next: (Request, RelayRequestContext) async throws -> Response
+        next: @concurrent (Request, RelayRequestContext) async throws -> Response
     ) async throws -> Response {
         guard let host = request.head.authority else { throw ProblemDetails.oneHost }
         guard origins.allows(host: host, on: context.localAddress) else { throw ProblemDetails.wrongHost }
@@ -67,7 +67,7 @@ package struct ChallengeMiddleware: RouterMiddleware {
     package func handle(
         _ request: Request,
         context: RelayRequestContext,
-        next: (Request, RelayRequestContext) async throws -> Response
+        next: @concurrent (Request, RelayRequestContext) async throws -> Response
     ) async throws -> Response {
         var response = try await next(request, context)
         if response.status == .unauthorized, let challenge = response.headers[.wwwAuthenticate] {

@@ -143,7 +143,7 @@ import Testing
             let transport: TunnelTransport?
             var delay: Int64 { 0 }
 
-            nonisolated(nonsending) func open(
+            func open(
                 by connector: SessionConnector,
                 within timeout: Duration
             ) async throws(AppServiceError) -> PeerSession {

@@ -65,7 +65,6 @@ import Testing
 
     @Test func brokenStreamEndsAllRequests() async throws {
         let (service, stream) = Life.waiting()
-        var events = stream.makeAsyncIterator()
         let closures = AsyncStream.makeStream(of: AppServiceClosure.self)
         let idle = AppService("idle") { connection, _ in closures.continuation.yield(try await connection.closed) }
         let slow = AppService("slow") { connection, _ in
@@ -74,6 +73,7 @@ import Testing
         }
         let large = try SessionExchangeTests.message(encodedBytes: 16 << 20)
         try await SessionWorld.with(services: [service, idle, slow]) { world in
+            var events = stream.makeAsyncIterator()
             let connection = try await world.open()
             let resting = try await world.open("idle")
             let call = Task { await Life.send(connection) }

@@ -207,8 +207,8 @@ import Testing
 
     @Test func requestIsCancelledWhileItIsHandled() async throws {
         let (service, stream) = Self.waiting()
-        var events = stream.makeAsyncIterator()
         try await SessionWorld.with(services: [service]) { world in
+            var events = stream.makeAsyncIterator()
             let connection = try await world.open()
             let task = Task { await Self.send(connection) }
             #expect(await events.next() == "request")
@@ -392,9 +392,9 @@ import Testing
 
     @Test func shutdownFailsOpenRequests() async throws {
         let (service, stream) = Self.waiting()
-        var events = stream.makeAsyncIterator()
         try await SessionWorld.with(services: [service, AppService("slow") { _, _ in try await Task.sleep(for: .seconds(3_600)) }]) {
             world in
+            var events = stream.makeAsyncIterator()
             let connection = try await world.open()
             let call = Task { await Self.send(connection) }
             #expect(await events.next() == "request")

@@ -43,6 +43,8 @@ package struct OutboxMachine: Hashable, Sendable {
     private struct Queued: Hashable {
         let work: Work
         let connection: Int
+
+        var isWrite: Bool { if case .step(let step) = work { step.action.isWrite } else { false } }
     }
 
     private var commands = OutboxCommands()
@@ -256,6 +258,11 @@ package struct OutboxMachine: Hashable, Sendable {
         case .mark(let number): return .reached(mark: number)
         case .load:
             guard isCurrent else { return nil }
+            // The stored rows take precedence over this process's, so what it has decided since is stored before they are read.
+            guard !queue.contains(where: \.isWrite) else {
+                append(.load)
+                return nil
+            }
             isWaiting = true
             return .load(noted.takeAll())
         }

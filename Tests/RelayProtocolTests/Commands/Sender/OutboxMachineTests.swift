@@ -120,6 +120,23 @@ import Testing
         #expect(actions(&machine) == [.signAnew(row.command.id, above: 7)])
     }
 
+    /// The target says the same before the stored commands are read for a new connection.
+    @Test mutating func commandsAreReadAfterWhatWasDecidedBefore() {
+        let row = command(1, .sent)
+        var machine = connected([row])
+        _ = actions(&machine)
+        machine.disconnected()
+        machine.mark(1)
+        machine.connected()
+        #expect(machine.next(now: 0) == .reached(mark: 1))
+        let final = CommandFinal(outcome: .failed(reason: "passed"), receipt: [1], reply: nil, highest: 7)
+        machine.ended(row.command.id, final, receiptIsValid: true)
+        guard case .commit(let rows) = machine.next(now: 0) else { return #expect(Bool(false)) }
+        #expect(rows.map(\.state) == [.prepared])
+        machine.committed()
+        #expect(actions(&machine) == [.signAnew(row.command.id, above: 7), .load([])])
+    }
+
     @Test mutating func outcomeStoredByAnotherProcessIsKept() {
         let (row, next) = (command(1, .sent), command(2, .sent))
         var machine = connected([row, next])

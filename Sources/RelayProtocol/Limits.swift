@@ -75,7 +75,7 @@
     case helloSeconds
 
     /// The unit of a limit's value.
-    public enum Unit: String, Sendable {
+    package enum Unit: String, Sendable {
         /// Bytes.
         case bytes
         /// Items.
@@ -89,7 +89,7 @@
     }
 
     /// The default value.
-    public var defaultValue: Int {
+    package var defaultValue: Int {
         switch self {
         case .controlFrameBytes: 512 << 10
         case .controlFrameBytesBeforeWelcome: 32 << 10
@@ -124,7 +124,7 @@
     }
 
     /// The unit of the value.
-    public var unit: Unit {
+    package var unit: Unit {
         switch self {
         case .mailboxCommands, .mailboxCommandsPerSender, .endpointsPerAccount, .endpointsEverPerAccount, .schemesPerApp,
             .servicesPerApp, .attributesPerApp, .sessionsPerEndpoint, .tunnelsPerPair, .tunnelsPerNewcomer, .tunnelsOfNewcomers,
@@ -139,7 +139,7 @@
 }
 
 /// The limits in force: the defaults, with overrides.
-public struct Limits: Hashable, Sendable {
+package struct Limits: Hashable, Sendable {
     private struct Override: Hashable, Sendable {
         let limit: Limit
         let value: Int
@@ -150,7 +150,7 @@ public struct Limits: Hashable, Sendable {
     private var overrides: [Override]
 
     /// The defaults.
-    public init() {
+    package init() {
         self.overrides = []
     }
 
@@ -158,7 +158,7 @@ public struct Limits: Hashable, Sendable {
     package static let ceiling = 1 << 30
 
     /// A limit's value, from 1 to 2^30. A value outside this range is replaced by the nearest one.
-    public subscript(limit: Limit) -> Int {
+    package subscript(limit: Limit) -> Int {
         get { overrides.first { $0.limit == limit }?.value ?? limit.defaultValue }
         set {
             let value = min(max(1, newValue), Self.ceiling)

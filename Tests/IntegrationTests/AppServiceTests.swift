@@ -214,7 +214,7 @@ import Testing
 
     @Test func aDeviceSetsItsOwnLimits() async throws {
         let home = try await TestHome()
-        let pc = try await home.device("PC") { $0.limits[.messageBytes] = 1_000 }
+        let pc = try await home.device("PC") { $0.limits.messageBytes = 1_000 }
         let phone = try await home.device("Phone")
         try await pc.platform.publish(SessionTestApp.app(), for: pc.account)
         try await pc.connected()

@@ -78,7 +78,7 @@ extension EndpointContext {
                 endpoint: id,
                 isExpected: try storage.hasSigned(),
                 now: settings.clock.wall(),
-                limits: settings.limits
+                limits: settings.limits.all
             ),
             identityKey: identityKey,
             systemKey: try settings.systemKey.load(),

@@ -55,9 +55,9 @@ final class SessionPool {
         do {
             let connector = SessionConnector(
                 certificate: try EndpointCertificate(endpoint.identityKey),
-                limits: endpoint.settings.limits,
+                limits: endpoint.settings.limits.all,
                 timing: endpoint.settings.sessionTiming,
-                memory: SessionMemory(limits: endpoint.settings.limits)
+                memory: SessionMemory(limits: endpoint.settings.limits.all)
             ) { peer, opening in
                 await loop.run(bound) { $0.object?.admit(peer, opening) } ?? .refuse(AppServiceError(.appUnavailable))
             }

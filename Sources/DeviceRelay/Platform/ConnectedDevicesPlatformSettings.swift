@@ -38,10 +38,8 @@ public struct ConnectedDevicesPlatformSettings: Sendable {
         get { if case .file(let url) = authorities { url } else { nil } }
         set { authorities = newValue.map { .file($0) } ?? .system }
     }
-    /// The limits that this device sets. For app service sessions: `messageBytes`, `connectionsPerSession`, `requestsPerConnection`,
-    /// `requestsPerSession`, `assemblyBytesPerSession`, `assemblyBytesPerEndpoint`; where two devices differ, the lower value holds. For its
-    /// storage: `mailboxCommands`, the commands that have not ended. The relay sets all others.
-    public var limits = Limits()
+    /// The limits that this device sets.
+    public var limits = DeviceLimits()
     /// The logger of the platform. Tokens, URIs and messages are never logged. The default logs nothing.
     public var logger = Logger(label: "device-relay", factory: { _ in SwiftLogNoOpLogHandler() })
 

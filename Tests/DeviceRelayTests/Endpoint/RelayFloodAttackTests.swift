@@ -4,12 +4,13 @@
 import Dispatch
 import NIOCore
 import RelayProtocol
+import RelayTesting
 import Testing
 
 @testable import DeviceRelay
 
 /// A hostile relay sends faster than the device can do what follows. What waits in the device is bounded, and nothing is lost.
-@Suite(.timeLimit(.minutes(30))) struct RelayFloodAttackTests {
+@Suite(.timeLimit(.minutes(30)), .disabled(if: Sweep.isQuick, "its floods take long")) struct RelayFloodAttackTests {
     /// Blocks the thread of a journal, as a disk does that does not answer.
     private final class StalledDisk: Sendable {
         private let end = DispatchSemaphore(value: 0)

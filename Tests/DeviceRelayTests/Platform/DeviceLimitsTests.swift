@@ -7,12 +7,14 @@ import Testing
 @testable import DeviceRelay
 
 @Suite struct DeviceLimitsTests {
-    private static let limits: [(WritableKeyPath<DeviceLimits, Int>, Limit)] = [
-        (\.messageBytes, .messageBytes), (\.connectionsPerSession, .connectionsPerSession),
-        (\.requestsPerConnection, .requestsPerConnection), (\.requestsPerSession, .requestsPerSession),
-        (\.assemblyBytesPerSession, .assemblyBytesPerSession), (\.assemblyBytesPerEndpoint, .assemblyBytesPerEndpoint),
-        (\.mailboxCommands, .mailboxCommands),
-    ]
+    private static var limits: [(WritableKeyPath<DeviceLimits, Int>, Limit)] {
+        [
+            (\.messageBytes, .messageBytes), (\.connectionsPerSession, .connectionsPerSession),
+            (\.requestsPerConnection, .requestsPerConnection), (\.requestsPerSession, .requestsPerSession),
+            (\.assemblyBytesPerSession, .assemblyBytesPerSession), (\.assemblyBytesPerEndpoint, .assemblyBytesPerEndpoint),
+            (\.mailboxCommands, .mailboxCommands),
+        ]
+    }
 
     @Test func eachLimitSetsTheOneOfItsName() {
         for (path, limit) in Self.limits {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import RelayTesting
 import Testing
 
 @testable import RelayProtocol
@@ -15,7 +16,7 @@ import Testing
         #expect(exploration.endings > 20, "\(exploration.endings)")
     }
 
-    @Test func commandsSurviveTwoFaults() {
+    @Test(.disabled(if: Sweep.isQuick, "takes a quarter of the time of all tests that start no program")) func commandsSurviveTwoFaults() {
         var exploration = Exploration(.oldestFirst)
         exploration.run(mishaps: 2)
         #expect(exploration.failure == nil)

@@ -15,7 +15,7 @@ import Testing
     func commandInvariantsHold(under faults: CommandWalk.Faults) {
         var outcomes: [CommandOutcome: Int] = [:]
         var rejections: [String: Int] = [:]
-        for seed in Sweep.isFull ? Array(Sweep.seed..<Sweep.seed + 1_000) : Self.found + (0..<40) {
+        for seed in Sweep.seeds(40, full: 1_000, found: Self.found) {
             var walk = CommandWalk(seed: seed, faults: faults)
             walk.run(steps: 2_500)
             #expect(walk.world.violations.isEmpty, "seed \(seed): \(walk.world.violations)")

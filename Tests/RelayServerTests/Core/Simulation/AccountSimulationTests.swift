@@ -37,7 +37,7 @@ import Testing
 
     @Test(arguments: Faults.allCases) func promisesAreKept(under faults: Faults) throws {
         var outcomes: Set<CommandOutcome> = []
-        for seed in Sweep.isFull ? Array(Sweep.seed..<Sweep.seed + 1_000) : Self.found + (0..<30) {
+        for seed in Sweep.seeds(30, full: 1_000, found: Self.found) {
             var walk = Walk(seed: seed, faults: faults)
             try walk.run(steps: 1_500)
             try walk.drain()

@@ -21,6 +21,8 @@ struct AccountWorld {
     private(set) var rejected: [ChannelID: RelayMessage.Rejected] = [:]
     private(set) var redirected: [ChannelID: AccountID] = [:]
     private(set) var violations: [String] = []
+    /// Whether the stored state of any party has gone back. A target may then have a result for bytes that the sender has replaced.
+    var hasGoneBack = false
     private var sent: [ChannelID: [RelayMessage]] = [:]
     private var lastChannel: UInt64 = 0
     private var ids = CommandIDGenerator()
@@ -149,7 +151,7 @@ struct AccountWorld {
             }
         case .commandSettled(let settled):
             let key = CommandKey(sender: settled.sender, id: settled.id)
-            if let row = rows.tables.commands[StoredCommandKey(account: account, command: key)]?.row, !row.isFinal {
+            if let row = rows.tables.commands[StoredCommandKey(account: account, command: key)]?.row, !row.isFinal, !hasGoneBack {
                 violations.append("settled, not final")
             }
         default: break

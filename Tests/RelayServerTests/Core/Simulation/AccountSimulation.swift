@@ -113,7 +113,7 @@ struct AccountSimulation {
         case .backUpRelay: copy = world.rows.tables
         case .restore(let node): restore(node)
         case .restoreRelay:
-            history.hasGoneBack = true
+            goneBack()
             crashRelay(commits: false, losesDatabase: true, copy: copy)
         case .pass(let time): world.now += time
         case .tick: world.tick()
@@ -230,8 +230,13 @@ struct AccountSimulation {
         if let sender = sender(node) { senders[sender].crash() } else { crashTarget() }
     }
 
-    private mutating func restore(_ node: Int) {
+    private mutating func goneBack() {
         history.hasGoneBack = true
+        world.hasGoneBack = true
+    }
+
+    private mutating func restore(_ node: Int) {
+        goneBack()
         if let sender = sender(node) { restore(sender: sender) } else { restoreTarget() }
         crash(node)
     }

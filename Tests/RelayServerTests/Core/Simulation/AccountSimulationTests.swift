@@ -33,7 +33,7 @@ import Testing
     }
 
     /// Seeds that have found a fault.
-    private static let found: [UInt64] = [505_568, 508_564]
+    private static let found: [UInt64] = [87_169, 505_568, 508_564]
 
     @Test(arguments: Faults.allCases) func promisesAreKept(under faults: Faults) throws {
         var outcomes: Set<CommandOutcome> = []

@@ -507,7 +507,7 @@ if ProcessInfo.processInfo.environment["DEVICE_RELAY_BENCHMARKS"] != nil {
     ]
 }
 
-if ProcessInfo.processInfo.environment["DEVICE_RELAY_FUZZING"] != nil {
+if let fuzzing = ProcessInfo.processInfo.environment["DEVICE_RELAY_FUZZING"] {
     /// What a target needs besides RelayProtocol.
     let more: [String: [Target.Dependency]] = [
         "FuzzDNS": ["RelayServer"],
@@ -522,13 +522,13 @@ if ProcessInfo.processInfo.environment["DEVICE_RELAY_FUZZING"] != nil {
         "CBOR", "Control", "DNS", "Forms", "JSON", "Passkeys", "Sealed", "Session", "Settings", "Tar", "Tokens", "WebSocket",
     ]
     for name in names.map({ "Fuzz\($0)" }) {
+        let dependencies = [.product(name: "NIOCore", package: "swift-nio"), "RelayProtocol"] + more[name, default: []]
+        let path = "FuzzTesting/\(name)"
+        // Without its sanitizer, which has the main function, a fuzz target can be compiled but not linked.
         package.targets.append(
-            .executableTarget(
-                name: name,
-                dependencies: ["RelayProtocol", .product(name: "NIOCore", package: "swift-nio")] + more[name, default: []],
-                path: "FuzzTesting/\(name)",
-                swiftSettings: settings
-            )
+            fuzzing == "library"
+                ? .target(name: name, dependencies: dependencies, path: path, swiftSettings: settings)
+                : .executableTarget(name: name, dependencies: dependencies, path: path, swiftSettings: settings)
         )
     }
 }

@@ -51,6 +51,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-asn1", from: "1.7.0"),
         .package(url: "https://github.com/apple/swift-certificates", from: "1.21.0"),
+        .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
         .package(url: "https://github.com/apple/swift-configuration", from: "1.4.0"),
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.0"),
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
@@ -73,6 +74,7 @@ let package = Package(
             name: "RelayProtocol",
             dependencies: [
                 .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "HeapModule", package: "swift-collections"),
                 .product(name: "NIOCore", package: "swift-nio"),
             ],
             swiftSettings: settings
@@ -161,6 +163,7 @@ let package = Package(
                 server("CoreMetrics", "swift-metrics"),
                 server("Crypto", "swift-crypto"),
                 server("CryptoExtras", "swift-crypto"),
+                server("DequeModule", "swift-collections"),
                 server("Logging", "swift-log"),
                 server("NIOCore", "swift-nio"),
                 server("NIOHTTP1", "swift-nio"),

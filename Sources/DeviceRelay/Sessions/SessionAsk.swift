@@ -37,19 +37,19 @@ struct SessionAsk {
 struct SessionAskTable {
     private var asks: [SessionRequestID: SessionAsk] = [:]
     private var tokens: [UInt64: SessionRequestID] = [:]
-    private var deadlines = DeadlineQueue()
+    private var deadlines = TimerHeap<Duration, UInt64>()
 
     var count: Int { asks.count }
     var tokenCount: Int { tokens.count }
     var requests: some Collection<SessionRequestID> { asks.keys }
 
     /// The earliest deadline. It may belong to an operation that has ended.
-    var nextDeadline: Duration? { deadlines.next }
+    var nextDeadline: Duration? { deadlines.first }
 
     mutating func insert(_ ask: SessionAsk, for request: SessionRequestID, until deadline: Duration) {
         asks[request] = ask
         tokens[ask.token] = request
-        deadlines.add(ask.token, at: deadline)
+        deadlines.insert(ask.token, at: deadline)
     }
 
     mutating func remove(_ request: SessionRequestID) -> SessionAsk? {
@@ -68,5 +68,5 @@ struct SessionAskTable {
     }
 
     /// Removes one operation whose deadline has passed. It may have ended already.
-    mutating func popDue(at now: Duration) -> UInt64? { deadlines.popDue(at: now) }
+    mutating func popDue(at now: Duration) -> UInt64? { deadlines.removeFirst(at: now) }
 }

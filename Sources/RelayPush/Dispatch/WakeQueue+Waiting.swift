@@ -69,7 +69,7 @@ extension WakeQueue {
         let ticket = Ticket(key: key, number: lastTicket)
         if time > now {
             timers.insert(.ready(ticket), at: time)
-            if timers.count > 2 * (entries.count + lines.count + addresses.count) + 1_024 { removeVoidTimers() }
+            pruneTimers()
         } else {
             line(up: ticket, for: entry.route.service, isFirst: isFirst)
         }
@@ -93,12 +93,13 @@ extension WakeQueue {
         lines[service]?.removeVoid { entries[$0.key]?.ticket != $0.number }
     }
 
-    mutating func removeVoidTimers() {
-        timers.removeAll {
+    private mutating func pruneTimers() {
+        let (entries, lines, addresses) = (entries, lines, addresses)
+        timers.prune(liveCount: entries.count + lines.count + addresses.count) {
             switch $0 {
-            case .ready(let ticket): entries[ticket.key]?.ticket != ticket.number
-            case .service(let service): lines[service] == nil
-            case .address(let address): addresses[address] == nil
+            case .ready(let ticket): entries[ticket.key]?.ticket == ticket.number
+            case .service(let service): lines[service] != nil
+            case .address(let address): addresses[address] != nil
             }
         }
     }

@@ -15,7 +15,7 @@ struct WakeQueue {
     /// The services with queued wakes, in the order in which they are served.
     var runnable: [Service] = []
     var isRunnable: Set<Service> = []
-    var timers = TimerHeap<Event>()
+    var timers = TimerHeap<Milliseconds, Event>()
     var shares: WakeShares
     var endpointRates: WakeRates<EndpointID>
     /// The rates by the hash of the registration. Many endpoints of one account can have the same registration, and FCM counts the pushes

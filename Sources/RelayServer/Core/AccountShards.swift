@@ -59,7 +59,7 @@ final class AccountShards: Sendable {
         var outgoing: [Outgoing] = []
         var isDelivering = false
         /// When accounts have something to do. An account may have ended since.
-        var deadlines = TimerHeap<AccountID>()
+        var deadlines = TimerHeap<Milliseconds, AccountID>()
 
         mutating func add(request answer: @escaping @Sendable (Result<AccountAnswer, StoreError>) -> Void) -> UInt64 {
             lastRequest += 1

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import RelayProtocol
 import RelayTesting
 import Testing
 
-@testable import DeviceRelay
-
-@Suite struct DeadlineQueueTests {
+@Suite struct TimerHeapTests {
     @Test func earliestDeadlineIsPoppedFirst() {
         var random = SeededGenerator(seed: 1)
         for _ in 0..<50 {
-            var queue = DeadlineQueue()
+            var queue = TimerHeap<Duration, UInt64>()
             var model: [(time: Int, token: UInt64)] = []
             for token in 0..<UInt64(Int.random(in: 0...200, using: &random)) {
                 let time = Int.random(in: 0..<50, using: &random)
-                queue.add(token, at: .seconds(time))
+                queue.insert(token, at: .seconds(time))
                 model.append((time, token))
                 if random.oneIn(3) {
                     let now = Int.random(in: 0..<50, using: &random)
-                    let due = queue.popDue(at: .seconds(now))
+                    let due = queue.removeFirst(at: .seconds(now))
                     #expect((due == nil) == model.allSatisfy { $0.time > now })
                     if let due {
                         let index = model.firstIndex { $0.token == due }
@@ -26,19 +25,19 @@ import Testing
                         if let index { model.remove(at: index) }
                     }
                 }
-                #expect(queue.next == model.map(\.time).min().map { .seconds($0) })
+                #expect(queue.first == model.map(\.time).min().map { .seconds($0) })
             }
             var times: [Int] = []
-            while let token = queue.popDue(at: .seconds(50)) { times += model.filter { $0.token == token }.map(\.time) }
+            while let token = queue.removeFirst(at: .seconds(50)) { times += model.filter { $0.token == token }.map(\.time) }
             #expect(times == model.map(\.time).sorted())
             #expect(queue.count == 0)
         }
     }
 
     @Test func endedEntriesArePruned() {
-        var queue = DeadlineQueue()
+        var queue = TimerHeap<Duration, UInt64>()
         for token in 0..<UInt64(100_000) {
-            queue.add(token, at: .seconds(Int(token % 97)))
+            queue.insert(token, at: .seconds(Int(token % 97)))
             // The last ten are live.
             queue.prune(liveCount: 10) { $0 + 10 > token }
             #expect(queue.count <= 85)

@@ -186,11 +186,12 @@ import Testing
     }
 
     @Test func endpointsThatMayBurstAgainAreForgotten() {
-        var rates = WakeRates<EndpointID>(burst: 2, interval: 1_000)
+        var rates = KeyedLimiter<EndpointID>()
+        let rate = EventRate(burst: 2, interval: 1_000)
         var now: Milliseconds = 0
         for number in 0..<50_000 {
             now = Milliseconds(clamping: now.count + 1)
-            let wait = rates.take(.test(number), now: now)
+            let wait = rates.take(.test(number), rate, now: now)
             #expect(wait == nil)
             #expect(rates.count <= 2_100)
         }

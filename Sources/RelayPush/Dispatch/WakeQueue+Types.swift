@@ -16,10 +16,8 @@ extension WakeQueue {
         var outstanding = 10_000
         /// The maximum number of outstanding wakes of one account with one credential.
         var outstandingPerAccount = 1_000
-        /// The burst of wakes to one endpoint, and to one registration.
-        var burst = 10
-        /// The time for one further wake after the burst, in milliseconds.
-        var interval: Int64 = 60_000
+        /// The wakes of one endpoint, and of one registration.
+        var rate = EventRate(burst: 10, interval: 60_000)
     }
 
     struct Key: Hashable {

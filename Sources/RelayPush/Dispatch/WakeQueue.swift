@@ -17,10 +17,10 @@ struct WakeQueue {
     var isRunnable: Set<Service> = []
     var timers = TimerHeap<Milliseconds, Event>()
     var shares: WakeShares
-    var endpointRates: WakeRates<EndpointID>
+    var endpointRates = KeyedLimiter<EndpointID>()
     /// The rates by the hash of the registration. Many endpoints of one account can have the same registration, and FCM counts the pushes
     /// to it.
-    var registrationRates: WakeRates<Int>
+    var registrationRates = KeyedLimiter<Int>()
     /// The paused registrations, with the ends of their pauses.
     var pauses: [Target: Pause] = [:]
     /// The time until which each stopped credential is not used.
@@ -32,8 +32,6 @@ struct WakeQueue {
     init(_ limits: Limits = .init()) {
         self.limits = limits
         self.shares = WakeShares(limits)
-        self.endpointRates = WakeRates(burst: limits.burst, interval: limits.interval)
-        self.registrationRates = WakeRates(burst: limits.burst, interval: limits.interval)
     }
 
     /// The time at which ``start(now:)`` must be called next if nothing else happens.
@@ -63,8 +61,10 @@ struct WakeQueue {
         }
         let entry = Entry(order, deadline: deadline)
         guard shares.mayAdd(entry.holder) else { return [.notSent(order, .tooManyWait)] }
-        let delay = endpointRates.take(endpoint, now: now) ?? registrationRates.take(order.registration.hashValue, now: now)
-        if let delay { return [.notSent(order, .tooOften(wait: delay))] }
+        let delay =
+            endpointRates.take(endpoint, limits.rate, now: now)
+            ?? registrationRates.take(order.registration.hashValue, limits.rate, now: now)
+        if let delay { return [.notSent(order, .tooOften(wait: delay.count))] }
         entries[key] = entry
         shares.added(entry.holder)
         join(entry.route)

@@ -11,14 +11,9 @@ package final class EndpointRates: Sendable {
         var limit: Limit
     }
 
-    private struct State {
-        var buckets: [Key: TokenBucket] = [:]
-        var sweepAt = 64
-    }
-
     /// Each message takes a rate, so the endpoints are divided among several locks.
     private final class Shard: Sendable {
-        let state = Mutex(State())
+        let limiter = Mutex(KeyedLimiter<Key>())
     }
 
     private let limits: Limits
@@ -30,17 +25,7 @@ package final class EndpointRates: Sendable {
     /// - Returns: `nil` if it is allowed, otherwise the time to wait.
     package func take(_ limit: Limit, of endpoint: EndpointID, uptime: Milliseconds) -> Milliseconds? {
         let shard = shards[Int(UInt(bitPattern: endpoint.hashValue) % UInt(shards.count))]
-        return shard.state.withLock { state in
-            let key = Key(endpoint: endpoint, limit: limit)
-            var bucket = state.buckets[key] ?? TokenBucket(perSecond: limits[limit], uptime: uptime)
-            let wait = bucket.take(uptime: uptime)
-            state.buckets[key] = bucket
-            // A full bucket needs no entry. The occasional sweep costs little per request.
-            if state.buckets.count >= state.sweepAt {
-                state.buckets = state.buckets.filter { !$0.value.isFull(uptime: uptime) }
-                state.sweepAt = max(64, 2 * state.buckets.count)
-            }
-            return wait
-        }
+        let rate = EventRate(perSecond: limits[limit])
+        return shard.limiter.withLock { $0.take(Key(endpoint: endpoint, limit: limit), rate, now: uptime) }
     }
 }

@@ -96,23 +96,3 @@ import Testing
         #expect(error?.code == 1009)
     }
 }
-
-@Suite struct TokenBucketTests {
-    @Test func burstIsTenSecondsOfTheRate() {
-        var bucket = TokenBucket(perSecond: 2, uptime: 0)
-        for _ in 0..<20 { #expect(bucket.take(uptime: 0) == nil) }
-        #expect(bucket.take(uptime: 0) == 500)
-        #expect(bucket.take(uptime: 499) == 1)
-        #expect(bucket.take(uptime: 500) == nil)
-        #expect(bucket.take(uptime: 500) == 500)
-    }
-
-    @Test func bucketIsCappedAtItsBurstAndIgnoresAClockSetBack() {
-        var bucket = TokenBucket(perSecond: 1, uptime: 100_000)
-        for _ in 0..<10 { #expect(bucket.take(uptime: 100_000) == nil) }
-        #expect(bucket.take(uptime: 0) == 1_000)
-        #expect(bucket.isFull(uptime: 110_000))
-        for _ in 0..<10 { #expect(bucket.take(uptime: 10_000_000) == nil) }
-        #expect(bucket.take(uptime: 10_000_000) != nil)
-    }
-}

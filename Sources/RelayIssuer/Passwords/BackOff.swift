@@ -17,21 +17,18 @@ struct BackOff {
     }
 
     private let free: Int
-    private let capacity: Int
-    /// A full generation replaces the older one.
-    private var recent: [String: Failures] = [:]
-    private var older: [String: Failures] = [:]
+    private var table: RecentTable<Failures>
 
     init(free: Int = BackOff.free, capacity: Int = 65_536) {
         self.free = free
-        self.capacity = capacity
+        self.table = RecentTable(capacity: capacity)
     }
 
-    var count: Int { recent.count + older.count }
+    var count: Int { table.count }
 
     private func failures(_ name: String, now: Milliseconds) -> Failures {
         // A time before the last failure does not reset the failures, because requests can overtake each other.
-        guard let failures = recent[name] ?? older[name], abs(now.count - failures.last.count) < Self.memory else {
+        guard let failures = table[name], abs(now.count - failures.last.count) < Self.memory else {
             return Failures(count: 0, last: now, blockedUntil: 0)
         }
         return failures
@@ -56,26 +53,19 @@ struct BackOff {
             let wait = min(Self.longest, 1_000 << Int64(min(failures.count - free * times, 20)))
             failures.blockedUntil = Milliseconds(clamping: now.count + wait)
         }
-        older[name] = nil
-        if recent[name] == nil, recent.count >= max(1, capacity / 2) {
-            older = recent
-            recent = [:]
-        }
-        recent[name] = failures
+        table[name] = failures
         return nil
     }
 
     /// Takes back one counted failure after a success, and ends the wait.
     mutating func takeBack(_ name: String, now: Milliseconds) {
-        guard var failures = recent[name] ?? older[name] else { return }
-        failures.count = max(0, failures.count - 1)
-        failures.blockedUntil = 0
-        if recent[name] != nil { recent[name] = failures } else { older[name] = failures }
+        guard let count = table[name]?.count else { return }
+        table[name]?.count = max(0, count - 1)
+        table[name]?.blockedUntil = 0
     }
 
     /// Forgets all failures of a name after a success.
     mutating func succeed(_ name: String) {
-        recent[name] = nil
-        older[name] = nil
+        table[name] = nil
     }
 }

@@ -12,25 +12,22 @@ struct RateLimiter {
     }
 
     private let perWindow: Int
-    private let capacity: Int
     private let window: Int64
-    /// A full generation replaces the older one.
-    private var recent: [String: Count] = [:]
-    private var older: [String: Count] = [:]
+    private var counts: RecentTable<Count>
 
     /// - Parameter window: The length of a window, in milliseconds.
     init(perWindow: Int, capacity: Int, window: Int64 = 60_000) {
         self.perWindow = perWindow
-        self.capacity = capacity
+        self.counts = RecentTable(capacity: capacity)
         self.window = window
     }
 
     /// The number of names in memory.
-    var count: Int { recent.count + older.count }
+    var count: Int { counts.count }
 
     private func current(_ name: String, now: Milliseconds) -> Count {
         // A time before the window's first event counts as in the window, because requests can overtake each other.
-        guard let count = recent[name] ?? older[name], abs(now.count - count.began.count) < window else {
+        guard let count = counts[name], abs(now.count - count.began.count) < window else {
             return Count(began: now, events: 0)
         }
         return count
@@ -50,12 +47,7 @@ struct RateLimiter {
         if let wait = wait(name, times: times, now: now) { return wait }
         var count = current(name, now: now)
         count.events += 1
-        older[name] = nil
-        if recent[name] == nil, recent.count >= max(1, capacity / 2) {
-            older = recent
-            recent = [:]
-        }
-        recent[name] = count
+        counts[name] = count
         return nil
     }
 }

@@ -187,7 +187,7 @@ import Testing
 
     @Test func endpointsThatMayBurstAgainAreForgotten() {
         var rates = KeyedLimiter<EndpointID>()
-        let rate = EventRate(burst: 2, interval: 1_000)
+        let rate = EventRate(2, per: 2_000)
         var now: Milliseconds = 0
         for number in 0..<50_000 {
             now = Milliseconds(clamping: now.count + 1)

@@ -25,7 +25,7 @@ package struct LaunchRate: Sendable {
         self.start = start
         let uptime = Milliseconds(clamping: start.duration(to: now).milliseconds)
         limiter.sweep(now: uptime)
-        let rate = EventRate(burst: perMinute, interval: Milliseconds(clamping: 60_000 / perMinute))
+        let rate = EventRate(perMinute, per: 60_000)
         return limiter.take(isNew ? .new : .known(device), rate, now: uptime) == nil
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// A burst of events, then one event per interval.
+/// A number of events per period: all of them may come at once, then one each time that its part of the period has passed.
 package struct EventRate: Hashable, Sendable {
     fileprivate let burst: Int64
     /// In microseconds.
@@ -10,19 +10,15 @@ package struct EventRate: Hashable, Sendable {
     fileprivate var span: Int64 { burst * interval }
 
     /// - Parameters:
-    ///   - burst: from 1 to 10,000,000.
-    ///   - interval: up to a day.
-    package init(burst: Int, interval: Milliseconds) {
+    ///   - burst: The number of events, from 1 to 10,000,000.
+    ///   - period: up to a day. An event takes at least a microsecond of it.
+    package init(_ burst: Int, per period: Milliseconds) {
         self.burst = Int64(min(max(burst, 1), 10_000_000))
-        self.interval = min(interval.count, 86_400_000) * 1_000
+        self.interval = max(1, min(period.count, 86_400_000) * 1_000 / self.burst)
     }
 
     /// A rate per second, from 1 to 1,000,000, with bursts of ten seconds.
-    package init(perSecond: Int) {
-        let perSecond = Int64(min(max(perSecond, 1), 1_000_000))
-        self.burst = 10 * perSecond
-        self.interval = 1_000_000 / perSecond
-    }
+    package init(perSecond: Int) { self.init(10 * min(max(perSecond, 1), 1_000_000), per: 10_000) }
 }
 
 /// Limits the rate of events by key (generic cell rate algorithm, ITU-T I.371). It reads no clock.

@@ -17,7 +17,7 @@ extension WakeQueue {
         /// The maximum number of outstanding wakes of one account with one credential.
         var outstandingPerAccount = 1_000
         /// The wakes of one endpoint, and of one registration.
-        var rate = EventRate(burst: 10, interval: 60_000)
+        var rate = EventRate(10, per: 600_000)
     }
 
     struct Key: Hashable {

@@ -28,7 +28,7 @@ import Testing
 
     @Test func keysHaveRatesOfTheirOwn() {
         var limiter = KeyedLimiter<String>()
-        let rate = EventRate(burst: 1, interval: 60_000)
+        let rate = EventRate(1, per: 60_000)
         #expect(limiter.take("a", rate, now: 0) == nil)
         #expect(limiter.take("a", rate, now: 0) == 60_000)
         #expect(limiter.take("b", rate, now: 0) == nil)
@@ -40,7 +40,7 @@ import Testing
         var limiter = KeyedLimiter<Int>()
         for time in [0, Milliseconds(clamping: Int64.max)] {
             #expect(limiter.take(1, EventRate(perSecond: number), now: time) == nil)
-            #expect(limiter.take(2, EventRate(burst: number, interval: Milliseconds(clamping: number)), now: time) == nil)
+            #expect(limiter.take(2, EventRate(number, per: Milliseconds(clamping: number)), now: time) == nil)
         }
     }
 }

@@ -32,7 +32,7 @@ import Testing
             try await device.restart()
             #expect(device.listed() == [fake.id: .new])
         }
-        #expect(try device.endpoint().journal.read { try $0.pins() }.isEmpty)
+        #expect(try await device.stored { try $0.pins() }.isEmpty)
         await device.end()
     }
 
@@ -99,8 +99,8 @@ import Testing
         device.relay.send(.endpointAdded(victim.added()))
         let again = await device.platform.directories.first { $0["me"]?[victim.id] != nil }
         #expect(again?["me"]?[victim.id]?.trust == .pinned)
-        #expect(try device.endpoint().journal.read { try $0.pins() }.map(\.endpoint) == [victim.id])
-        #expect(try device.endpoint().journal.read { try $0.revoked() }.isEmpty)
+        #expect(try await device.stored { try $0.pins() }.map(\.endpoint) == [victim.id])
+        #expect(try await device.stored { try $0.revoked() }.isEmpty)
         await device.end()
     }
 }

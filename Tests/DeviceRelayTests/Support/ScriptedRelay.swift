@@ -186,6 +186,11 @@ final class ScriptedDevice {
         Dictionary(platform.endpoints(for: account).map { ($0.id, $0.trust) }) { first, _ in first }
     }
 
+    /// Reads the journal after all earlier writes. The endpoint does not wait for its writes about peers.
+    func stored<Value: Sendable>(_ body: @escaping @Sendable (JournalTransaction) throws -> Value) async throws -> Value {
+        try await endpoint().journal.write(body)
+    }
+
     func end() async {
         await platform.shutdown()
         await relay.stop()

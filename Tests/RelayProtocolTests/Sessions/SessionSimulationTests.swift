@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import NIOCore
+import RelayTesting
 import Testing
 
 @testable import RelayProtocol
@@ -17,7 +18,7 @@ import Testing
         return limits
     }()
 
-    @Test(arguments: 0..<45 as Range<UInt64>) func correctSidesLoseAndRetainNothing(seed: UInt64) {
+    @Test(arguments: 0..<Sweep.count(45 as UInt64, full: 1_000)) func correctSidesLoseAndRetainNothing(seed: UInt64) {
         var simulation = SessionSimulation(seed: seed, limits: seed % 3 == 0 ? Limits() : Self.narrow)
         for _ in 0..<1_500 { simulation.step() }
         simulation.settle()

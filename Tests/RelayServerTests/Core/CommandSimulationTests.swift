@@ -176,7 +176,7 @@ import Testing
     }
 
     /// Over a database, and without one.
-    @Test(arguments: [1, 2, 3, 4, 5, 6] as [UInt64]) func everyAcceptedCommandEndsOnce(_ seed: UInt64) async throws {
+    @Test(arguments: 1...Sweep.count(6 as UInt64, full: 100)) func everyAcceptedCommandEndsOnce(_ seed: UInt64) async throws {
         var random = SeededGenerator(seed: seed)
         let simulation = try await Simulation(seed % 3 == 0 ? MemoryStore(isCaching: seed == 3) : nil)
         let (world, senders) = (simulation.world, simulation.senders)

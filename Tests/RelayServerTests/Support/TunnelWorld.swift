@@ -9,10 +9,17 @@ import Synchronization
 @testable import RelayServer
 
 /// A real relay with its real core, and endpoints that open tunnels on it. The core's clock is set by hand.
-struct TunnelWorld: Sendable {
+final class TunnelWorld: Sendable {
     let relay: TestRelay
     let core: RelayCore
     let clock: CoreWorld.TestClock
+    private let controls = Mutex<[TestWebSocket]>([])
+
+    private init(relay: TestRelay, core: RelayCore, clock: CoreWorld.TestClock) {
+        self.relay = relay
+        self.core = core
+        self.clock = clock
+    }
 
     static func with<Result: Sendable>(
         configure: (inout RelayConfiguration) -> Void = { _ in },
@@ -41,7 +48,11 @@ struct TunnelWorld: Sendable {
             },
             { relay in
                 guard let core = made.withLock({ $0 }) else { throw TestError("no core") }
-                return try await work(TunnelWorld(relay: relay, core: core, clock: clock))
+                let world = TunnelWorld(relay: relay, core: core, clock: clock)
+                let result = try await work(world)
+                // A relay that stops waits for those who do not close.
+                for control in world.controls.withLock({ $0 }) { await control.socket.close() }
+                return result
             }
         )
     }
@@ -94,6 +105,7 @@ struct TunnelWorld: Sendable {
         var account = "unknown"
         for _ in 0..<2 {
             let control = try await TestWebSocket.open(relay)
+            controls.withLock { $0.append(control) }
             let challenge = try await control.challenge()
             let nonce = challenge.nonce.bytes
             try await control.send(

@@ -3,6 +3,7 @@
 
 import NIOCore
 import RelayProtocol
+import RelayTesting
 import Testing
 
 @testable import RelayServer
@@ -16,7 +17,7 @@ import Testing
         try await TunnelWorld.with { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())
             let (one, other) = try await world.pair(phone, pc, opener, target)
-            let count = 64 << 20
+            let count = Sweep.isQuick ? 8 << 20 : 64 << 20
             async let forth = one.pump(count, seed: 1)
             async let back = other.pump(count, seed: 2)
             let (sentForth, sentBack) = try await (forth, back)

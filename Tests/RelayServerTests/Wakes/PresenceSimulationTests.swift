@@ -20,7 +20,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [1, 2, 3, 4, 5, 6] as [UInt64]) func whatAWatcherHeardLastIsTrue(_ seed: UInt64) async throws {
+    @Test(arguments: 1...Sweep.count(6 as UInt64, full: 100)) func whatAWatcherHeardLastIsTrue(_ seed: UInt64) async throws {
         var random = SeededGenerator(seed: seed)
         let wakes = RecordingWakes()
         let world = try await CoreWorld(wakes: wakes)

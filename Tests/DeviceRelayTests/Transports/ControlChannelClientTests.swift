@@ -7,6 +7,7 @@ import Foundation
 import NIOCore
 import NIOWebSocket
 import RelayProtocol
+import RelayTesting
 import SwiftASN1
 import Testing
 import X509
@@ -233,7 +234,7 @@ import Musl
     }
 
     @Test func closedPortIsUnreachable() async throws {
-        let server = try await TestRelayServer(.plain, .silent)
+        let server = try await TestRelayServer(.plain, .silent, port: FreePort.take())
         await server.stop()
         #expect(try await Self.failure(server) == .unreachable("nothing answers there"))
     }

@@ -5,6 +5,7 @@ import DeviceRelay
 import Foundation
 import NIOHTTP1
 import RelayProtocol
+import RelayTesting
 import Testing
 import X509
 
@@ -93,7 +94,7 @@ import X509
     }
 
     @Test func closedPortIsUnreachable() async throws {
-        let server = try await TestRelayServer(.plain, .silent)
+        let server = try await TestRelayServer(.plain, .silent, port: FreePort.take())
         await server.stop()
         #expect(Self.failure(try await Self.result(server)) == .failed(.unreachable("nothing answers there")))
     }

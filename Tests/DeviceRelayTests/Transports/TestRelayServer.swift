@@ -49,7 +49,8 @@ final class TestRelayServer: Sendable {
     private let children = Shared<[any Channel]>([])
     private let accepted = Shared(0)
 
-    init(_ security: Security = .plain, _ behaviour: Behaviour) async throws {
+    /// - Parameter port: The port to listen on; any free one by default, which another server may get as soon as this one stops.
+    init(_ security: Security = .plain, _ behaviour: Behaviour, port: Int = 0) async throws {
         let context = try Self.context(security)
         let (children, accepted) = (children, accepted)
         channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
@@ -62,8 +63,8 @@ final class TestRelayServer: Sendable {
                     try Self.add(behaviour, to: channel)
                 }
             }
-            .bind(host: "127.0.0.1", port: 0).get()
-        port = channel.localAddress?.port ?? 0
+            .bind(host: "127.0.0.1", port: port).get()
+        self.port = channel.localAddress?.port ?? 0
     }
 
     var connectionCount: Int { accepted.value }

@@ -35,6 +35,7 @@ struct TestRelay: Sendable {
         realCore: ((RelayKey, PrometheusMetrics) -> RelayCore)? = nil,
         intervals: RelayMessage.Welcome.Intervals = RelayMessage.Welcome.Intervals(),
         obstacle: String? = nil,
+        clock: RelayClock = .system,
         logger: Logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
         configure: (inout RelayConfiguration) -> Void = { _ in },
         _ work: @Sendable (TestRelay) async throws -> Result
@@ -58,6 +59,7 @@ struct TestRelay: Sendable {
                 obstacle: { obstacle }
             ),
             logger: logger,
+            clock: clock,
             intervals: intervals,
             ready: { ready.yield($0) }
         )

@@ -29,7 +29,7 @@ final class TrustedIssuers: TokenVerifying {
         self.embedded = embedded
         self.now = now
         let verifier = makeVerifier(
-            (embedded.map { [$0] } ?? []) + others.map { $0.trusted(now: now, isPublic: { PublicAddress.isPublic($0) }) }
+            (embedded.map { [$0] } ?? []) + others.map { $0.trusted(now: now) }
         )
         self.state = Mutex(State(verifier: verifier, others: others))
     }
@@ -49,7 +49,7 @@ final class TrustedIssuers: TokenVerifying {
 
     /// Trusts these issuers from now on. Channels that are open stay so until their tokens expire.
     func replace(others: [IssuerSettings]) {
-        let issuers = (embedded.map { [$0] } ?? []) + others.map { $0.trusted(now: now, isPublic: { PublicAddress.isPublic($0) }) }
+        let issuers = (embedded.map { [$0] } ?? []) + others.map { $0.trusted(now: now) }
         state.withLock { $0 = State(verifier: $0.verifier.trusting(issuers), others: others) }
     }
 

@@ -3,14 +3,6 @@
 
 package import RelayProtocol
 
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
-
 /// Classifies the host of a web URI by its spelling. No name is resolved, so a public name may still lead to an address
 /// of the local network.
 package enum WebHost {
@@ -67,40 +59,17 @@ package enum WebHost {
 
     // MARK: Addresses
 
-    /// IPv4 networks that are not public (RFC 6890 and its updates), and multicast.
-    private static let localIPv4: [(network: UInt32, length: UInt32)] = [
-        (0x0000_0000, 8), (0x0A00_0000, 8), (0x6440_0000, 10), (0x7F00_0000, 8), (0xA9FE_0000, 16), (0xAC10_0000, 12), (0xC000_0000, 24),
-        (0xC000_0200, 24), (0xC058_6300, 24), (0xC0A8_0000, 16), (0xC612_0000, 15), (0xC633_6400, 24), (0xCB00_7100, 24),
-        (0xE000_0000, 3),
-    ]
-
     /// Whether the labels are a public IPv4 address: four decimal numbers without leading zeros, which some programs read as octal.
     private static func isPublicIPv4(_ labels: [ArraySlice<UInt8>]) -> Bool {
-        guard labels.count == 4 else { return false }
-        var address: UInt32 = 0
-        for label in labels {
-            guard label.count <= 3, label.allSatisfy(isDigit), label.count == 1 || label.first != UInt8(ascii: "0") else { return false }
-            let number = label.reduce(UInt32(0)) { $0 * 10 + UInt32($1 - UInt8(ascii: "0")) }
-            guard number <= 255 else { return false }
-            address = address << 8 | number
+        guard labels.count == 4, labels.allSatisfy({ $0.allSatisfy(isDigit) && ($0.count == 1 || $0.first != UInt8(ascii: "0")) }) else {
+            return false
         }
-        return !localIPv4.contains { (address ^ $0.network) >> (32 - $0.length) == 0 }
+        return IPAddress(parsing: Array(labels.joined(separator: [UInt8(ascii: ".")])))?.isPublic ?? false
     }
 
-    /// Whether the bytes are an address of 2000::/3 outside its special ranges.
+    /// Whether the bytes are a public IPv6 address that contains no IPv4 address, which some programs dial instead.
     private static func isPublicIPv6(_ bytes: ArraySlice<UInt8>) -> Bool {
-        var address = in6_addr()
-        guard inet_pton(AF_INET6, String(decoding: bytes, as: UTF8.self), &address) == 1 else { return false }
-        let (first, second) = withUnsafeBytes(of: address) { (UInt16($0[0]) << 8 | UInt16($0[1]), UInt16($0[2]) << 8 | UInt16($0[3])) }
-        guard first >> 13 == 0b001 else { return false }
-        return switch first {
-        // 2001::/23 holds protocol assignments such as Teredo; 2001:db8::/32 is for documentation.
-        case 0x2001: second >= 0x0200 && second != 0x0DB8
-        // A 6to4 address contains an IPv4 address.
-        case 0x2002: false
-        // 3fff::/20 is for documentation.
-        case 0x3FFF: second >= 0x1000
-        default: true
-        }
+        guard let address = IPAddress(parsing: bytes), address.bytes.count == 16, address.contained == nil else { return false }
+        return address.isPublic
     }
 }

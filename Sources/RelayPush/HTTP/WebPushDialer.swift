@@ -92,12 +92,14 @@ package struct WebPushDialer: WebPushDialing {
         guard let addresses = await resolver(target.host, target.port), !addresses.isEmpty else {
             throw .unreachable
         }
-        guard policy.allowsPrivateAddresses || addresses.allSatisfy(PublicAddress.isPublic) else {
+        guard policy.allowsPrivateAddresses || addresses.allSatisfy(Self.isPublic) else {
             throw .forbidden("the push endpoint is not at a public address; the operator can allow that")
         }
-        guard target.isEncrypted || !addresses.contains(where: PublicAddress.isPublic) else {
+        guard target.isEncrypted || !addresses.contains(where: Self.isPublic) else {
             throw .forbidden("the push endpoint is not https")
         }
         return addresses.compactMap(\.ipAddress)
     }
+
+    private static func isPublic(_ address: SocketAddress) -> Bool { IPAddress(address)?.isPublic ?? false }
 }

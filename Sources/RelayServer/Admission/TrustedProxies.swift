@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 package import NIOCore
+package import RelayProtocol
 
 /// The proxies in front of the relay whose `X-Forwarded-For` is trusted.
 package struct TrustedProxies: Hashable, Sendable {

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 package import NIOCore
+package import RelayProtocol
 import Synchronization
 
 /// Counts unauthenticated connections per address, so that one address cannot take all sockets. A connection counts until it receives

@@ -4,7 +4,7 @@
 import Logging
 package import NIOCore
 import RelayLog
-import RelayProtocol
+package import RelayProtocol
 
 /// The control channel on its event loop. It passes bytes and times to the state machine, and carries out its actions.
 package final class ControlChannelHandler: ChannelDuplexHandler {

@@ -53,7 +53,7 @@ struct IssuerHTTPClient: Sendable {
     static let timeout = TimeAmount.seconds(10)
 
     /// Tells addresses of the public Internet from others.
-    var isPublic: @Sendable (SocketAddress) -> Bool = { _ in true }
+    var isPublic: @Sendable (IPAddress) -> Bool = { $0.isPublic }
 
     /// - Parameters:
     ///   - form: The body of a POST request; without it, the request is a GET.
@@ -78,7 +78,7 @@ struct IssuerHTTPClient: Sendable {
                 // Only now: of several addresses that are tried at once, one gets the request.
                 case .success(let channel):
                     promise.futureResult.whenComplete { _ in channel.close(promise: nil) }
-                    let reach = NetworkReach(of: channel.remoteAddress, isPublic: isPublic)
+                    let reach = NetworkReach(of: IPAddress(channel.remoteAddress), isPublic: isPublic)
                     guard reach >= nearest else { return promise.fail(Failure.addressNotAllowed) }
                     do {
                         let pipeline = channel.pipeline.syncOperations

@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
-package import NIOCore
 package import RelayProtocol
 import RelayStorage
 
@@ -134,14 +133,9 @@ package struct IssuerSettings: Sendable {
     /// The claims that identify a user for ever: `sub` (OpenID Connect Core §5.7), and Microsoft Entra's `oid`.
     private static let permanentClaims: Set<String> = ["sub", "oid"]
 
-    /// - Parameters:
-    ///   - now: The relay's clock.
-    ///   - isPublic: Tells addresses of the public Internet from others.
-    package func trusted(
-        now: @escaping @Sendable () -> Milliseconds,
-        isPublic: @escaping @Sendable (SocketAddress) -> Bool
-    ) -> TrustedIssuer {
-        let remote = RemoteIssuer(url: url, credentials: credentials, now: now, isPublic: isPublic)
+    /// - Parameter now: The relay's clock.
+    package func trusted(now: @escaping @Sendable () -> Milliseconds) -> TrustedIssuer {
+        let remote = RemoteIssuer(url: url, credentials: credentials, now: now)
         let check: TrustedIssuer.Check =
             credentials == nil ? .keys { try await remote.keys() } : .introspection { try await remote.introspect($0) }
         var trusted = TrustedIssuer(key: url.description, urls: [url.description], audience: audience, check: check)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-package import NIOCore
 import NIOHTTP1
 package import RelayProtocol
 
@@ -38,7 +37,7 @@ package actor RemoteIssuer {
         url: IssuerURL,
         credentials: ClientCredentials?,
         now: @escaping @Sendable () -> Milliseconds,
-        isPublic: @escaping @Sendable (SocketAddress) -> Bool
+        isPublic: @escaping @Sendable (IPAddress) -> Bool = { $0.isPublic }
     ) {
         self.url = url
         self.credentials = credentials

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Logging
+import RelayProtocol
 import RelayServer
 import RelayTesting
 import Testing

@@ -4,7 +4,7 @@
 import NIOCore
 import Testing
 
-@testable import RelayPush
+@testable import RelayProtocol
 
 @Suite struct PublicAddressTests {
     @Test(arguments: [
@@ -12,7 +12,7 @@ import Testing
         "223.255.255.255", "2606:4700::1111", "2a00:1450:4001::1", "::ffff:8.8.8.8", "64:ff9b::8.8.8.8", "2002:808:808::1",
     ])
     func isPublic(_ address: String) throws {
-        #expect(PublicAddress.isPublic(try SocketAddress(ipAddress: address, port: 443)))
+        #expect(try #require(IPAddress(try SocketAddress(ipAddress: address, port: 443))).isPublic == true)
     }
 
     @Test(arguments: [
@@ -23,6 +23,6 @@ import Testing
         "::127.0.0.1",
     ])
     func isNot(_ address: String) throws {
-        #expect(!PublicAddress.isPublic(try SocketAddress(ipAddress: address, port: 443)))
+        #expect(try #require(IPAddress(try SocketAddress(ipAddress: address, port: 443))).isPublic == false)
     }
 }

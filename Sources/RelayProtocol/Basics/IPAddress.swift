@@ -6,7 +6,7 @@ package import NIOCore
 /// An IPv4 or IPv6 address. An IPv4-mapped IPv6 address is stored as IPv4.
 package struct IPAddress: Hashable, Sendable, CustomStringConvertible {
     /// 4 or 16 bytes.
-    let bytes: [UInt8]
+    package let bytes: [UInt8]
 
     private init(_ bytes: [UInt8]) {
         let mapped: [UInt8] = Array(repeating: 0, count: 10) + [0xFF, 0xFF]
@@ -54,6 +54,27 @@ package struct IPAddress: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
+extension IPAddress {
+    /// Of this machine (RFC 1122 §3.2.1.3, RFC 4291 §2.5.3), also as "any address", which the system dials as loopback.
+    package var isLoopback: Bool {
+        bytes.count == 4 ? bytes[0] == 127 || bytes[0] == 0 : bytes.dropLast().allSatisfy { $0 == 0 } && (bytes.last ?? 0) <= 1
+    }
+
+    /// Whether it is an address of the public Internet, not of a local network or of special use. An address that contains an IPv4 address
+    /// is judged by that one.
+    package var isPublic: Bool {
+        if let contained { return contained.isPublic }
+        return (bytes.count == 4 || IPNetwork.globalUnicast.contains(self)) && !IPNetwork.special.contains { $0.contains(self) }
+    }
+
+    /// The IPv4 address in an address of NAT64 (RFC 6052, the well-known prefix) or 6to4 (RFC 3056).
+    package var contained: IPAddress? {
+        if IPNetwork.nat64.contains(self) { return IPAddress(Array(bytes[12...])) }
+        if IPNetwork.sixToFour.contains(self) { return IPAddress(Array(bytes[2..<6])) }
+        return nil
+    }
+}
+
 /// Addresses with a common prefix, such as `10.0.0.0/8`.
 package struct IPNetwork: Hashable, Sendable, CustomStringConvertible {
     private let bytes: [UInt8]
@@ -61,8 +82,12 @@ package struct IPNetwork: Hashable, Sendable, CustomStringConvertible {
 
     /// - Parameter prefixLength: in bits, at most the address's length.
     init(_ address: IPAddress, prefixLength: Int) {
-        self.prefixLength = min(max(0, prefixLength), address.bytes.count * 8)
-        self.bytes = Self.masked(address.bytes, self.prefixLength)
+        let length = min(max(0, prefixLength), address.bytes.count * 8)
+        self.prefixLength = length
+        self.bytes = address.bytes.enumerated().map { index, byte in
+            let bits = min(max(0, length - index * 8), 8)
+            return bits == 0 ? 0 : byte & (0xFF << UInt8(8 - bits))
+        }
     }
 
     /// Parses an address, or an address, a slash and a prefix length (RFC 4632 §3.1, RFC 4291 §2.3).
@@ -81,18 +106,32 @@ package struct IPNetwork: Hashable, Sendable, CustomStringConvertible {
     }
 
     package func contains(_ address: IPAddress) -> Bool {
-        address.bytes.count == bytes.count && Self.masked(address.bytes, prefixLength) == bytes
-    }
-
-    private static func masked(_ bytes: [UInt8], _ length: Int) -> [UInt8] {
-        bytes.enumerated().map { index, byte in
-            let bits = min(max(0, length - index * 8), 8)
-            return bits == 0 ? 0 : byte & (0xFF << UInt8(8 - bits))
-        }
+        guard address.bytes.count == bytes.count else { return false }
+        let (whole, rest) = prefixLength.quotientAndRemainder(dividingBy: 8)
+        guard bytes.prefix(whole).elementsEqual(address.bytes.prefix(whole)) else { return false }
+        return rest == 0 || (bytes[whole] ^ address.bytes[whole]) >> UInt8(8 - rest) == 0
     }
 
     package var description: String {
         let address = (try? SocketAddress(packedIPAddress: ByteBuffer(bytes: bytes), port: 0).ipAddress) ?? ""
         return "\(address)/\(prefixLength)"
+    }
+}
+
+extension IPNetwork {
+    /// Networks of special use (RFC 6890 and its updates), and multicast. In IPv6, only those of global unicast.
+    fileprivate static let special = [
+        "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
+        "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/3", "2001::/23",
+        "2001:db8::/32", "3fff::/20",
+    ].map(constant)
+    fileprivate static let globalUnicast = constant("2000::/3")
+    fileprivate static let nat64 = constant("64:ff9b::/96")
+    fileprivate static let sixToFour = constant("2002::/16")
+
+    /// A network that this file names.
+    private static func constant(_ text: String) -> IPNetwork {
+        guard let network = IPNetwork(parsing: text) else { preconditionFailure("\(text) is no network") }
+        return network
     }
 }

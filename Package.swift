@@ -44,8 +44,9 @@ let package = Package(
         .executable(name: "relayd", targets: ["relayd"]),
     ],
     traits: [
-        .default(enabledTraits: ["Server"]),
+        .default(enabledTraits: ["Server", "Tracing"]),
         .trait(name: "Server", description: "The relay service; without it only the SDK's dependencies are resolved."),
+        .trait(name: "Tracing", description: "Spans of launches and calls, for the tracer of swift-distributed-tracing in the program."),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
@@ -54,6 +55,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
         .package(url: "https://github.com/apple/swift-configuration", from: "1.4.0"),
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.0"),
+        .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.7.3"),
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
         .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
@@ -86,6 +88,15 @@ let package = Package(
             dependencies: ["RelayProtocol", .product(name: "GRDB", package: "GRDB.swift")],
             swiftSettings: settings
         ),
+        // The spans of the SDK and the service.
+        .target(
+            name: "RelayTracing",
+            dependencies: [
+                "RelayProtocol",
+                .product(name: "Tracing", package: "swift-distributed-tracing", condition: .when(traits: ["Tracing"])),
+            ],
+            swiftSettings: settings
+        ),
         // The log of the service: its lines, its formats and its events.
         .target(
             name: "RelayLog",
@@ -97,6 +108,7 @@ let package = Package(
             dependencies: [
                 "RelayProtocol",
                 "RelayStorage",
+                "RelayTracing",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
@@ -184,6 +196,7 @@ let package = Package(
                 "RelayLog",
                 "RelayProtocol",
                 "RelayStorage",
+                "RelayTracing",
                 server("Configuration", "swift-configuration"),
                 server("CoreMetrics", "swift-metrics"),
                 server("Crypto", "swift-crypto"),
@@ -288,7 +301,11 @@ let package = Package(
         ),
         .testTarget(
             name: "DeviceRelayTestingTests",
-            dependencies: ["DeviceRelay", "DeviceRelayTesting"],
+            dependencies: [
+                "DeviceRelay",
+                "DeviceRelayTesting",
+                .product(name: "Tracing", package: "swift-distributed-tracing", condition: .when(traits: ["Tracing"])),
+            ],
             swiftSettings: settings
         ),
         .testTarget(

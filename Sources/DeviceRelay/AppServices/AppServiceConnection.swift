@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 public import RelayProtocol
+import RelayTracing
 
 /// A connection to an app service, or from an app that called one. Both sides can send requests and answer them.
 ///
@@ -15,12 +16,21 @@ public final class AppServiceConnection: Sendable {
     private let inbox: AppServiceInbox
     /// Shared with the session's other connections to the service.
     private let limiter: HandlerLimiter
+    /// The span that opened the connection, if its side traces. All requests of the connection are part of its trace.
+    private let trace: TraceContext?
 
-    init(info: AppServiceInfo, carrier: any AppServiceCarrier, inbox: AppServiceInbox, limiter: HandlerLimiter = HandlerLimiter()) {
+    init(
+        info: AppServiceInfo,
+        carrier: any AppServiceCarrier,
+        inbox: AppServiceInbox,
+        limiter: HandlerLimiter = HandlerLimiter(),
+        trace: TraceContext? = nil
+    ) {
         self.info = info
         self.carrier = carrier
         self.inbox = inbox
         self.limiter = limiter
+        self.trace = trace
     }
 
     deinit { carrier.finish(nil) }
@@ -37,7 +47,10 @@ public final class AppServiceConnection: Sendable {
     ///   `appServiceConnectionClosed`, `remoteSystemUnavailable`; `notSupported` on a connection that carries a stateless message.
     public func send(_ message: ValueSet, timeout: Duration = .seconds(30)) async throws(AppServiceError) -> ValueSet {
         carrier.accept()
-        return try await carrier.send(message, timeout: timeout)
+        guard let trace else { return try await carrier.send(message, timeout: timeout) }
+        return try await Trace.span("call app service", .client, of: trace) { () async throws(AppServiceError) in
+            try await carrier.send(message, timeout: timeout)
+        }
     }
 
     /// Sends a call as a `ValueSet`, and decodes the response.
@@ -76,7 +89,7 @@ public final class AppServiceConnection: Sendable {
         _ handler: @escaping @Sendable (AppServiceRequest) async throws -> ValueSet
     ) async throws(AppServiceError) {
         if !Task.isCancelled { carrier.accept() }
-        await AppServiceResponder(inbox, limiter, concurrently: concurrently, handler).run()
+        await AppServiceResponder(inbox, limiter, concurrently: concurrently, trace: trace, handler).run()
         if Task.isCancelled { throw AppServiceError(.cancelled) }
     }
 

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import RelayProtocol
+import RelayTracing
 import Synchronization
 
 /// Answers a connection's requests with a handler. It uses a few tasks, and each of them handles one request after the other, because a new
@@ -37,12 +38,21 @@ final class AppServiceResponder: Sendable {
     private let limiter: HandlerLimiter
     private let handler: Handler
     private let maximum: Int
+    private let trace: TraceContext?
     private let state = Mutex(State())
 
-    init(_ inbox: AppServiceInbox, _ limiter: HandlerLimiter, concurrently maximum: Int, _ handler: @escaping Handler) {
+    /// - Parameter trace: The span of which the handled requests are part, if the connection is traced.
+    init(
+        _ inbox: AppServiceInbox,
+        _ limiter: HandlerLimiter,
+        concurrently maximum: Int,
+        trace: TraceContext? = nil,
+        _ handler: @escaping Handler
+    ) {
         self.inbox = inbox
         self.limiter = limiter
         self.maximum = max(1, maximum)
+        self.trace = trace
         self.handler = handler
         limiter.raise(to: self.maximum)
     }
@@ -125,7 +135,12 @@ final class AppServiceResponder: Sendable {
         }
         guard case .message(let message) = taken else { return true }
         let request = AppServiceRequest(message: message, exchange: exchange)
-        let answer = await answer(to: request)
+        let answer =
+            if let trace {
+                await Trace.span("handle call", .server, of: trace) { await self.answer(to: request) }
+            } else {
+                await self.answer(to: request)
+            }
         // The request must live until here: its `deinit` answers with a failure.
         switch withExtendedLifetime(request, { exchange.complete(answer) }) {
         case .answered: return true

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 public import RelayProtocol
+import RelayTracing
 
 extension ConnectedDevicesPlatform {
     /// Opens a connection to an app service of another device, end to end encrypted. It lasts until either side closes it.
@@ -21,16 +22,18 @@ extension ConnectedDevicesPlatform {
         from appID: String? = nil,
         timeout: Duration = .seconds(30)
     ) async throws(AppServiceError) -> AppServiceConnection {
-        let end = ContinuousClock.now + timeout
-        let found: (provider: any DeviceProvider, target: ResolvedTarget)
-        do throws(CommandFailure) {
-            found = try await resolve(request, within: timeout) { (directory) throws(TargetError) in
-                try directory.resolve(service, on: request)
+        try await Trace.span("open app service", .client) { () async throws(AppServiceError) in
+            let end = ContinuousClock.now + timeout
+            let found: (provider: any DeviceProvider, target: ResolvedTarget)
+            do throws(CommandFailure) {
+                found = try await resolve(request, within: timeout) { (directory) throws(TargetError) in
+                    try directory.resolve(service, on: request)
+                }
+            } catch {
+                throw AppServiceError(error)
             }
-        } catch {
-            throw AppServiceError(error)
+            return try await found.provider.open(service, on: found.target, from: appID, timeout: ContinuousClock.now.duration(to: end))
         }
-        return try await found.provider.open(service, on: found.target, from: appID, timeout: ContinuousClock.now.duration(to: end))
     }
 
     /// Opens a connection to an app service, runs a closure with it, and closes it when the closure returns or throws. The parameters are

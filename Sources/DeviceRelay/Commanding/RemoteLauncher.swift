@@ -3,6 +3,7 @@
 
 public import Foundation
 public import RelayProtocol
+import RelayTracing
 
 /// The options of a launch.
 public struct RemoteLauncherOptions: Hashable, Sendable {
@@ -40,6 +41,16 @@ extension ConnectedDevicesPlatform {
         on request: RemoteSystemConnectionRequest,
         options: RemoteLauncherOptions = RemoteLauncherOptions()
     ) async throws(RemoteLaunchError) -> LaunchReceipt {
+        try await Trace.span("launch", .producer) { () async throws(RemoteLaunchError) in
+            try await launchTraced(uri, on: request, options)
+        }
+    }
+
+    private func launchTraced(
+        _ uri: LaunchURI,
+        on request: RemoteSystemConnectionRequest,
+        _ options: RemoteLauncherOptions
+    ) async throws(RemoteLaunchError) -> LaunchReceipt {
         let end = ContinuousClock.now + options.timeout
         let launch = try await sendLaunch(uri, fallback: options.fallbackURI, on: request, options, within: options.timeout)
         do throws(RemoteLaunchError) {
@@ -60,7 +71,9 @@ extension ConnectedDevicesPlatform {
         on request: RemoteSystemConnectionRequest,
         options: RemoteLauncherOptions = RemoteLauncherOptions()
     ) async throws(RemoteLaunchError) -> RemoteCommand {
-        try await sendLaunch(uri, fallback: options.fallbackURI, on: request, options, within: options.timeout).command
+        try await Trace.span("submit launch", .producer) { () async throws(RemoteLaunchError) in
+            try await sendLaunch(uri, fallback: options.fallbackURI, on: request, options, within: options.timeout).command
+        }
     }
 
     /// Launches the text that a URL has; see `LaunchURI.init(_: URL)`.

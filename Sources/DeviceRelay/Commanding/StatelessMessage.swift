@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 public import RelayProtocol
+import RelayTracing
 
 extension ConnectedDevicesPlatform {
     /// Sends one message to an app service and returns its response: the original's `sendStatelessMessageAsync`. Unlike a
@@ -23,19 +24,21 @@ extension ConnectedDevicesPlatform {
         timeToLive: Duration = .seconds(24 * 3_600),
         timeout: Duration = .seconds(30)
     ) async throws(AppServiceError) -> ValueSet {
-        let end = ContinuousClock.now + timeout
-        let command = try await submitStatelessMessage(
-            message,
-            to: service,
-            on: request,
-            from: appID,
-            timeToLive: timeToLive,
-            timeout: timeout
-        )
-        guard await command.state.first(within: ContinuousClock.now.duration(to: end), where: \.isEnded) != nil else {
-            throw AppServiceError(Task.isCancelled ? .taskCancelled : .pending)
+        try await Trace.span("send message", .producer) { () async throws(AppServiceError) in
+            let end = ContinuousClock.now + timeout
+            let command = try await submitStatelessMessage(
+                message,
+                to: service,
+                on: request,
+                from: appID,
+                timeToLive: timeToLive,
+                timeout: timeout
+            )
+            guard await command.state.first(within: ContinuousClock.now.duration(to: end), where: \.isEnded) != nil else {
+                throw AppServiceError(Task.isCancelled ? .taskCancelled : .pending)
+            }
+            return try await command.answer()
         }
-        return try await command.answer()
     }
 
     /// Stores a message, which then proceeds independently, and returns at once.

@@ -3,6 +3,7 @@
 
 import NIOCore
 import RelayProtocol
+import RelayTracing
 
 /// Runs the apps' handlers of commands, and limits their time.
 final class CommandHandlers {
@@ -49,7 +50,10 @@ final class CommandHandlers {
             let extend: @Sendable () async -> Void = {
                 bound.eventLoop.execute { bound.value.askedForTime(key) }
             }
-            let (outcome, answer) = await CommandDispatcher.run(body, app, caller, cancellation, replyBytes: replyBytes, extend)
+            let name = command.header.kind == .launch ? "handle launch" : "handle message"
+            let (outcome, answer) = await Trace.span(name, .consumer, of: command.header.trace) {
+                await CommandDispatcher.run(body, app, caller, cancellation, replyBytes: replyBytes, extend)
+            }
             handlers.handled(key, outcome, answer, command, senderKey)
         }
     }

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import RelayProtocol
+import RelayTracing
 
 /// The contents of the sent commands. The machine holds only their state. A content is in memory until it is sent, and in the journal until
 /// the command is deleted.
@@ -37,7 +38,7 @@ final class OutboxContents {
     ) -> CommandHeader {
         var random = SystemRandomNumberGenerator()
         let created = clock.time
-        return CommandHeader(
+        var header = CommandHeader(
             id: ids.next(now: UInt64(clamping: max(0, created)), using: &random),
             account: account,
             relay: endpoint.relay,
@@ -51,6 +52,8 @@ final class OutboxContents {
             created: created,
             expires: created + min(max(life.milliseconds, 1), CommandPeriod.maximumLife)
         )
+        header.trace = Trace.current
+        return header
     }
 
     /// Seals and stores a command. The header gets the next number of its lane.

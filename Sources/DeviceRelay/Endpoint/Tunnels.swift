@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import RelayProtocol
+import RelayTracing
 
 /// Opens tunnels for sessions, and receives the relay's messages about them.
 final class Tunnels {
@@ -29,10 +30,10 @@ final class Tunnels {
 
     /// Requests a tunnel to a peer, and waits until the relay reports it as ready.
     func open(to peer: EndpointID, _ timeout: Duration) async throws(AppServiceError) -> TunnelEntrance {
-        let patience = Milliseconds(clamping: timeout.milliseconds)
+        let (patience, trace) = (Milliseconds(clamping: timeout.milliseconds), Trace.current)
         let result = await withCheckedContinuation { (continuation: Waiting) in
             link.request {
-                .tunnelOpen(.init(ref: $0, target: peer, timeout: patience))
+                .tunnelOpen(.init(ref: $0, target: peer, timeout: patience, trace: trace))
             } answer: { [self] answer in
                 switch answer {
                 case .ok(let result):

@@ -3,6 +3,7 @@
 
 import NIOCore
 package import RelayProtocol
+import RelayTracing
 
 /// The decision about a peer's request for a connection.
 package enum SessionAdmission: Sendable {
@@ -72,7 +73,13 @@ package final class PeerSession: Sendable {
         from appID: String = "",
         timeout: Duration
     ) async throws(AppServiceError) -> AppServiceConnection {
-        let opening = SessionOpening(serviceName: info.name, appID: info.appID, callerAppID: appID, timeLeft: timeout)
+        let opening = SessionOpening(
+            serviceName: info.name,
+            appID: info.appID,
+            callerAppID: appID,
+            timeLeft: timeout,
+            trace: Trace.current
+        )
         return try await link.ask { token, continuation in
             .other { handler in handler.open(opening, info, token, timeout: timeout, continuation) }
         }

@@ -15,7 +15,7 @@ struct SessionAsk {
     }
 
     enum Waiter {
-        case connection(AppServiceInfo, Continuation<AppServiceConnection>)
+        case connection(AppServiceInfo, TraceContext?, Continuation<AppServiceConnection>)
         case response(Continuation<Response>)
     }
 
@@ -27,7 +27,7 @@ struct SessionAsk {
     func fail(_ error: AppServiceError) {
         let error = reason.map { AppServiceError($0) } ?? error
         switch waiter {
-        case .connection(_, let continuation): continuation.resume(returning: .failure(error))
+        case .connection(_, _, let continuation): continuation.resume(returning: .failure(error))
         case .response(let continuation): continuation.resume(returning: .failure(error))
         }
     }

@@ -3,6 +3,7 @@
 
 import NIOCore
 import RelayProtocol
+import RelayTracing
 
 extension SessionHandler {
     // MARK: Opened here
@@ -18,7 +19,7 @@ extension SessionHandler {
         change { machine, _, actions in
             do throws(SessionSendError) {
                 let id = try machine.openConnection(opening, into: &actions)
-                addAsk(Self.key(of: id), SessionAsk(token: token, waiter: .connection(info, continuation)), timeout: timeout)
+                addAsk(Self.key(of: id), SessionAsk(token: token, waiter: .connection(info, opening.trace, continuation)), timeout: timeout)
             } catch {
                 failure = error
             }
@@ -27,12 +28,13 @@ extension SessionHandler {
     }
 
     func openSucceeded(_ id: SessionConnectionID) {
-        guard let link, case .connection(let info, let continuation) = asks.remove(Self.key(of: id))?.waiter else { return }
+        guard let link, case .connection(let info, let trace, let continuation) = asks.remove(Self.key(of: id))?.waiter else { return }
         let inbox = AppServiceInbox()
         inboxes[id] = inbox
         let carrier = SessionCarrier(id, link: link, inbox: inbox, isOffered: false)
         let limiter = handlerLimiters.limiter(for: info, isOffered: false)
-        continuation.resume(returning: .success(AppServiceConnection(info: info, carrier: carrier, inbox: inbox, limiter: limiter)))
+        let connection = AppServiceConnection(info: info, carrier: carrier, inbox: inbox, limiter: limiter, trace: trace)
+        continuation.resume(returning: .success(connection))
     }
 
     // MARK: Opened by the peer
@@ -56,7 +58,9 @@ extension SessionHandler {
             switch await admit(peer, opening) {
             case .refuse(let error): carrier.finish(error)
             case .serve(let service, let info, let caller):
-                await service.serve(AppServiceConnection(info: info, carrier: carrier, inbox: inbox, limiter: limiter), caller)
+                let trace = opening.trace
+                let connection = AppServiceConnection(info: info, carrier: carrier, inbox: inbox, limiter: limiter, trace: trace)
+                await Trace.span("serve app service", .server, of: trace) { await service.serve(connection, caller) }
             }
             link.enqueue { handler in handler.serving[id] = nil }
         }

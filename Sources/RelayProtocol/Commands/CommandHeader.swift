@@ -31,6 +31,8 @@ package struct CommandHeader: Codable, Hashable, Sendable {
     package var created: Int64
     /// Milliseconds since 1970, in relay time. From this time on the command is not handled.
     package var expires: Int64
+    /// The span of the sender, if it traces the command.
+    package var trace: TraceContext?
 
     package init(
         id: CommandID,
@@ -69,7 +71,13 @@ package struct CommandHeader: Codable, Hashable, Sendable {
             let kind = fields.take("kind")?.string.flatMap({ Kind(rawValue: $0) }),
             let keyID = fields.take("keyID")?.data,
             let relay = fields.take("relay")?.string.flatMap({ RelayID($0) }),
-            let suite = fields.take("suite")?.int,
+            let suite = fields.take("suite")?.int
+        else {
+            throw .malformed
+        }
+        let traceField = fields.take("trace")
+        let trace = traceField?.string.flatMap { TraceContext(rawValue: $0) }
+        guard traceField == nil || trace != nil,
             let number = fields.take("number")?.uint64,
             let sender = fields.take("sender")?.string.flatMap({ EndpointID($0) }),
             let target = fields.take("target")?.string.flatMap({ EndpointID($0) }),
@@ -98,6 +106,7 @@ package struct CommandHeader: Codable, Hashable, Sendable {
             expires: expires
         )
         self.suite = suite
+        self.trace = trace
         self.firstNumber = firstNumber?.uint64
     }
 

@@ -13,21 +13,33 @@ package struct SessionOpening: Hashable, Sendable {
     package var callerAppID: String
     /// How long the caller waits.
     package var timeLeft: Duration?
+    /// The span of the caller, if it traces the connection.
+    package var trace: TraceContext?
 
-    package init(serviceName: String, appID: String = "", callerAppID: String = "", timeLeft: Duration? = nil) {
+    package init(
+        serviceName: String,
+        appID: String = "",
+        callerAppID: String = "",
+        timeLeft: Duration? = nil,
+        trace: TraceContext? = nil
+    ) {
         self.serviceName = serviceName
         self.appID = appID
         self.callerAppID = callerAppID
         self.timeLeft = timeLeft
+        self.trace = trace
     }
 
     init(_ map: ValueSet) throws(SessionError) {
         guard let serviceName = map["service"]?.string else { throw .invalidMetadata }
+        let trace = map["trace"]?.string.flatMap { TraceContext(rawValue: $0) }
+        guard map["trace"] == nil || trace != nil else { throw .invalidMetadata }
         self.init(
             serviceName: serviceName,
             appID: try Self.text(map["package"]),
             callerAppID: try Self.text(map["caller"]),
-            timeLeft: try SessionDeadline.timeLeft(map["deadline"])
+            timeLeft: try SessionDeadline.timeLeft(map["deadline"]),
+            trace: trace
         )
     }
 
@@ -42,6 +54,7 @@ package struct SessionOpening: Hashable, Sendable {
         if !appID.isEmpty { map["package"] = .string(appID) }
         if !callerAppID.isEmpty { map["caller"] = .string(callerAppID) }
         if let timeLeft { map["deadline"] = .int(Int64(SessionDeadline.milliseconds(timeLeft))) }
+        if let trace { map["trace"] = .string(trace.rawValue) }
         return map
     }
 }

@@ -4,6 +4,7 @@
 import Dispatch
 import Logging
 import RelayProtocol
+import RelayTracing
 import Synchronization
 
 /// Passes inputs to accounts and carries out their actions.
@@ -47,7 +48,7 @@ extension RelayCore {
     private func perform(_ action: AccountRelay.Action, of account: AccountID, _ rules: RelayRules, _ state: inout AccountShards.State) {
         switch action {
         // Submitted under the lock, so that the store keeps the order of the decisions.
-        case .transact(let work): submit(work.execution(of: account, rules, now: now), of: account)
+        case .transact(let work): submit(work.execution(of: account, rules, now: now), of: account, endSpan: work.startSpan())
         case .send(let message, let channel):
             if let peer = state.channels[channel]?.peer { state.outgoing.append(.send(peer, message, whenWritten: nil)) }
         case .sendOutcome(let message, let channel):
@@ -83,7 +84,8 @@ extension RelayCore {
         }
     }
 
-    private func submit(_ execution: AccountWork.Execution, of account: AccountID) {
+    /// - Parameter endSpan: Ends the span of the work, if its sender traces it.
+    private func submit(_ execution: AccountWork.Execution, of account: AccountID, endSpan: (@Sendable (_ isSuccess: Bool) -> Void)?) {
         store.submit(
             StoreWork(
                 account: account,
@@ -91,6 +93,7 @@ extension RelayCore {
                 cost: StoreWork.cost(bytes: execution.bytes),
                 run: execution.run,
                 report: { [self, complete = execution.complete] failure in
+                    endSpan?(failure == nil)
                     if let error = change(account, { complete(&$0, failure) }) ?? nil { storeFailed(error) }
                 }
             )
@@ -144,5 +147,16 @@ extension AccountShards.State {
         isDelivering = true
         defer { outgoing = [] }
         return outgoing
+    }
+}
+
+extension AccountWork {
+    /// The span of work that its sender traces. A trace shows that the relay took a command or a request for a tunnel, and when.
+    fileprivate func startSpan() -> (@Sendable (_ isSuccess: Bool) -> Void)? {
+        switch self {
+        case .send(let command, _, _, _, _, _): Trace.start("accept command", .consumer, of: command.header.trace)
+        case .openTunnel(let request, _, _): Trace.start("open tunnel", .server, of: request.trace)
+        default: nil
+        }
     }
 }

@@ -59,7 +59,9 @@ import Testing
 
     /// The manual decoder of the header agrees with its `Codable` form.
     @Test func manualHeaderDecoderMatchesCodable() throws {
-        let whole = try ValueSetEncoder().encode(header())
+        let trace = TraceContext(rawValue: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+        let whole = try ValueSetEncoder().encode(header { $0.trace = trace })
+        #expect(whole["trace"]?.string == trace?.rawValue)
         let others: [ValueSet.Value?] = [
             nil, .string(""), .string("message"), .string(sender.id.description), .int(-1), .int(7), .uint(.max), .double(2), .bool(true),
             .data([1]), .valueSet([:]),

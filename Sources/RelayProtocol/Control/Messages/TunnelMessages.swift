@@ -9,23 +9,28 @@ extension EndpointMessage {
         package var target: EndpointID
         /// How long to wait for a target that sleeps.
         package var timeout: Milliseconds
+        /// The span of the opener, if it traces the tunnel.
+        package var trace: TraceContext?
 
-        package init(ref: RequestRef, target: EndpointID, timeout: Milliseconds) {
+        package init(ref: RequestRef, target: EndpointID, timeout: Milliseconds, trace: TraceContext? = nil) {
             self.ref = ref
             self.target = target
             self.timeout = timeout
+            self.trace = trace
         }
 
         package init(json: JSONValue) throws(JSONError) {
             self.ref = try json.member("ref")
             self.target = try json.member("target")
             self.timeout = try json.member("timeout")
+            self.trace = try json.optional("trace")
         }
 
         package func writeMembers(to json: inout JSONWriter) {
             json.member("ref", ref)
             json.member("target", target)
             json.member("timeout", timeout)
+            json.member("trace", trace)
         }
     }
 

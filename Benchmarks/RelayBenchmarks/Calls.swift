@@ -11,11 +11,18 @@ struct Calls: AsyncParsableCommand {
     @OptionGroup var setting: Setting
     @Option var inflight = 1
     @Option var seconds = 3.0
+    @Option(help: "So many calls, one after the other, in place of a time.") var count: Int?
 
     func run() async throws {
         try await setting.withDirectory { directory in
             let (caller, connection) = try await setting.pair(in: directory)
             let message: ValueSet = ["Body": .data(Bytes.filled(128))]
+            if let count {
+                for _ in 0..<count { _ = try await connection.send(message) }
+                report(["calls": Double(count)])
+                connection.close()
+                return await caller.shutdown()
+            }
             let end = ContinuousClock.now + .seconds(seconds * 1.2)
             let begin = ContinuousClock.now + .seconds(seconds * 0.2)
             let samples = try await withThrowingTaskGroup(of: Samples.self) { group in

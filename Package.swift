@@ -76,7 +76,6 @@ let package = Package(
             name: "RelayProtocol",
             dependencies: [
                 .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "HeapModule", package: "swift-collections"),
                 .product(name: "NIOCore", package: "swift-nio"),
             ],
@@ -176,6 +175,7 @@ let package = Package(
                 server("CoreMetrics", "swift-metrics"),
                 server("Crypto", "swift-crypto"),
                 server("CryptoExtras", "swift-crypto"),
+                server("DequeModule", "swift-collections"),
                 server("Logging", "swift-log"),
                 server("NIOCore", "swift-nio"),
                 server("NIOHTTP1", "swift-nio"),

@@ -13,13 +13,11 @@ extension StatementArguments {
     /// and store another text than the one that was checked.
     /// - Throws: `TextError` if a text has U+0000.
     package static func bound(_ values: [(any DatabaseValueConvertible)?]) throws -> StatementArguments {
-        StatementArguments(
-            try values.map { value in
-                guard let value = value?.databaseValue else { return DatabaseValue.null }
-                if case .string(let text) = value.storage, text.utf8.contains(0) { throw TextError() }
-                return value
-            }
-        )
+        for value in values {
+            if case .string(var text)? = value?.databaseValue.storage, text.withUTF8({ $0.contains(0) }) { throw TextError() }
+        }
+        // GRDB converts an array of another type by key paths, which costs more than the statement.
+        return StatementArguments(values)
     }
 
     package static func bound(_ values: (any DatabaseValueConvertible)?...) throws -> StatementArguments { try bound(values) }

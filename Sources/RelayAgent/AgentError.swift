@@ -77,6 +77,13 @@ extension AgentError {
         .declined
     )
 
+    /// The same of a command with a join link, which works once.
+    static let accountOfLinkNotConfirmed = AgentError(
+        accountNotConfirmed.code,
+        accountNotConfirmed.message + ". The link is used up: another try needs a new one",
+        .declined
+    )
+
     private init(_ problem: ConnectionError) {
         if problem.code == .accountNotConfirmed {
             self = .accountNotConfirmed

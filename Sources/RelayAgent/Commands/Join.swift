@@ -136,7 +136,8 @@ package struct Join: Sendable {
             // If the link may be used up, the same command is to find the keys that can use it again.
             let mayHaveUsedLink = (error as? AccountError)?.mayHaveUsedLink ?? false
             if known == nil, !hasJoined, !mayHaveUsedLink { try? context.home.removeMembership() }
-            throw interruption.isThere ? interruption.failure() : error
+            if interruption.isThere { throw interruption.failure() }
+            throw AgentError(error).code == AgentError.accountOfLinkNotConfirmed.code ? AgentError.accountOfLinkNotConfirmed : error
         }
     }
 

@@ -13,6 +13,12 @@ package struct IPAddress: Hashable, Sendable, CustomStringConvertible {
         self.bytes = bytes.count == 16 && bytes.starts(with: mapped) ? Array(bytes.suffix(4)) : bytes
     }
 
+    /// - Returns: `nil` unless there are 4 or 16 bytes.
+    package init?(bytes: [UInt8]) {
+        guard bytes.count == 4 || bytes.count == 16 else { return nil }
+        self.init(bytes)
+    }
+
     /// The address of a connection's end; `nil` for a Unix socket.
     package init?(_ address: SocketAddress?) {
         // The address follows family and port, and in IPv6 also the flow label (RFC 3493 §3.3).

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import Crypto
+import Foundation
+
+/// A private P-256 key from which two endpoints derive their keys for direct paths. It is a protocol, so that a Secure Enclave can hold it.
+package protocol LinkKey: Sendable {
+    var publicKey: LinkPublicKey { get }
+    /// The 32 bytes of the Diffie-Hellman agreement (NIST SP 800-56A, the x coordinate).
+    func sharedSecret(with other: LinkPublicKey) throws -> Secret<[UInt8]>
+}
+
+/// A link key in memory.
+package struct P256LinkKey: LinkKey {
+    private let key: P256.KeyAgreement.PrivateKey
+
+    package init() { key = P256.KeyAgreement.PrivateKey() }
+
+    /// Restores a key from its 32 bytes; throws if they are not a valid key.
+    package init(rawRepresentation: [UInt8]) throws { key = try P256.KeyAgreement.PrivateKey(rawRepresentation: rawRepresentation) }
+
+    package var rawRepresentation: [UInt8] { [UInt8](key.rawRepresentation) }
+    package var publicKey: LinkPublicKey { LinkPublicKey(key.publicKey) }
+
+    package func sharedSecret(with other: LinkPublicKey) throws -> Secret<[UInt8]> {
+        Secret(try key.sharedSecretFromKeyAgreement(with: other.key).withUnsafeBytes { Array($0) })
+    }
+}
+
+/// The public part of a link key, which is in the endpoint's record.
+package struct LinkPublicKey: Hashable, Sendable {
+    fileprivate let key: P256.KeyAgreement.PublicKey
+    /// The uncompressed point (SEC 1 §2.3.3): 65 bytes.
+    package let bytes: [UInt8]
+
+    fileprivate init(_ key: P256.KeyAgreement.PublicKey) {
+        self.key = key
+        self.bytes = [UInt8](key.x963Representation)
+    }
+
+    package init(bytes: [UInt8]) throws(KeyError) {
+        guard bytes.count == 65, let key = try? P256.KeyAgreement.PublicKey(x963Representation: bytes) else {
+            throw KeyError.malformedPublicKey
+        }
+        self.key = key
+        self.bytes = bytes
+    }
+
+    package static func == (one: LinkPublicKey, other: LinkPublicKey) -> Bool { one.bytes == other.bytes }
+    package func hash(into hasher: inout Hasher) { hasher.combine(bytes) }
+}
+
+/// The keys that two endpoints share, and nobody else. Both derive the same.
+package struct PairKeys: Sendable {
+    /// Recognises the other's advertisements.
+    private let tag: SymmetricKey
+    /// Proves to a listener that a known endpoint knocks.
+    private let knock: SymmetricKey
+    /// Seals addresses that pass through the relay.
+    package let candidates: SymmetricKey
+
+    package init(_ own: some LinkKey, of ownID: EndpointID, with other: LinkPublicKey, of otherID: EndpointID) throws {
+        let secret = SymmetricKey(data: try own.sharedSecret(with: other).exposed)
+        let salt = [ownID, otherID].sorted().flatMap(\.digest.bytes)
+        func derive(_ purpose: Purpose) -> SymmetricKey {
+            HKDF<SHA256>.deriveKey(inputKeyMaterial: secret, salt: salt, info: purpose.bytes, outputByteCount: 32)
+        }
+        tag = derive(.nearbyTag)
+        knock = derive(.nearbyKnock)
+        candidates = derive(.nearbyCandidates)
+    }
+
+    /// The tag by which the other endpoint recognises an advertisement: the first 4 bytes.
+    package func tag(of advertiser: EndpointID, nonce: [UInt8]) -> [UInt8] {
+        Array(HMAC<SHA256>.authenticationCode(for: nonce + advertiser.digest.bytes, using: tag).prefix(4))
+    }
+
+    package func proof(of knock: Knock) -> [UInt8] { Array(HMAC<SHA256>.authenticationCode(for: knock.statement, using: self.knock)) }
+
+    /// Compares in constant time.
+    package func isValid(_ proof: [UInt8], for knock: Knock) -> Bool {
+        HMAC<SHA256>.isValidAuthenticationCode(proof, authenticating: knock.statement, using: self.knock)
+    }
+}
+
+/// What a dialer proves to a listener, before either says who it is.
+package struct Knock: Hashable, Sendable {
+    /// The first bytes of both sides.
+    package static let magic = Array("DRL1".utf8)
+    package static let challengeBytes = 16
+    package static let nonceBytes = 8
+    package static let proofBytes = 32
+
+    package enum Kind: UInt8, Sendable {
+        case known = 0
+        /// Without a proof, while the listener is visible for it. The anonymous endpoint answers.
+        case pairing = 1
+    }
+
+    package var challenge: [UInt8]
+    package var kind: Kind
+    package var nonce: [UInt8]
+    package var dialer: EndpointID
+    package var listener: EndpointID
+
+    package init(challenge: [UInt8], kind: Kind, nonce: [UInt8], dialer: EndpointID, listener: EndpointID) {
+        self.challenge = challenge
+        self.kind = kind
+        self.nonce = nonce
+        self.dialer = dialer
+        self.listener = listener
+    }
+
+    fileprivate var statement: [UInt8] {
+        Self.magic + challenge + [kind.rawValue] + nonce + dialer.digest.bytes + listener.digest.bytes
+    }
+}

@@ -104,6 +104,8 @@ package struct ProviderClient: Sendable {
         configuration.connectionPool.retryConnectionEstablishment = false
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = Self.maximumConnections
         configuration.timeout.connect = .seconds(10)
+        // The client's spans have the URL, which can be a secret.
+        configuration.tracing.tracer = nil
         self.client = HTTPClient(eventLoopGroupProvider: .shared(group), configuration: configuration)
         self.timeout = timeout
     }

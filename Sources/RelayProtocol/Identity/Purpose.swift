@@ -18,9 +18,6 @@ package enum Purpose: String, CaseIterable, Sendable {
     case reply = "device-relay/1 reply"
     case invitation = "device-relay/1 invitation"
     case fingerprint = "device-relay/1 fingerprint"
-    case nearbyTag = "device-relay/1 nearby tag"
-    case nearbyKnock = "device-relay/1 nearby knock"
-    case nearbyCandidates = "device-relay/1 nearby candidates"
 
     /// The text as bytes; the `info` of HPKE.
     package var bytes: [UInt8] { Array(rawValue.utf8) }

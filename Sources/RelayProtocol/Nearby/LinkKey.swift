@@ -63,12 +63,13 @@ package struct PairKeys: Sendable {
     package init(_ own: some LinkKey, of ownID: EndpointID, with other: LinkPublicKey, of otherID: EndpointID) throws {
         let secret = SymmetricKey(data: try own.sharedSecret(with: other).exposed)
         let salt = [ownID, otherID].sorted().flatMap(\.digest.bytes)
-        func derive(_ purpose: Purpose) -> SymmetricKey {
-            HKDF<SHA256>.deriveKey(inputKeyMaterial: secret, salt: salt, info: purpose.bytes, outputByteCount: 32)
+        func derive(_ purpose: String) -> SymmetricKey {
+            let info = Array("device-relay/1 nearby \(purpose)".utf8)
+            return HKDF<SHA256>.deriveKey(inputKeyMaterial: secret, salt: salt, info: info, outputByteCount: 32)
         }
-        tag = derive(.nearbyTag)
-        knock = derive(.nearbyKnock)
-        candidates = derive(.nearbyCandidates)
+        tag = derive("tag")
+        knock = derive("knock")
+        candidates = derive("candidates")
     }
 
     /// The tag by which the other endpoint recognises an advertisement: the first 4 bytes.

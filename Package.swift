@@ -76,8 +76,16 @@ let package = Package(
             name: "RelayProtocol",
             dependencies: [
                 .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "HeapModule", package: "swift-collections"),
                 .product(name: "NIOCore", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        // Queues for any type. Public, because only a public type is specialised for the types of another module.
+        .target(
+            name: "RelayCollections",
+            dependencies: [
+                .product(name: "DequeModule", package: "swift-collections"),
+                .product(name: "HeapModule", package: "swift-collections"),
             ],
             swiftSettings: settings
         ),
@@ -105,6 +113,7 @@ let package = Package(
         .target(
             name: "DeviceRelay",
             dependencies: [
+                "RelayCollections",
                 "RelayProtocol",
                 "RelayStorage",
                 "RelayTracing",
@@ -170,12 +179,12 @@ let package = Package(
         .target(
             name: "RelayPush",
             dependencies: [
+                "RelayCollections",
                 "RelayProtocol",
                 server("AsyncHTTPClient", "async-http-client"),
                 server("CoreMetrics", "swift-metrics"),
                 server("Crypto", "swift-crypto"),
                 server("CryptoExtras", "swift-crypto"),
-                server("DequeModule", "swift-collections"),
                 server("Logging", "swift-log"),
                 server("NIOCore", "swift-nio"),
                 server("NIOHTTP1", "swift-nio"),
@@ -193,6 +202,7 @@ let package = Package(
             dependencies: [
                 "CLinux",
                 "CResolver",
+                "RelayCollections",
                 "RelayLog",
                 "RelayProtocol",
                 "RelayStorage",
@@ -394,6 +404,7 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
+        .testTarget(name: "RelayCollectionsTests", dependencies: ["RelayCollections", "RelayTesting"], swiftSettings: settings),
         .testTarget(
             name: "RelayProtocolTests",
             dependencies: [

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import RelayProtocol
+import RelayCollections
 import RelayTesting
 import Testing
 

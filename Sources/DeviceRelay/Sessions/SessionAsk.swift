@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import NIOCore
+import RelayCollections
 import RelayProtocol
 
 /// An operation that a task waits for: opening a connection, or a response.

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import RelayCollections
 import RelayProtocol
 
 /// The circuit breaker of one service, and the queued wakes that can be sent to it. It does no I/O and reads no clock.
 struct ServiceLine {
     var breaker: CircuitBreaker
-    private var urgent = FairLine()
-    private var background = FairLine()
+    private var urgent = FairQueue<WakeAccount, WakeQueue.Ticket>()
+    private var background = FairQueue<WakeAccount, WakeQueue.Ticket>()
 
     init(limit: Int) { breaker = CircuitBreaker(.credential, limit: limit) }
 
@@ -18,9 +19,12 @@ struct ServiceLine {
 
     /// - Parameter isFirst: Whether the ticket goes before the account's other tickets of the same class.
     mutating func insert(_ ticket: WakeQueue.Ticket, of account: WakeAccount, isFirst: Bool) {
+        func insert(into queue: inout FairQueue<WakeAccount, WakeQueue.Ticket>) {
+            isFirst ? queue.prepend(ticket, of: account) : queue.append(ticket, of: account)
+        }
         switch ticket.key.urgency {
-        case .urgent: urgent.insert(ticket, of: account, isFirst: isFirst)
-        case .background: background.insert(ticket, of: account, isFirst: isFirst)
+        case .urgent: insert(into: &urgent)
+        case .background: insert(into: &background)
         }
     }
 

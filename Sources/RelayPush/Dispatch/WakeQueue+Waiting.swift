@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import RelayCollections
 import RelayProtocol
 
 extension WakeQueue {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import RelayCollections
 import RelayProtocol
 
 /// The outstanding wakes: those that can be sent, and those that wait for a pause or a retry. It does no I/O and reads no clock. All times

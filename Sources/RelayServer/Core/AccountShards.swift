@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Dispatch
+import RelayCollections
 import RelayProtocol
 import Synchronization
 

@@ -3,6 +3,7 @@
 
 import Dispatch
 import Logging
+import RelayCollections
 import RelayProtocol
 import RelayTracing
 import Synchronization

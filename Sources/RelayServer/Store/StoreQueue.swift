@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import NIOCore
+import RelayCollections
 
 /// Pending work of the store. The work of one account keeps its order; accounts are served in rotation, so that the backlog of one
 /// account delays the others by at most its share of a group.
@@ -17,10 +17,8 @@ struct StoreQueue<Work> {
     /// The same for all channels of an account together.
     static var maximumOfAccount: Int { 512 }
 
-    private struct Line {
-        /// Not taken yet.
-        var work = CircularBuffer<Work>(initialCapacity: 1)
-        /// The cost of its channels' requests that are not done yet.
+    /// The requests of an account's channels that are not done yet.
+    private struct Load {
         var cost = 0
         var costs: [ChannelID: Int] = [:]
         /// Whether it has reached its maximum and is still above half of it.
@@ -28,16 +26,9 @@ struct StoreQueue<Work> {
         /// The channels that are paused.
         var held: [ChannelID: any ControlPeer] = [:]
 
-        var isIdle: Bool { work.isEmpty && cost == 0 }
-
-        /// - Returns: whether this is the only item.
-        mutating func append(_ new: Work, from channel: ChannelID?, cost more: Int) -> Bool {
-            if let channel {
-                cost += more
-                costs[channel, default: 0] += more
-            }
-            work.append(new)
-            return work.count == 1
+        mutating func add(_ more: Int, from channel: ChannelID) {
+            cost += more
+            costs[channel, default: 0] += more
         }
 
         mutating func hasRoom(for channel: ChannelID, waiter: any ControlPeer) -> Bool {
@@ -59,34 +50,25 @@ struct StoreQueue<Work> {
         }
     }
 
-    private var lines: [AccountID?: Line] = [:]
-    /// The accounts with work; the first one is served next.
-    private var rotation = CircularBuffer<AccountID?>()
+    private var work = FairQueue<AccountID?, Work>()
+    private var loads: [AccountID: Load] = [:]
 
-    var isEmpty: Bool { rotation.isEmpty }
+    var isEmpty: Bool { work.isEmpty }
 
     /// - Parameters:
     ///   - account: the account; `nil` for work of the relay itself, which has a queue like an account's.
     ///   - channel: the channel that requested it.
-    mutating func append(_ work: Work, for account: AccountID?, from channel: ChannelID? = nil, cost: Int = 1) {
-        let isNext = lines[account, default: Line()].append(work, from: channel, cost: cost)
-        if isNext { rotation.append(account) }
+    mutating func append(_ item: Work, for account: AccountID?, from channel: ChannelID? = nil, cost: Int = 1) {
+        if let account, let channel { loads[account, default: Load()].add(cost, from: channel) }
+        work.append(item, of: account)
     }
 
     /// The next group, with a maximum size: one item of each account, then the next one of each, and so on.
     mutating func take(_ most: Int) -> [Work] {
         var group: [Work] = []
-        for _ in 0..<Self.share where group.count < most && !rotation.isEmpty {
-            for _ in 0..<rotation.count where group.count < most {
-                guard let account = rotation.popFirst(), let index = lines.index(forKey: account),
-                    let work = lines.values[index].work.popFirst()
-                else { continue }
-                group.append(work)
-                if !lines.values[index].work.isEmpty {
-                    rotation.append(account)
-                } else if lines.values[index].isIdle {
-                    lines.remove(at: index)
-                }
+        for _ in 0..<Self.share {
+            for _ in 0..<min(work.ownerCount, most - group.count) {
+                if let item = work.removeFirst() { group.append(item) }
             }
         }
         return group
@@ -94,16 +76,16 @@ struct StoreQueue<Work> {
 
     /// Whether the relay may continue to read from a channel. If not, `done` returns the channel later.
     mutating func hasRoom(for channel: ChannelID, of account: AccountID, waiter: any ControlPeer) -> Bool {
-        guard let index = lines.index(forKey: account) else { return true }
-        return lines.values[index].hasRoom(for: channel, waiter: waiter)
+        guard let index = loads.index(forKey: account) else { return true }
+        return loads.values[index].hasRoom(for: channel, waiter: waiter)
     }
 
     /// Taken work is done.
     /// - Returns: the channels to resume.
     mutating func done(for account: AccountID?, from channel: ChannelID, cost: Int) -> [any ControlPeer] {
-        guard let index = lines.index(forKey: account) else { return [] }
-        let resumed = lines.values[index].done(from: channel, cost: cost)
-        if lines.values[index].isIdle { lines.remove(at: index) }
+        guard let account, let index = loads.index(forKey: account) else { return [] }
+        let resumed = loads.values[index].done(from: channel, cost: cost)
+        if loads.values[index].cost == 0 { loads.remove(at: index) }
         return resumed
     }
 }

@@ -55,7 +55,7 @@ public struct P256AgreementKey: AgreementKey {
 
 /// A public P-256 key that data is sealed for.
 public struct AgreementPublicKey: Sendable, Hashable, Codable {
-    private let key: P256.KeyAgreement.PublicKey
+    let key: P256.KeyAgreement.PublicKey
 
     /// The uncompressed point (SEC 1 §2.3.3): 65 bytes.
     public let bytes: [UInt8]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// What an endpoint says of itself on a local network: the strings of its TXT record. Only endpoints that share keys with it recognise it,
-/// and nobody else learns whom it knows, or how many.
+/// What an endpoint says of itself on a local network: the strings of its TXT record. Only endpoints that share keys with it recognise it.
+/// Others do not learn which endpoints it knows, or how many.
 package struct Advertisement: Hashable, Sendable {
     /// The number of confirmed endpoints and pairings that can recognise it.
     package static let maximumPeers = 128

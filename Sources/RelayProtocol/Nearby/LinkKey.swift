@@ -6,9 +6,10 @@ import Foundation
 
 /// A private P-256 key from which two endpoints derive their keys for direct paths. It is a protocol, so that a Secure Enclave can hold it.
 package protocol LinkKey: Sendable {
-    var publicKey: LinkPublicKey { get }
+    /// It is in the endpoint's record. Nothing is sealed for it.
+    var publicKey: AgreementPublicKey { get }
     /// The 32 bytes of the Diffie-Hellman agreement (NIST SP 800-56A, the x coordinate).
-    func sharedSecret(with other: LinkPublicKey) throws -> Secret<[UInt8]>
+    func sharedSecret(with other: AgreementPublicKey) throws -> Secret<[UInt8]>
 }
 
 /// A link key in memory.
@@ -21,37 +22,14 @@ package struct P256LinkKey: LinkKey {
     package init(rawRepresentation: [UInt8]) throws { key = try P256.KeyAgreement.PrivateKey(rawRepresentation: rawRepresentation) }
 
     package var rawRepresentation: [UInt8] { [UInt8](key.rawRepresentation) }
-    package var publicKey: LinkPublicKey { LinkPublicKey(key.publicKey) }
+    package var publicKey: AgreementPublicKey { AgreementPublicKey(key.publicKey) }
 
-    package func sharedSecret(with other: LinkPublicKey) throws -> Secret<[UInt8]> {
+    package func sharedSecret(with other: AgreementPublicKey) throws -> Secret<[UInt8]> {
         Secret(try key.sharedSecretFromKeyAgreement(with: other.key).withUnsafeBytes { Array($0) })
     }
 }
 
-/// The public part of a link key, which is in the endpoint's record.
-package struct LinkPublicKey: Hashable, Sendable {
-    fileprivate let key: P256.KeyAgreement.PublicKey
-    /// The uncompressed point (SEC 1 §2.3.3): 65 bytes.
-    package let bytes: [UInt8]
-
-    fileprivate init(_ key: P256.KeyAgreement.PublicKey) {
-        self.key = key
-        self.bytes = [UInt8](key.x963Representation)
-    }
-
-    package init(bytes: [UInt8]) throws(KeyError) {
-        guard bytes.count == 65, let key = try? P256.KeyAgreement.PublicKey(x963Representation: bytes) else {
-            throw KeyError.malformedPublicKey
-        }
-        self.key = key
-        self.bytes = bytes
-    }
-
-    package static func == (one: LinkPublicKey, other: LinkPublicKey) -> Bool { one.bytes == other.bytes }
-    package func hash(into hasher: inout Hasher) { hasher.combine(bytes) }
-}
-
-/// The keys that two endpoints share, and nobody else. Both derive the same.
+/// The keys that only these two endpoints have. Both derive the same.
 package struct PairKeys: Sendable {
     /// Recognises the other's advertisements.
     private let tag: SymmetricKey
@@ -60,7 +38,7 @@ package struct PairKeys: Sendable {
     /// Seals addresses that pass through the relay.
     package let candidates: SymmetricKey
 
-    package init(_ own: some LinkKey, of ownID: EndpointID, with other: LinkPublicKey, of otherID: EndpointID) throws {
+    package init(_ own: some LinkKey, of ownID: EndpointID, with other: AgreementPublicKey, of otherID: EndpointID) throws {
         let secret = SymmetricKey(data: try own.sharedSecret(with: other).exposed)
         let salt = [ownID, otherID].sorted().flatMap(\.digest.bytes)
         func derive(_ purpose: String) -> SymmetricKey {

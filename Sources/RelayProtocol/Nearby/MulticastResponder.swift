@@ -148,7 +148,7 @@ package struct MulticastResponder {
         return message.isResponse ? [] : answer(message, isLegacy: isLegacy, at: now, using: &random)
     }
 
-    /// Whether somebody else claims a name of the instance with other content.
+    /// Whether another host claims a name of the instance with other content.
     private func isConflict(_ record: DNSRecord) -> Bool {
         guard record.name == instance.name || record.name == instance.host, record.timeToLive > 0 else { return false }
         let own = instance.uniqueRecords.filter { $0.name == record.name && $0.kind == record.kind }

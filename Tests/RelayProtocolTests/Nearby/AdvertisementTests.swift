@@ -14,7 +14,7 @@ import Testing
         let key = P256LinkKey()
 
         func keys(with other: Device) throws -> PairKeys {
-            try PairKeys(key, of: id, with: LinkPublicKey(bytes: other.key.publicKey.bytes), of: other.id)
+            try PairKeys(key, of: id, with: AgreementPublicKey(bytes: other.key.publicKey.bytes), of: other.id)
         }
     }
 
@@ -127,7 +127,7 @@ import Testing
     }
 
     @Test func invalidPointIsRefused() {
-        #expect(throws: KeyError.malformedPublicKey) { try LinkPublicKey(bytes: [4] + [UInt8](repeating: 1, count: 64)) }
-        #expect(throws: KeyError.malformedPublicKey) { try LinkPublicKey(bytes: []) }
+        #expect(throws: KeyError.malformedPublicKey) { try AgreementPublicKey(bytes: [4] + [UInt8](repeating: 1, count: 64)) }
+        #expect(throws: KeyError.malformedPublicKey) { try AgreementPublicKey(bytes: []) }
     }
 }

@@ -92,7 +92,11 @@ let package = Package(
         // Storage of the SDK and the services: private files, locks, SQLite.
         .target(
             name: "RelayStorage",
-            dependencies: ["RelayProtocol", .product(name: "GRDB", package: "GRDB.swift")],
+            dependencies: [
+                "RelayProtocol",
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "GRDBSQLite", package: "GRDB.swift"),
+            ],
             swiftSettings: settings
         ),
         // The spans of the SDK and the service.

@@ -19,9 +19,7 @@ package struct JournalTransaction {
     /// Returns a cached statement, because compiling it takes longer than running it.
     func statement(_ sql: String) throws -> Statement { try database.cachedStatement(sql: sql) }
 
-    func run(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?] = []) throws {
-        try statement(sql).execute(arguments: .bound(arguments))
-    }
+    func run(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?] = []) throws { try database.run(sql, arguments) }
 
     // MARK: Time
 

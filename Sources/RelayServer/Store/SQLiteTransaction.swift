@@ -192,7 +192,5 @@ struct SQLiteTransaction: StoreTransaction {
 
     func statement(_ sql: String) throws -> Statement { try database.cachedStatement(sql: sql) }
 
-    func run(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?]) throws {
-        try statement(sql).execute(arguments: .bound(arguments))
-    }
+    func run(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?]) throws { try database.run(sql, arguments) }
 }

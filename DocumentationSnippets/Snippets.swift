@@ -161,3 +161,37 @@ func serve(
     try await ServiceGroup(services: [platform], gracefulShutdownSignals: [.sigterm], logger: logger).run()
     // end
 }
+
+func share(
+    _ photo: URL,
+    with livingRoom: RemoteSystem,
+    _ platform: ConnectedDevicesPlatform,
+    draw: (Int64, Int64) -> Void
+) async throws -> NearShareReport {
+    func show(_ bytes: Int64, of all: Int64) { draw(bytes, all) }
+    // snippet: share
+    let operation = NearShareSender(platform).send([.file(photo), .text("from last summer")], to: .init(livingRoom))
+    for await progress in operation.progress { show(progress.bytesSent, of: progress.totalBytesToSend) }
+    let report = try await operation.result()
+    // end
+    return report
+}
+
+func receive(
+    into inbox: URL,
+    _ platform: ConnectedDevicesPlatform,
+    _ account: ConnectedDevicesAccount,
+    ask: @escaping @Sendable (String, [String]) async -> Bool,
+    show: @escaping @Sendable ([URL]) async -> Void
+) async throws {
+    // snippet: receive
+    let files = RemoteSystemAppRegistration(
+        appID: "com.example.files",
+        sharing: SharingHandler(
+            decide: { offer in await ask(offer.caller.deviceName, offer.names) ? .accept(into: inbox) : .decline },
+            received: { received in await show(received.urls) }
+        )
+    )
+    try await platform.publish(files, for: account)
+    // end
+}

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "CLinux.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <stdint.h>
 #include <sys/prctl.h>
@@ -39,6 +40,12 @@ void clinux_set_short_time_slice(void) {
 }
 
 void clinux_name_thread(const char *name) { prctl(PR_SET_NAME, name); }
+
+int clinux_sync_file_system(int descriptor) { return syncfs(descriptor); }
+
+void clinux_start_flushing(int descriptor, int64_t offset, int64_t bytes) {
+    sync_file_range(descriptor, offset, bytes, SYNC_FILE_RANGE_WRITE);
+}
 
 void clinux_trim_heap(void) {
 #ifdef __GLIBC__

@@ -42,6 +42,7 @@ extension AgentError {
         case let error as AgentError: self = error
         case let error as RemoteLaunchError: self.init(error)
         case let error as AppServiceError: self.init(error)
+        case let error as NearShareError: self.init("\(error.code)", error.message, .of(error.code, in: ExitStatus.sharing))
         case let error as AccountError where error.code == .accountNotConfirmed: self = .accountNotConfirmed
         case let error as AccountError: self.init("\(error.code)", error.message, .of(error.code, in: ExitStatus.accounts))
         case let error as ConnectionError: self.init(error)

@@ -63,6 +63,26 @@ extension ExitStatus {
         (.notSupported, .failed),
     ]
 
+    package static let sharing: [(code: NearShareError.Code, status: ExitStatus)] = [
+        (.timedOut, .pending),
+        (.cancelled, .failed),
+        (.deniedByRemoteSystem, .declined),
+        (.versionMismatch, .failed),
+        (.noSignedInUser, .notSignedIn),
+        (.networkError, .unreachable),
+        (.platformError, .failed),
+        (.remoteSystemUnavailable, .unreachable),
+        (.notSupported, .notFound),
+        (.ambiguous, .usage),
+        (.fileNotFound, .notFound),
+        (.fileNotReadable, .failed),
+        (.remoteDiskFull, .failed),
+        (.remoteNotWritable, .failed),
+        (.busy, .failed),
+        (.tooLarge, .usage),
+        (.failed, .failed),
+    ]
+
     package static let accounts: [(code: AccountError.Code, status: ExitStatus)] = [
         (.networkNotAvailable, .unreachable),
         (.serviceFailed, .failed),

@@ -129,6 +129,7 @@ import Testing
             running: RunningPrograms(),
             counts: LaunchLimits(),
             terminal: nil,
+            console: console,
             log: { _ in }
         )
         var configuration = AgentConfiguration()

@@ -29,6 +29,7 @@ import Testing
         }
         check(RelayAgent.ExitStatus.launching, "launch")
         check(RelayAgent.ExitStatus.calling, "call")
+        check(RelayAgent.ExitStatus.sharing, "send")
         check(RelayAgent.ExitStatus.accounts, "account")
         check(RelayAgent.ExitStatus.connections, "connection")
         check(RelayAgent.ExitStatus.publishing, "publish")
@@ -98,7 +99,7 @@ import Testing
         "`devices`": ["devices": "*device*", "endpoints": "*endpoint*"], "`watch`": ["device": "*device*", "endpoint": "*endpoint*"],
         "`commands`": ["commands": "*command*"], "`approve`": ["approved": "*endpoint*"], "`revoke`": ["revoked": "*endpoint*"],
         "`launch`": ["attested": "*attestation*"], "*command*": ["attested": "*attestation*"], "*failure*": ["attested": "*attestation*"],
-        "`host`": ["from": "*caller*"], "`agent`": ["from": "*caller*"],
+        "`host`": ["from": "*caller*"], "`receive`": ["from": "*caller*"], "`agent`": ["from": "*caller*"],
         "`fetch`": ["entries": "*entry*"], "`doctor`": ["checks": "*check*"], "error": ["error": "*failure*"],
         "*device*": ["apps": "*app*"], "`profiles`": ["profiles": "*profile*"],
     ]
@@ -160,10 +161,22 @@ import Testing
         seen.insert("agent")
         try expect("fetch", try await desk.relay("fetch", "TV", "--json"))
         try expect("fetch", try await desk.relay("fetch", "TV", "hello.txt", "-o", desk.directory.path, "--json"))
+        let inbox = tv.directory.path + "/inbox"
+        try tv.setAgent("receive:\n  folder: \(inbox)")
+        agent.send(SIGHUP)
+        try check(try JSON.object(try await agent.line()), "`agent`")
+        try expect("send", try await desk.relay("send", desk.directory.path + "/hello.txt", "TV", "--json"))
+        try check(try JSON.object(try await agent.line()), "`agent`")
         try expect("doctor", try await desk.relay("doctor", "TV", "--json"))
         try check(try await tv.relay("agent", "install", "--print", "--json").json, "`agent install`")
         agent.send(SIGTERM)
         _ = await agent.finish()
+        let receiver = try tv.start("receive", "--into", inbox, "--once", "--json")
+        try check(try JSON.object(try await receiver.line()), "`receive`")
+        try expect("send", try await desk.relay("send", "--text", "hello", "TV", "--json"))
+        try check(try JSON.object(try await receiver.line()), "`receive`")
+        _ = await receiver.finish()
+        seen.insert("receive")
         let sent = try await desk.relay("launch", "TV", "https://films.example/2", "--no-wait", "--json")
         try expect("launch", sent)
         let id = try #require(try sent.json["command"] as? String)
@@ -179,7 +192,7 @@ import Testing
                 [
                     "launch": ["TV", "https://x"], "call": ["TV/x", "x"], "ping": ["TV"], "fetch": ["TV"], "cancel": [id],
                     "approve": [endpoint], "verify": [endpoint], "rename": ["Desk"],
-                    "revoke": [endpoint],
+                    "revoke": [endpoint], "send": ["--text", "x", "TV"],
                 ][name] ?? []
             let output = try await desk.run([name] + arguments + ["--json"])
             #expect(output.status == 3)

@@ -3,6 +3,7 @@
 
 import DeviceRelay
 import Foundation
+import RelayProtocol
 import RelayTesting
 import Testing
 

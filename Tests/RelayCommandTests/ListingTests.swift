@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
+import RelayProtocol
 import Testing
 
 @testable import RelayAgent

@@ -7,6 +7,7 @@
 #define CLINUX_H
 
 #ifdef __linux__
+#include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
@@ -16,6 +17,10 @@ int clinux_processor_count(void);
 void clinux_set_short_time_slice(void);
 /// Sets the name of the calling thread; at most 15 bytes.
 void clinux_name_thread(const char *name);
+/// Waits until all files of the file system of an open file are on the disk; 0, or -1 with `errno`.
+int clinux_sync_file_system(int descriptor);
+/// Begins to write a part of a file to the disk, without a wait. It is a hint, and an error has no effect.
+void clinux_start_flushing(int descriptor, int64_t offset, int64_t bytes);
 /// Returns the allocator's free memory to the system.
 void clinux_trim_heap(void);
 #endif

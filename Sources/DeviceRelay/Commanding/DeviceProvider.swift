@@ -32,6 +32,9 @@ protocol DeviceProvider: Sendable {
     /// Opens a connection to an app service.
     func open(_ info: AppServiceInfo, on target: ResolvedTarget, from appID: String?, timeout: Duration) async throws(AppServiceError)
         -> AppServiceConnection
+
+    /// Opens a bulk stream that a device expects.
+    func openBulk(_ token: BulkToken, on target: ResolvedTarget, timeout: Duration) async throws(AppServiceError) -> BulkStream
 }
 
 extension [any DeviceProvider] {

@@ -21,7 +21,7 @@ extension LocalEndpoint {
     /// Accepts commands for an app from now on. This gives the endpoint's control channel the host role.
     func host(_ registration: RemoteSystemAppRegistration) {
         wire()
-        publisher.host(registration)
+        publisher.host(registration.serving(shares))
         guard !control.isHost else { return }
         let wasActive = control.becomeHost()
         guard life.hasStarted else { return }
@@ -31,7 +31,7 @@ extension LocalEndpoint {
 
     func publish(_ registration: RemoteSystemAppRegistration) {
         host(registration)
-        publisher.publish(registration)
+        publisher.publish(registration.serving(shares))
     }
 
     func published(_ appID: String) async -> Result<Void, PublishError> { await publisher.published(appID) }
@@ -64,6 +64,10 @@ extension LocalEndpoint {
         timeout: Duration
     ) async throws(AppServiceError) -> AppServiceConnection {
         try await sessions.open(info, on: target, from: appID, timeout: timeout)
+    }
+
+    func openBulk(_ token: BulkToken, on target: ResolvedTarget, timeout: Duration) async throws(AppServiceError) -> BulkStream {
+        try await sessions.openBulk(token, to: target.endpoint, timeout: timeout)
     }
 
     var pinnedRecords: [EndpointRecord] { peers.pinnedRecords }

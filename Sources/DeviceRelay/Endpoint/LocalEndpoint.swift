@@ -28,6 +28,8 @@ actor LocalEndpoint {
     let outbox: Outbox
     let inbox: Inbox
     let sessions: SessionPool
+    /// Receives what other devices send.
+    let shares: ShareReceiver
     let notifier: Notifier
     nonisolated let notifications = CurrentValue(Notifier.Status())
     /// The last one since the start.
@@ -101,6 +103,7 @@ actor LocalEndpoint {
             app: publisher.app
         )
         self.sessions = SessionPool(endpoint, link: control, peers: peers, publisher: publisher)
+        self.shares = ShareReceiver(sessions.bulk)
         self.notifier = Notifier(endpoint, stored: notification, link: control, status: notifications)
     }
 

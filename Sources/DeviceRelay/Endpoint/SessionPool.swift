@@ -23,6 +23,8 @@ final class SessionPool {
     private let publisher: Publisher
     private let tunnels: Tunnels
     private let sources: [any PathSource]
+    /// The bulk streams that peers are to open.
+    let bulk = BulkStreams()
     private(set) var sessions: SessionTable<PeerSession>
     /// Created with the first session.
     private var made: SessionConnector?
@@ -57,7 +59,8 @@ final class SessionPool {
                 certificate: try EndpointCertificate(endpoint.identityKey),
                 limits: endpoint.settings.limits.all,
                 timing: endpoint.settings.sessionTiming,
-                memory: SessionMemory(limits: endpoint.settings.limits.all)
+                memory: SessionMemory(limits: endpoint.settings.limits.all),
+                bulk: bulk
             ) { peer, opening in
                 await loop.run(bound) { $0.object?.admit(peer, opening) } ?? .refuse(AppServiceError(.appUnavailable))
             }
@@ -211,6 +214,17 @@ final class SessionPool {
         }
     }
 
+    /// Opens a bulk stream that a peer expects.
+    func openBulk(_ token: BulkToken, to peer: EndpointID, timeout: Duration) async throws(AppServiceError) -> BulkStream {
+        guard life == .active else { throw AppServiceError(.cancelled, message: "the platform was suspended or shut down") }
+        guard !peers.isRefused(peer) else { throw Self.revoked }
+        let connector = try connector()
+        let entrance = try await tunnels.open(to: peer, timeout)
+        return try await tunnels.enter(entrance) { (transport) throws(AppServiceError) in
+            try await connector.openBulk(token, to: peer, over: transport)
+        }
+    }
+
     func ready(_ message: RelayMessage.TunnelReady) { tunnels.ready(message) }
 
     func failed(_ message: RelayMessage.TunnelFailed) { tunnels.failed(message) }
@@ -235,8 +249,9 @@ final class SessionPool {
         loop.spawn(self) { pool in
             do throws(AppServiceError) {
                 // TLS proves the peer's identity. The relay's offer only states the expected peer.
-                let session = try await connector.accept(over: transport) { $0 == opener }
-                try await pool.add(session)
+                if case .session(let session) = try await connector.accept(over: transport, isKnown: { $0 == opener }) {
+                    try await pool.add(session)
+                }
             } catch {
                 logger.info("a session could not be opened", metadata: ["peer": "\(opener.label)", "code": "\(error.code)"])
             }

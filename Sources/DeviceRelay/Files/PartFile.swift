@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import Foundation
-import RelayProtocol
+package import Foundation
+package import RelayProtocol
 
 /// An incomplete file: `.NAME.relay-part` in the destination folder, accessible to this user only. `.NAME.relay-mark` identifies its
 /// source, so that a transfer resumes with the same file only; it is locked during the transfer. A file with these names that no transfer
 /// created is never changed: a nonempty part without a mark is an error.
-struct PartFile: Sendable {
-    enum Failure: Error {
+package struct PartFile: Sendable {
+    package enum Failure: Error {
         /// Another process is downloading it.
         case busy
         /// A file that no transfer created has this name.
@@ -19,11 +19,16 @@ struct PartFile: Sendable {
     }
 
     /// The source of the file.
-    struct Source: Sendable {
-        var device: String
-        var app: String
-        var path: String
-        var entry: RemoteEntry
+    package struct Source: Sendable {
+        package var device: String
+        package var app: String
+        package var path: String
+        package var size: Int64
+        package var etag: String
+
+        package init(device: String, app: String, path: String, size: Int64, etag: String) {
+            (self.device, self.app, self.path, self.size, self.etag) = (device, app, path, size, etag)
+        }
     }
 
     private static let beginning = Array("relay-mark 1 ".utf8)
@@ -34,9 +39,9 @@ struct PartFile: Sendable {
     /// Open, to keep the lock.
     private let mark: OpenFile
     /// The number of bytes from an earlier transfer.
-    let start: Int64
+    package let start: Int64
 
-    init(_ name: EntryName, in folder: OpenFile, of source: Source) throws(Failure) {
+    package init(_ name: EntryName, in folder: OpenFile, of source: Source) throws(Failure) {
         (self.folder, self.name) = (folder, name)
         let text = Self.beginning + Array(Self.digest(source).utf8)
         let written: [UInt8]
@@ -62,7 +67,7 @@ struct PartFile: Sendable {
             guard facts.isFile, facts.isUnshared else { throw SystemError(EEXIST) }
             // A complete part may already have its final permissions.
             file.setPermissions(0o600)
-            if written == text, facts.size <= source.entry.size {
+            if written == text, facts.size <= source.size {
                 start = facts.size
             } else {
                 // Removes the old content before the mark names the new source.
@@ -84,13 +89,13 @@ struct PartFile: Sendable {
         }
     }
 
-    func write(_ bytes: [UInt8], at offset: Int64) throws(Failure) {
+    package func write(_ bytes: [UInt8], at offset: Int64) throws(Failure) {
         do { try file.write(bytes, at: offset) } catch { throw .system(error) }
     }
 
     /// Renames the complete file to its own name. If it replaces a file, it keeps that file's permissions.
     /// - Parameter replaces: whether to replace an existing file. Other kinds are never replaced.
-    func publish(modified: Date, replaces: Bool) throws(Failure) {
+    package func publish(modified: Date, replaces: Bool) throws(Failure) {
         do throws(SystemError) {
             file.setModified(modified)
             try file.synchronize()
@@ -109,7 +114,7 @@ struct PartFile: Sendable {
     }
 
     /// Removes the part and its mark if nothing of the file came: there is nothing to continue.
-    func removeIfEmpty() {
+    package func removeIfEmpty() {
         guard let facts = try? file.facts(), facts.size == 0 else { return }
         folder.remove(name.part)
         folder.remove(name.mark)
@@ -140,7 +145,7 @@ struct PartFile: Sendable {
     }
 
     private static func digest(_ source: Source) -> String {
-        let facts = [source.device, source.app, source.path, String(source.entry.size), source.entry.etag]
+        let facts = [source.device, source.app, source.path, String(source.size), source.etag]
         // Each value with its length, so that different lists give different texts.
         let text = facts.map { "\($0.utf8.count):\($0)" }.joined()
         return "\(Digest256(hashing: Array(text.utf8)))"

@@ -13,8 +13,10 @@ public struct RemoteSystemAppRegistration: Sendable {
     public var attributes: [String: String]
     /// The handler of launches; `nil` if the app accepts none.
     public var launchHandler: LaunchHandler?
-    /// The app services; at most 32.
+    /// The app services; at most 32, with the one that `sharing` adds.
     public var services: [AppService]
+    /// Receives what other devices send with `NearShareSender`; `nil` if the app receives nothing. It is published as the app service `share`.
+    public var sharing: SharingHandler?
     /// The cross-device app identity that the app belongs to: a domain of its publisher, at most 256 visible ASCII characters. Only apps of
     /// the same identity, on devices of the account, may launch the app and call its services. Default: `nil`, and every app may.
     public var identity: String?
@@ -32,6 +34,7 @@ public struct RemoteSystemAppRegistration: Sendable {
         attributes: [String: String] = [:],
         launchHandler: LaunchHandler? = nil,
         services: [AppService] = [],
+        sharing: SharingHandler? = nil,
         identity: String? = nil,
         allowedApps: [String] = [],
         newCallers: NewCallerAccess = .webPages
@@ -41,6 +44,7 @@ public struct RemoteSystemAppRegistration: Sendable {
         self.attributes = attributes
         self.launchHandler = launchHandler
         self.services = services
+        self.sharing = sharing
         self.identity = identity
         self.allowedApps = allowedApps
         self.newCallers = newCallers
@@ -83,4 +87,15 @@ package struct NewCallerBounds: Sendable {
     package var decidesOnLocalPages = false
 
     package init() {}
+}
+
+extension RemoteSystemAppRegistration {
+    /// A copy whose sharing is an app service.
+    func serving(_ shares: ShareReceiver) -> RemoteSystemAppRegistration {
+        guard let sharing else { return self }
+        var copy = self
+        copy.services.append(shares.service(sharing))
+        copy.sharing = nil
+        return copy
+    }
 }

@@ -10,6 +10,7 @@ package struct SessionConnector: Sendable {
     private let limits: Limits
     private let timing: SessionTiming
     private let memory: SessionMemory
+    private let bulk: BulkStreams
     private let admit: SessionAdmitter
 
     /// - Parameters:
@@ -17,18 +18,21 @@ package struct SessionConnector: Sendable {
     ///   - limits: This side's limits. Where the sides differ, the session uses the lower value.
     ///   - timing: The intervals of keep-alive and idle checks.
     ///   - memory: The budgets that all sessions of the endpoint share.
+    ///   - bulk: The bulk streams that peers are to open.
     ///   - admit: Decides which service a peer may use.
     package init(
         certificate: EndpointCertificate,
         limits: Limits = Limits(),
         timing: SessionTiming = SessionTiming(),
         memory: SessionMemory,
+        bulk: BulkStreams = BulkStreams(),
         admit: @escaping SessionAdmitter
     ) {
         self.certificate = certificate
         self.limits = limits
         self.timing = timing
         self.memory = memory
+        self.bulk = bulk
         self.admit = admit
     }
 
@@ -39,10 +43,29 @@ package struct SessionConnector: Sendable {
         over transport: some PeerTransport,
         timeout: Duration = .seconds(15)
     ) async throws(AppServiceError) -> PeerSession {
-        try await start(.client, .exactly(peer), transport, timeout)
+        guard case .session(let session) = try await start(.client, .exactly(peer), .never, transport, timeout) else {
+            throw AppServiceError(start: .notAuthentic)
+        }
+        return session
     }
 
-    /// Accepts a session that a peer opens, as the TLS server.
+    /// Opens a bulk stream that a peer expects, as the TLS client.
+    /// - Parameters:
+    ///   - token: The peer's name for the stream.
+    ///   - timeout: The time limit of the stream, and again of the handshake.
+    package func openBulk(
+        _ token: BulkToken,
+        to peer: EndpointID,
+        over transport: some PeerTransport,
+        timeout: Duration = .seconds(15)
+    ) async throws(AppServiceError) -> BulkStream {
+        let opened = OneShot<BulkStream>()
+        _ = try await start(.client, .exactly(peer), .opening(token) { opened.settle($0) }, transport, timeout)
+        guard let stream = opened.value else { throw AppServiceError(start: .notAuthentic) }
+        return stream
+    }
+
+    /// Accepts a session or a bulk stream that a peer opens, as the TLS server.
     /// - Parameters:
     ///   - timeout: The time limit of the stream, and again of the handshake.
     ///   - isKnown: Whether an endpoint that has proved its id belongs to the account.
@@ -50,22 +73,23 @@ package struct SessionConnector: Sendable {
         over transport: some PeerTransport,
         timeout: Duration = .seconds(15),
         isKnown: @escaping @Sendable (EndpointID) async -> Bool
-    ) async throws(AppServiceError) -> PeerSession {
-        try await start(.server, .anyone(isKnown: isKnown), transport, timeout)
+    ) async throws(AppServiceError) -> PeerLink {
+        try await start(.server, .anyone(isKnown: isKnown), .accepting(bulk), transport, timeout)
     }
 
     private func start(
         _ role: SessionStateMachine.Role,
         _ trust: SessionTLS.Trust,
+        _ bulk: BulkStart,
         _ transport: some PeerTransport,
         _ timeout: Duration
-    ) async throws(AppServiceError) -> PeerSession {
+    ) async throws(AppServiceError) -> PeerLink {
         let peer = OneShot<EndpointID>()
-        let started = OneShot<Result<PeerSession, SessionStartError>>()
+        let started = OneShot<Result<PeerLink, SessionStartError>>()
         let channel: any Channel
         do throws(PeerTransportError) {
             channel = try await transport.connect(timeout: timeout) { [certificate, limits, timing, memory, admit] channel in
-                let tls = try SessionTLS.handler(certificate, trust) { peer.settle($0) }
+                let tls = try SessionTLS.handler(certificate, trust, bulk.applicationProtocols) { peer.settle($0) }
                 let session = SessionHandler(
                     SessionHandler.Environment(
                         role: role,
@@ -74,6 +98,7 @@ package struct SessionConnector: Sendable {
                         memory: memory,
                         admit: admit,
                         peer: { peer.value },
+                        bulk: bulk,
                         startTimeout: TimeAmount(timeout)
                     )
                 ) { started.settle($0) }

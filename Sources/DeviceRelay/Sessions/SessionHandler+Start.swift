@@ -11,9 +11,9 @@ extension SessionHandler {
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         switch event {
         case TLSUserEvent.handshakeCompleted(negotiatedProtocol: let name):
-            guard start == .handshaking, name == SessionWire.applicationProtocol, let peer = environment.peer() else {
-                return failStart(.notAuthentic)
-            }
+            guard case .handshaking = start, let peer = environment.peer() else { return failStart(.notAuthentic) }
+            if name == BulkWire.applicationProtocol { return startBulk(with: peer, context) }
+            guard name == SessionWire.applicationProtocol else { return failStart(.notAuthentic) }
             self.peer = peer
             let memory = environment.memory.share(of: peer)
             self.memory = memory
@@ -40,17 +40,17 @@ extension SessionHandler {
 
     func succeedStart() {
         guard let link, let peer else { return }
-        finishStart(.success(PeerSession(peer: peer, isOpenedHere: environment.role == .client, link: link)))
+        finishStart(.success(.session(PeerSession(peer: peer, isOpenedHere: environment.role == .client, link: link))))
     }
 
     /// Fails the start. It has no effect after the session is established.
     func failStart(_ error: SessionStartError) {
-        guard start != .done else { return }
+        if case .done = start { return }
         finishStart(.failure(error))
         context?.close(promise: nil)
     }
 
-    private func finishStart(_ result: Result<PeerSession, SessionStartError>) {
+    func finishStart(_ result: Result<PeerLink, SessionStartError>) {
         start = .done
         startTimer?.cancel()
         // Released here: from now on the waiting callers keep the session alive.

@@ -9,8 +9,9 @@ import RelayProtocol
 ///
 /// The handler never stops reading. Windows, budgets and the number of unsent responses bound the memory that a peer can occupy. If both
 /// sides stopped reading while they cannot write, the session would deadlock.
-final class SessionHandler: ChannelInboundHandler {
+final class SessionHandler: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
+    typealias InboundOut = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
     /// The inputs of a session.
@@ -22,6 +23,7 @@ final class SessionHandler: ChannelInboundHandler {
         let admit: SessionAdmitter
         /// The endpoint id that TLS has proved.
         let peer: @Sendable () -> EndpointID?
+        var bulk = BulkStart.never
         let startTimeout: TimeAmount
     }
 
@@ -32,7 +34,11 @@ final class SessionHandler: ChannelInboundHandler {
     enum Start {
         case handshaking
         case greeting
+        /// The stream is a bulk stream. These are the first bytes of its token.
+        case token(ByteBuffer)
         case done
+        /// A bulk stream has taken over the channel.
+        case replaced
     }
 
     private struct Tick {
@@ -42,7 +48,7 @@ final class SessionHandler: ChannelInboundHandler {
 
     let environment: Environment
     /// Called once, with the established session or the error.
-    var started: (@Sendable (Result<PeerSession, SessionStartError>) -> Void)?
+    var started: (@Sendable (Result<PeerLink, SessionStartError>) -> Void)?
     var machine: SessionStateMachine
     var link: SessionLink?
     var peer: EndpointID?
@@ -82,7 +88,7 @@ final class SessionHandler: ChannelInboundHandler {
     var startTimer: Scheduled<Void>?
     var closeTimer: Scheduled<Void>?
 
-    init(_ environment: Environment, started: @escaping @Sendable (Result<PeerSession, SessionStartError>) -> Void) {
+    init(_ environment: Environment, started: @escaping @Sendable (Result<PeerLink, SessionStartError>) -> Void) {
         self.environment = environment
         self.started = started
         machine = SessionStateMachine(role: environment.role, limits: environment.limits, timing: environment.timing)
@@ -111,7 +117,7 @@ final class SessionHandler: ChannelInboundHandler {
     }
 
     func handlerRemoved(context: ChannelHandlerContext) {
-        streamEnded()
+        if case .replaced = start {} else { streamEnded() }
         self.context = nil
     }
 
@@ -121,10 +127,18 @@ final class SessionHandler: ChannelInboundHandler {
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        guard machine.end == nil, start != .handshaking else { return }
+        var isGreeting = false
+        switch start {
+        case .handshaking: return
+        case .token(let before): return receiveToken(unwrapInboundIn(data), after: before, context)
+        case .greeting: isGreeting = true
+        case .done: break
+        case .replaced: return context.fireChannelRead(data)
+        }
+        guard machine.end == nil else { return }
         machine.receivedBytes(at: now)
         decoder.append(unwrapInboundIn(data))
-        if start == .greeting, receive(maximumFrames: 1) > 0, machine.end == nil { succeedStart() }
+        if isGreeting, receive(maximumFrames: 1) > 0, machine.end == nil { succeedStart() }
         // Up to `framesAtOnce` frames are decoded before their actions are performed: the peer sent them without knowing the results. The
         // limit bounds the memory of the actions.
         while receive(maximumFrames: Self.framesAtOnce) > 0 {}

@@ -20,17 +20,20 @@ enum SessionTLS {
     static func handler(
         _ certificate: EndpointCertificate,
         _ trust: Trust,
+        _ applicationProtocols: [String],
         verified: @escaping @Sendable (EndpointID) -> Void
     ) throws -> any ChannelHandler {
         switch trust {
         case .exactly(let peer):
-            return try NIOSSLClientHandler(context: try context(.client, certificate), serverHostname: nil) { chain, promise in
+            return try NIOSSLClientHandler(context: try context(.client, certificate, applicationProtocols), serverHostname: nil) {
+                chain,
+                promise in
                 guard let id = chain.first.flatMap(EndpointCertificate.endpoint), id == peer else { return promise.succeed(.failed) }
                 verified(id)
                 promise.succeed(.certificateVerified)
             }
         case .anyone(let isKnown):
-            return NIOSSLServerHandler(context: try context(.server, certificate)) { chain, promise in
+            return NIOSSLServerHandler(context: try context(.server, certificate, applicationProtocols)) { chain, promise in
                 guard let id = chain.first.flatMap(EndpointCertificate.endpoint) else { return promise.succeed(.failed) }
                 promise.completeWithTask {
                     guard await isKnown(id) else { return .failed }
@@ -43,7 +46,8 @@ enum SessionTLS {
 
     private enum Side { case client, server }
 
-    private static func context(_ side: Side, _ certificate: EndpointCertificate) throws -> NIOSSLContext {
+    private static func context(_ side: Side, _ certificate: EndpointCertificate, _ applicationProtocols: [String]) throws -> NIOSSLContext
+    {
         let chain = [NIOSSLCertificateSource.certificate(certificate.certificate)]
         var configuration: TLSConfiguration
         switch side {
@@ -55,7 +59,7 @@ enum SessionTLS {
             configuration = .makeServerConfiguration(certificateChain: chain, privateKey: .privateKey(certificate.privateKey))
         }
         configuration.minimumTLSVersion = .tlsv13
-        configuration.applicationProtocols = [SessionWire.applicationProtocol]
+        configuration.applicationProtocols = applicationProtocols
         configuration.signingSignatureAlgorithms = [.ecdsaSecp256R1Sha256]
         configuration.verifySignatureAlgorithms = [.ecdsaSecp256R1Sha256]
         // Both sides must present a certificate. Only the handlers' closures verify it.

@@ -69,6 +69,7 @@ package struct Agent: Sendable {
             running: RunningPrograms(),
             counts: LaunchLimits(),
             terminal: context.console.isJSON ? nil : TerminalQuestion(console: context.console),
+            console: context.console,
             log: { context.console.note($0) }
         )
         let app = duties.registration(configuration)
@@ -127,7 +128,8 @@ package struct Agent: Sendable {
 
     private static func event(_ kind: Event.Kind, _ configuration: AgentConfiguration, _ app: RemoteSystemAppRegistration) -> Event {
         let (schemes, ask) = (configuration.open.schemes, configuration.open.ask)
-        return Event(event: kind, app: app.appID, schemes: schemes, ask: ask.isEmpty ? nil : ask, services: app.services.map(\.name))
+        let services = app.services.map(\.name) + (app.sharing == nil ? [] : ["share"])
+        return Event(event: kind, app: app.appID, schemes: schemes, ask: ask.isEmpty ? nil : ask, services: services)
     }
 }
 
@@ -137,6 +139,7 @@ struct AgentServices: Sendable {
     let running: RunningPrograms
     let counts: LaunchLimits
     let terminal: TerminalQuestion?
+    let console: Console
     let log: @Sendable (String) -> Void
 
     func registration(_ configuration: AgentConfiguration) -> RemoteSystemAppRegistration {
@@ -150,6 +153,16 @@ struct AgentServices: Sendable {
             terminal: terminal
         )
         let files = configuration.files.map { FilesService(folder: SharedFolder(root: $0.folder), devices: $0.devices).service }
+        let receiving = Receiving(
+            appID: AgentConfiguration.appID,
+            folder: configuration.receive.folder,
+            access: configuration.receive.accept,
+            keepsNotes: true,
+            terminal: terminal,
+            console: console,
+            // An error of the output ends the agent, but changes nothing about the transfer.
+            report: { try? output.print($0) }
+        )
         let programs = configuration.services.sorted { $0.key < $1.key }.map { name, service in
             ProgramService(name: name, configuration: service, environment: environment, running: running, log: log).service
         }
@@ -170,6 +183,7 @@ struct AgentServices: Sendable {
                 }
             },
             services: [PingService.service, EchoService.service] + (files.map { [$0] } ?? []) + programs,
+            sharing: receiving.handler,
             newCallers: configuration.newDevices
         )
         registration.newCallerBounds.launchesPerMinute = configuration.open.newLaunchesPerMinute

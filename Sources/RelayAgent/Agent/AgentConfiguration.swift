@@ -35,6 +35,18 @@ package struct AgentConfiguration: Hashable, Sendable {
         var devices: Set<RemoteSystem.ID>?
     }
 
+    /// The settings for what other devices send.
+    struct Receiving: Hashable, Sendable {
+        /// The folder for files; it is created if it does not exist.
+        var folder = Self.downloads
+        var accept = RelayAgent.Receiving.Access.known
+
+        /// The user's folder for downloads.
+        static var downloads: String {
+            FileManager.default.urls(for: .downloadsDirectory, in: .userDomainMask).first?.path ?? LocalPath.expanded("~/Downloads")
+        }
+    }
+
     /// An app service that a program answers.
     struct ServiceConfiguration: Hashable, Sendable {
         enum Mode: String, Decodable, CaseIterable {
@@ -57,6 +69,7 @@ package struct AgentConfiguration: Hashable, Sendable {
     /// What new devices may do.
     var newDevices = NewCallerAccess.webPages
     var files: Files?
+    var receive = Receiving()
     var services: [String: ServiceConfiguration] = [:]
     /// Names of environment variables that programs get in addition to the default ones.
     var environment: Set<String> = []
@@ -73,7 +86,7 @@ package struct AgentConfiguration: Hashable, Sendable {
 // MARK: - Decoding
 
 extension AgentConfiguration: Decodable {
-    enum CodingKeys: String, CodingKey, CaseIterable { case name, open, newDevices, files, services, environment }
+    enum CodingKeys: String, CodingKey, CaseIterable { case name, open, newDevices, files, receive, services, environment }
 
     package init(from decoder: any Decoder) throws {
         let container = try decoder.container(strictlyKeyedBy: CodingKeys.self)
@@ -96,6 +109,7 @@ extension AgentConfiguration: Decodable {
             newDevices = access ?? newDevices
         }
         files = try container.decodeIfPresent(Files.self, forKey: .files)
+        receive = try container.decodeIfPresent(Receiving.self, forKey: .receive) ?? receive
         if let names = try container.decodeIfPresent([String].self, forKey: .environment) {
             let bad = names.first { $0.isEmpty || $0.utf8.contains(0) || $0.utf8.contains(UInt8(ascii: "=")) }
             try container.check(
@@ -121,8 +135,8 @@ extension AgentConfiguration: Decodable {
         try container.check(.services, self.services.count <= most, "has more than \(most) services")
     }
 
-    /// Service names that the agent reserves: `ping` and `echo` need no settings, and `files` has its own.
-    private static let builtIn: Set<String> = [PingService.name, EchoService.name, FileServiceMessages.serviceName]
+    /// Service names that the agent reserves: `ping` and `echo` need no settings, `files` and `share` have their own.
+    private static let builtIn: Set<String> = [PingService.name, EchoService.name, FileServiceMessages.serviceName, "share"]
 }
 
 extension AgentConfiguration.Opening: Decodable {
@@ -168,6 +182,27 @@ extension AgentConfiguration.Files: Decodable {
         }
         try container.check(.folder, isFolder, "is not an existing folder")
         devices = try container.devices(.devices)
+    }
+}
+
+extension AgentConfiguration.Receiving: Decodable {
+    enum CodingKeys: String, CodingKey, CaseIterable { case folder, accept }
+
+    init(from decoder: any Decoder) throws {
+        let container = try decoder.container(strictlyKeyedBy: CodingKeys.self)
+        if let text = try container.decodeIfPresent(String.self, forKey: .folder) {
+            folder = LocalPath.expanded(text)
+            try container.check(.folder, folder.utf8.first == UInt8(ascii: "/"), "is not an absolute path")
+        }
+        if let text = try container.decodeIfPresent(String.self, forKey: .accept) {
+            let access = Receiving.Access(rawValue: text)
+            try container.check(
+                .accept,
+                access != nil,
+                "must be one of \(Receiving.Access.allCases.map(\.rawValue).joined(separator: ", "))"
+            )
+            accept = access ?? accept
+        }
     }
 }
 

@@ -12,12 +12,14 @@ extension AgentContext {
     ///     not be answered.
     ///   - isTransient: Whether the app is withdrawn when the process ends, also by a signal. Otherwise it stays published, and launches wait
     ///     for it.
+    ///   - until: Settled when the hosting is to end; `nil` for a signal alone.
     ///   - reloads: Whether SIGHUP reloads the settings, and so does not end the hosting.
     ///   - body: Begins once the app is published. It may return early or run until it is cancelled.
     func host(
         _ app: RemoteSystemAppRegistration,
         output: HostOutput,
         isTransient: Bool = false,
+        until finished: OneShot<Void>? = nil,
         reloads: Bool = false,
         _ body: @escaping @Sendable (LocalDevice) async throws -> Void
     ) async throws {
@@ -29,6 +31,10 @@ extension AgentContext {
                 group.addTask {
                     await stop.arrived()
                     return true
+                }
+                group.addTask {
+                    guard let finished else { return false }
+                    return await finished.wait() != nil
                 }
                 group.addTask {
                     try await local.watchConnection(console)

@@ -3,6 +3,7 @@
 
 import DeviceRelay
 import Foundation
+import RelayProtocol
 
 /// The requests and responses of the app service `files`. Paths are relative to the shared folder, with `/` between
 /// names; the empty path is the folder itself.
@@ -49,6 +50,16 @@ enum FileServiceMessages {
             case special
             /// Its attributes cannot be read.
             case unreadable
+
+            init(_ defect: EntryName.Defect) {
+                self =
+                    switch defect {
+                    case .notUTF8: .notUTF8
+                    case .backslash: .backslash
+                    case .controlCharacter: .controlCharacter
+                    case .unfinished: .unfinished
+                    }
+            }
         }
     }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import DeviceRelay
 import Foundation
+import RelayProtocol
 
 /// One folder of this machine, read only. No path leads out of it: each name is opened relative to its parent folder,
 /// links are never followed, and only files and folders are opened.
@@ -40,8 +42,8 @@ struct SharedFolder: Sendable {
         }
         var isAtEnd = true
         for (index, bytes) in names.enumerated() {
-            guard let name = EntryName(String(decoding: bytes, as: UTF8.self)), EntryName.omission(bytes) == nil else {
-                leaveOut(bytes, EntryName.omission(bytes) ?? .notUTF8)
+            guard let name = EntryName(String(decoding: bytes, as: UTF8.self)), EntryName.defect(bytes) == nil else {
+                leaveOut(bytes, .init(EntryName.defect(bytes) ?? .notUTF8))
                 continue
             }
             guard let facts = FileFacts(name, in: folder.descriptor) else {

@@ -72,16 +72,23 @@ extension LocalDevice {
 
     /// Resolves `DEVICE` or `DEVICE/APP` to the app that is to answer for a service: the named one; else, of those that offer the service,
     /// the agent; else the only one.
-    /// - Parameter takesAny: Whether one of several apps is as good as another. Otherwise the user has to name one.
-    func app(offering service: String, on text: String, takesAny: Bool = false) async throws -> (RemoteSystem, RemoteSystemApp) {
+    /// - Parameters:
+    ///   - takesAny: Whether one of several apps is as good as another. Otherwise the user has to name one.
+    ///   - preferred: An app that answers in place of the agent.
+    func app(
+        offering service: String,
+        on text: String,
+        takesAny: Bool = false,
+        preferring preferred: String? = nil
+    ) async throws -> (RemoteSystem, RemoteSystemApp) {
         let (system, named) = try await place(text)
         if let named { return (system, named) }
         let name = DisplayText.sanitized(system.displayName)
         let offering = system.apps.filter { app in app.appServices.contains { $0.name.utf8.elementsEqual(service.utf8) } }
         // A new endpoint does not answer for a device that has known endpoints.
         let apps = offering.contains { !$0.isNew } ? offering.filter { !$0.isNew } : offering
-        let agents = apps.filter { $0.appID == AgentConfiguration.appID }
-        let candidates = agents.isEmpty ? apps : agents
+        let best = [preferred, AgentConfiguration.appID].map { id in apps.filter { $0.appID == id } }
+        let candidates = best.first { !$0.isEmpty } ?? apps
         guard let first = candidates.first else {
             throw AgentError("appServiceUnavailable", "no app on '\(name)' offers the service \(service); \(has(system))", .notFound)
         }

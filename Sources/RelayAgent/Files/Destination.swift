@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import DeviceRelay
 import Foundation
+import RelayProtocol
 
 /// The destination of a file: a name in an open folder.
 struct Destination: Sendable {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import DeviceRelay
 import Foundation
+import RelayProtocol
 
 /// Downloads files and folders of another device into local folders. It replaces nothing, except files if the user asked for it.
 struct Download {
@@ -34,7 +36,7 @@ struct Download {
         if try isHere(entry, place) { return try await report(finished) }
         let part: PartFile
         do throws(PartFile.Failure) {
-            part = try PartFile(place.name, in: place.folder, of: .init(device: device, app: app, path: path, entry: entry))
+            part = try PartFile(place.name, in: place.folder, of: source(path, entry))
         } catch {
             throw Self.explained(error, place)
         }
@@ -54,6 +56,10 @@ struct Download {
         }
         finished.received = entry.size - part.start
         try await report(finished)
+    }
+
+    private func source(_ path: String, _ entry: RemoteEntry) -> PartFile.Source {
+        .init(device: device, app: app, path: path, size: entry.size, etag: entry.etag)
     }
 
     /// Whether a file of this size and time already exists.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import RelayProtocol
+
 /// The pages of one folder's listing. It checks all data of the other device before use, and bounds the listing.
 struct Listing {
     /// The use of the entries, which determines the bounds.

@@ -60,6 +60,16 @@ final class StandardInput: Sendable {
         }
     }
 
+    /// The next part of the input, as it comes; `nil` at its end or after a cancellation.
+    /// - Parameter most: The size of the part in bytes, at least 1.
+    func some(most: Int) async throws -> [UInt8]? {
+        try await read { state in
+            if state.bytes.isEmpty, !Self.readMore(into: &state) { return nil }
+            defer { state.bytes.removeFirst(min(most, state.bytes.count)) }
+            return Array(state.bytes.prefix(most))
+        }
+    }
+
     private func read(_ body: @escaping @Sendable (inout State) throws -> [UInt8]?) async throws -> [UInt8]? {
         let result = OneShot<Result<[UInt8]?, any Error>>()
         queue.async { result.settle(Result { try self.state.withLock { try body(&$0) } }) }

@@ -81,6 +81,24 @@ extension DeviceDirectory {
         throw .appServiceUnavailable
     }
 
+    /// Finds the app that offers a service: the named one, or the only one on a device, or on a device with several the best installation of
+    /// the only app id.
+    package func resolve(
+        serviceNamed name: String,
+        on request: RemoteSystemConnectionRequest
+    ) throws(TargetError) -> (info: AppServiceInfo, target: ResolvedTarget) {
+        let pool = try candidates(for: request)
+        let offers = { (candidate: Candidate) in candidate.registration.services.contains { $0.name == name } }
+        let offering = pool.usable.filter(offers)
+        guard let best = offering.best else {
+            try pool.refuseUnconfirmed(where: offers)
+            throw .appServiceUnavailable
+        }
+        let appIDs = Set(offering.map(\.registration.appID))
+        guard appIDs.count == 1 else { throw .ambiguous(appIDs: appIDs.sorted()) }
+        return (AppServiceInfo(name: name, appID: best.registration.appID), best.target)
+    }
+
     private func resolveLaunch(
         scheme: String,
         preferredAppIDs: [String],

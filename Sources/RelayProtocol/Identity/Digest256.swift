@@ -9,7 +9,11 @@ package struct Digest256: Hashable, Sendable, Comparable, CustomStringConvertibl
     private let words: (UInt64, UInt64, UInt64, UInt64)
 
     package init(hashing bytes: [UInt8]) {
-        self = SHA256.hash(data: bytes).withUnsafeBytes { Digest256($0) }
+        self = Digest256(SHA256.hash(data: bytes))
+    }
+
+    init(_ digest: SHA256Digest) {
+        self = digest.withUnsafeBytes { Digest256($0) }
     }
 
     /// Reads 32 bytes.
@@ -18,9 +22,11 @@ package struct Digest256: Hashable, Sendable, Comparable, CustomStringConvertibl
         self.words = (word(0), word(1), word(2), word(3))
     }
 
+    package static let byteCount = 32
+
     /// The digest with these 32 bytes; `nil` for any other number of bytes.
     package init?(bytes: [UInt8]) {
-        guard bytes.count == 32 else { return nil }
+        guard bytes.count == Self.byteCount else { return nil }
         self = bytes.withUnsafeBytes { Digest256($0) }
     }
 

@@ -1,17 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import RelayProtocol
+import Foundation
 
 /// The name of one file or folder; never a path. It is checked by bytes, as the system reads it: in Swift a separator with a combining
 /// mark is a different Character, and texts with different bytes may be equal.
-struct EntryName: Sendable, CustomStringConvertible {
-    static let maximumBytes = 255
+package struct EntryName: Sendable, CustomStringConvertible {
+    package static let maximumBytes = 255
 
-    let text: String
+    package let text: String
+
+    /// Why a name of this machine cannot be sent.
+    package enum Defect: String, CaseIterable, Sendable {
+        /// The name is not UTF-8.
+        case notUTF8
+        /// The name has a backslash, which separates names on other systems.
+        case backslash
+        /// The name has a character that controls a line, a terminal or the writing direction.
+        case controlCharacter
+        /// An unfinished transfer of this program.
+        case unfinished
+    }
 
     /// Why a name of this machine cannot be sent; `nil` if it can.
-    static func omission(_ name: [UInt8]) -> FileServiceMessages.Omission.Reason? {
+    package static func defect(_ name: [UInt8]) -> Defect? {
         guard let text = String(validating: name, as: UTF8.self) else { return .notUTF8 }
         if EntryName(text) != nil { return nil }
         if name.contains(UInt8(ascii: "\\")) { return .backslash }
@@ -19,7 +31,7 @@ struct EntryName: Sendable, CustomStringConvertible {
     }
 
     /// A name for people: bytes that are not UTF-8, and characters that control a line, a terminal or the writing direction, are escaped.
-    static func shown(_ name: [UInt8]) -> String {
+    package static func shown(_ name: [UInt8]) -> String {
         guard let text = String(validating: name, as: UTF8.self) else {
             return name.map {
                 (0x20...0x7E).contains($0) ? String(UnicodeScalar($0)) : "\\x" + String(0x100 + Int($0), radix: 16).dropFirst()
@@ -33,13 +45,13 @@ struct EntryName: Sendable, CustomStringConvertible {
 
     /// A name from another device. Rejects backslashes, which are separators on other systems; characters that control the terminal or
     /// the writing direction, which could disguise the name; and the names of unfinished transfers, which belong to this program.
-    init?(_ text: String) {
+    package init?(_ text: String) {
         self.init(local: text)
         guard !text.utf8.contains(UInt8(ascii: "\\")), DisplayText.isPlain(text), !isOfTransfer else { return nil }
     }
 
     /// A name that the local user chose: any name that the system accepts.
-    init?(local text: String) {
+    package init?(local text: String) {
         let bytes = text.utf8
         guard (1...Self.maximumBytes).contains(bytes.count), !bytes.contains(0), !bytes.contains(UInt8(ascii: "/")),
             !bytes.elementsEqual(".".utf8), !bytes.elementsEqual("..".utf8)
@@ -49,7 +61,26 @@ struct EntryName: Sendable, CustomStringConvertible {
 
     private init(of name: EntryName, ending: String) { text = "." + name.shortened + ending }
 
-    var description: String { text }
+    package var description: String { text }
+
+    /// Whether it is in Unicode's composed form (NFC), in which all devices write names that only look alike in the same way.
+    package var isComposed: Bool { composed == self }
+
+    /// The name in composed form.
+    package var composed: EntryName {
+        // Nearly all names.
+        guard text.utf8.contains(where: { $0 >= 0x80 }) else { return self }
+        return EntryName(local: text.precomposedStringWithCanonicalMapping) ?? self
+    }
+
+    /// The name with a number, for a second file of the same name: `photo (2).jpg`.
+    package func numbered(_ number: Int) -> EntryName? {
+        let bytes = Array(text.utf8)
+        // A name that begins with its only point has no ending.
+        let point = bytes.lastIndex(of: UInt8(ascii: ".")).flatMap { $0 == 0 ? nil : $0 } ?? bytes.endIndex
+        let (stem, ending) = (String(decoding: bytes[..<point], as: UTF8.self), String(decoding: bytes[point...], as: UTF8.self))
+        return EntryName("\(stem) (\(number))\(ending)")
+    }
 
     // MARK: Unfinished transfers
 
@@ -57,9 +88,11 @@ struct EntryName: Sendable, CustomStringConvertible {
     private static let markEnding = ".relay-mark"
 
     /// The name of the file while it is incomplete.
-    var part: EntryName { EntryName(of: self, ending: Self.partEnding) }
+    package var part: EntryName { EntryName(of: self, ending: Self.partEnding) }
+    /// The name of a folder for the file while it arrives from the sender that a label names.
+    package func part(of label: String) -> EntryName { EntryName(of: self, ending: "-" + label + Self.partEnding) }
     /// The name of the file that identifies the source of the part.
-    var mark: EntryName { EntryName(of: self, ending: Self.markEnding) }
+    package var mark: EntryName { EntryName(of: self, ending: Self.markEnding) }
 
     /// Ignores case, because some file systems do.
     private var isOfTransfer: Bool {
@@ -84,12 +117,12 @@ struct EntryName: Sendable, CustomStringConvertible {
 }
 
 extension EntryName: Hashable, Comparable {
-    static func == (one: EntryName, other: EntryName) -> Bool { one.text.utf8.elementsEqual(other.text.utf8) }
+    package static func == (one: EntryName, other: EntryName) -> Bool { one.text.utf8.elementsEqual(other.text.utf8) }
 
     /// Ordered by bytes, which is the same on every machine.
-    static func < (one: EntryName, other: EntryName) -> Bool { one.text.utf8.lexicographicallyPrecedes(other.text.utf8) }
+    package static func < (one: EntryName, other: EntryName) -> Bool { one.text.utf8.lexicographicallyPrecedes(other.text.utf8) }
 
-    func hash(into hasher: inout Hasher) {
+    package func hash(into hasher: inout Hasher) {
         for byte in text.utf8 { hasher.combine(byte) }
     }
 }

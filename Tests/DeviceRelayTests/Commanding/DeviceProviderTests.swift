@@ -66,6 +66,9 @@ import Testing
         ) throws(AppServiceError) -> AppServiceConnection {
             throw AppServiceError(.notSupported)
         }
+        func openBulk(_: BulkToken, on _: ResolvedTarget, timeout _: Duration) throws(AppServiceError) -> BulkStream {
+            throw AppServiceError(.notSupported)
+        }
     }
 
     /// An endpoint with an app that has a service.

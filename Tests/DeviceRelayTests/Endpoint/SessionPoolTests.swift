@@ -88,7 +88,7 @@ import Testing
         nonisolated func admit(_ side: SessionSide, _ index: Int = 0) async throws -> PeerSession {
             let all = await requests.first { $0.count > index }
             let tunnel = try #require(all?[index])
-            async let session = side.connector.accept(over: tunnels.transport(tunnel, [.socket])) { _ in true }
+            async let session = side.connector.acceptSession(over: tunnels.transport(tunnel, [.socket])) { _ in true }
             relay.send(.tunnelReady(.init(entrance: tunnels.entrance(tunnel))))
             return try await session
         }
@@ -220,7 +220,7 @@ import Testing
     @Test func pathWithoutTheRelayIsUsed() async throws {
         let (world, peer) = (try await World(directory), try Peer())
         let side = await world.addPath(to: peer.member)
-        async let accepted = peer.side.connector.accept(over: side) { _ in true }
+        async let accepted = peer.side.connector.acceptSession(over: side) { _ in true }
         #expect(try await world.open(peer.member).send(["a": 1]) == ["a": 1])
         _ = try await accepted
         await world.has(1)
@@ -248,13 +248,13 @@ import Testing
         let (world, peer) = (try await World(directory), try Peer())
         await world.suspend()
         let side = await world.addPath(to: peer.member)
-        async let accepted = peer.side.connector.accept(over: side) { _ in true }
+        async let accepted = peer.side.connector.acceptSession(over: side) { _ in true }
         #expect(await code { () async throws(AppServiceError) in try await world.open(peer.member) } == .cancelled)
         _ = try? await accepted
         await world.has(0)
         await world.resume()
         let next = await world.addPath(to: peer.member)
-        async let other = peer.side.connector.accept(over: next) { _ in true }
+        async let other = peer.side.connector.acceptSession(over: next) { _ in true }
         #expect(try await world.open(peer.member).send([:]) == [:])
         _ = try await other
         await world.end()

@@ -32,7 +32,8 @@ import Testing
             )
             let handler = SessionHandler(environment) { result in
                 switch result {
-                case .success(let session): sessions.withLock { $0.append(session) }
+                case .success(.session(let session)): sessions.withLock { $0.append(session) }
+                case .success(.bulk): Issue.record("a session has become a bulk stream")
                 case .failure(let error): failures.withLock { $0.append(error) }
                 }
             }

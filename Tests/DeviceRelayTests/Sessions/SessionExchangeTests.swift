@@ -227,7 +227,7 @@ import Testing
         let large = try Self.message(encodedBytes: 64 << 10)
         func connect(_ name: String) async throws -> (session: PeerSession, accepted: PeerSession, connection: AppServiceConnection) {
             let tunnel = relay.tunnel()
-            async let accepted = target.connector.accept(over: tunnel.target) { _ in true }
+            async let accepted = target.connector.acceptSession(over: tunnel.target) { _ in true }
             let session = try await SessionSide().connector.open(to: target.id, over: tunnel.opener)
             return (session, try await accepted, try await session.open(SessionWorld.info, from: name, timeout: .seconds(30)))
         }

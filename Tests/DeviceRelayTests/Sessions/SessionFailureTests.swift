@@ -148,7 +148,7 @@ import Testing
             configuration.applicationProtocols = ["device-relay/1"]
             let context = try NIOSSLContext(configuration: configuration)
             let tunnel = relay.tunnel()
-            async let accepted = target.connector.accept(over: tunnel.target) { _ in true }
+            async let accepted = target.connector.acceptSession(over: tunnel.target) { _ in true }
             let channel = try await tunnel.opener.connect(timeout: .seconds(10)) { channel in
                 try channel.pipeline.syncOperations.addHandler(NIOSSLClientHandler(context: context, serverHostname: nil))
                 if let frames { try channel.pipeline.syncOperations.addHandler(FrameReader(frames)) }

@@ -152,7 +152,7 @@ import Testing
         // Another opener. Its requests go on, and its data stays private.
         let honest = try SessionSide()
         let tunnel = relay.tunnel()
-        async let accepted = target.connector.accept(over: tunnel.target) { _ in true }
+        async let accepted = target.connector.acceptSession(over: tunnel.target) { _ in true }
         let session = try await honest.connector.open(to: target.id, over: tunnel.opener)
         let connection = try await session.open(SessionWorld.info, timeout: .seconds(60))
         let secret = "what the others must not know"
@@ -160,7 +160,7 @@ import Testing
             var random = SeededGenerator(seed: UInt64(seed))
             let recorder = FrameRecorder()
             let tunnel = relay.tunnel()
-            async let started = try? target.connector.accept(over: tunnel.target) { _ in true }
+            async let started = try? target.connector.acceptSession(over: tunnel.target) { _ in true }
             let channel = try await tunnel.opener.connect(timeout: .seconds(60)) { channel in
                 try channel.pipeline.syncOperations.addHandlers([NIOSSLClientHandler(context: context, serverHostname: nil), recorder])
             }

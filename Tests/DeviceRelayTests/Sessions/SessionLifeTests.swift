@@ -350,7 +350,7 @@ import Testing
         weak var last: PeerSession?
         for _ in 0..<50 {
             let tunnel = relay.tunnel()
-            async let accepted = target.connector.accept(over: tunnel.target) { _ in true }
+            async let accepted = target.connector.acceptSession(over: tunnel.target) { _ in true }
             let session = try await opener.connector.open(to: target.id, over: tunnel.opener)
             let connection = try await session.open(SessionWorld.info, timeout: .seconds(30))
             #expect(try await connection.send([:]) == [:])

@@ -38,7 +38,7 @@ import Testing
     /// Another device is served as before, with large messages too.
     private static func otherIsServed(_ relay: TestTunnelRelay, by target: SessionSide) async throws {
         let tunnel = relay.tunnel()
-        async let accepted = target.connector.accept(over: tunnel.target) { _ in true }
+        async let accepted = target.connector.acceptSession(over: tunnel.target) { _ in true }
         let session = try await SessionSide().connector.open(to: target.id, over: tunnel.opener)
         let connection = try await session.open(AppServiceInfo(name: "echo", appID: "com.example.app"), timeout: .seconds(60))
         let large: ValueSet = ["Data": .data(Array(repeating: 1, count: 2 << 20))]
@@ -169,7 +169,7 @@ import Testing
         try #require(memory.freeBytes >= 384 << 10)
         // Another peer's large messages pass.
         let tunnel = relay.tunnel()
-        async let accepted = target.connector.accept(over: tunnel.target) { _ in true }
+        async let accepted = target.connector.acceptSession(over: tunnel.target) { _ in true }
         let session = try await SessionSide(limits: limits).connector.open(to: target.id, over: tunnel.opener)
         _ = try await accepted
         let connection = try await session.open(AppServiceInfo(name: "echo", appID: "com.example.app"), timeout: .seconds(60))
@@ -224,7 +224,7 @@ import Testing
         #expect(target.memory.pending.free >= 96 << 20)
         // Another peer's requests pass.
         let tunnel = relay.tunnel()
-        async let accepted = target.connector.accept(over: tunnel.target) { _ in true }
+        async let accepted = target.connector.acceptSession(over: tunnel.target) { _ in true }
         let session = try await SessionSide().connector.open(to: target.id, over: tunnel.opener)
         _ = try await accepted
         let connection = try await session.open(AppServiceInfo(name: "echo", appID: "com.example.app"), timeout: .seconds(60))

@@ -35,7 +35,7 @@ import Testing
         -> AppServiceError.Code?
     {
         await code { () async throws(AppServiceError) in
-            try await side.connector.accept(over: transport, timeout: .seconds(10)) { knows($0) }
+            try await side.connector.acceptSession(over: transport, timeout: .seconds(10)) { knows($0) }
         }
     }
 
@@ -125,7 +125,7 @@ import Testing
         let target = try SessionSide()
         let tunnel = relay.tunnel()
         async let opened = client.open(tunnel.opener)
-        let session = try await target.connector.accept(over: tunnel.target) { $0 == id }
+        let session = try await target.connector.acceptSession(over: tunnel.target) { $0 == id }
         #expect(session.peer == id)
         await session.shutDown()
         _ = await opened
@@ -154,7 +154,7 @@ import Testing
         let relay = try await TestTunnelRelay()
         for _ in 0..<2 {
             let tunnel = relay.tunnel()
-            async let accepted = target.connector.accept(over: tunnel.target) { $0 == opener.id }
+            async let accepted = target.connector.acceptSession(over: tunnel.target) { $0 == opener.id }
             let session = try await opener.connector.open(to: target.id, over: tunnel.opener)
             let connection = try await session.open(SessionWorld.info, timeout: .seconds(10))
             #expect(try await connection.send(["Text": "signed"]) == ["Text": "signed"])

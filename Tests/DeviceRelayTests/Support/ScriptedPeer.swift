@@ -22,7 +22,7 @@ struct ScriptedPeer: Sendable {
         answer: @escaping @Sendable (SessionFrame) -> [SessionFrame] = { _ in [] }
     ) async throws -> ScriptedPeer {
         let tunnel = relay.tunnel()
-        async let accepted = target.connector.accept(over: tunnel.target) { _ in true }
+        async let accepted = target.connector.acceptSession(over: tunnel.target) { _ in true }
         let channel = try await enter(tunnel.opener, as: certificate ?? TestCertificate(), answer: answer)
         return ScriptedPeer(channel: channel, session: try await accepted)
     }

@@ -10,6 +10,7 @@ import Testing
 struct SessionSide: Sendable {
     let key: any IdentityKey
     let memory: SessionMemory
+    let bulk = BulkStreams()
     let connector: SessionConnector
 
     var id: EndpointID { EndpointID(key.publicKey) }
@@ -22,7 +23,12 @@ struct SessionSide: Sendable {
     init(key: any IdentityKey = P256SigningKey(), limits: Limits = Limits(), services: [AppService] = []) throws {
         self.key = key
         memory = SessionMemory(limits: limits)
-        connector = SessionConnector(certificate: try EndpointCertificate(key), limits: limits, memory: memory) { peer, opening in
+        connector = SessionConnector(
+            certificate: try EndpointCertificate(key),
+            limits: limits,
+            memory: memory,
+            bulk: bulk
+        ) { peer, opening in
             let caller = AppServiceCaller(
                 accountID: "me",
                 deviceName: "device",
@@ -33,6 +39,20 @@ struct SessionSide: Sendable {
             )
             return SessionAdmission(opening.appID == "com.example.app" ? services : nil, for: opening, from: caller)
         }
+    }
+}
+
+extension SessionConnector {
+    /// Accepts what must be a session.
+    func acceptSession(
+        over transport: some PeerTransport,
+        timeout: Duration = .seconds(15),
+        isKnown: @escaping @Sendable (EndpointID) async -> Bool
+    ) async throws(AppServiceError) -> PeerSession {
+        guard case .session(let session) = try await accept(over: transport, timeout: timeout, isKnown: isKnown) else {
+            throw AppServiceError(.failure, message: "a bulk stream was opened in place of a session")
+        }
+        return session
     }
 }
 
@@ -58,7 +78,7 @@ struct SessionWorld: Sendable {
         let target = try SessionSide(limits: targetLimits ?? limits, services: services)
         do {
             let tunnel = relay.tunnel(ways)
-            async let accepted = target.connector.accept(over: tunnel.target) { $0 == opener.id }
+            async let accepted = target.connector.acceptSession(over: tunnel.target) { $0 == opener.id }
             let session = try await opener.connector.open(to: target.id, over: tunnel.opener)
             let world = SessionWorld(relay: relay, opener: opener, target: target, session: session, targetSession: try await accepted)
             try await body(world)

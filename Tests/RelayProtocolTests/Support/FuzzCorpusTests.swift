@@ -61,6 +61,22 @@ import Testing
         #expect(inputs.contains { (try? JoinLink(parsing: String(decoding: $0, as: UTF8.self))) != nil })
     }
 
+    @Test func shareInputsAreReadOrRejected() throws {
+        var (frames, offers) = (0, 0)
+        for (_, bytes) in try inputs("FuzzShare") {
+            if bytes.first == 0xFF {
+                let page = try ValueSetDecoder().decode(ShareOffer.Page.self, from: ValueSet(decoding: Array(bytes.dropFirst())))
+                var collector = ShareOfferCollector()
+                offers += (try? collector.add(page)) == nil ? 0 : 1
+                continue
+            }
+            var decoder = BulkFrameDecoder()
+            decoder.append(ByteBuffer(bytes: bytes.dropFirst()))
+            while (try? decoder.next()) != nil { frames += 1 }
+        }
+        #expect(frames > 0 && offers > 0)
+    }
+
     /// Rewrites the seeds after a change of the format: `DEVICE_RELAY_WRITE_CORPUS=1 swift test --filter
     /// RelayProtocolTests.FuzzCorpusTests`.
     @Test(.enabled(if: ProcessInfo.processInfo.environment["DEVICE_RELAY_WRITE_CORPUS"] != nil, "only when the seeds are wanted anew"))
@@ -85,6 +101,19 @@ import Testing
             }
             try write([role] + Array(buffer: encodedSession(sampleSessionFrames)), "FuzzSession", "all-\(role)")
         }
+        var stream = ByteBuffer()
+        BulkFrame.data(entry: 0, offset: 0, ByteBuffer(bytes: [1, 2, 3])).write(to: &stream)
+        BulkFrame.end(entry: 0, size: 3, Digest256(hashing: [1, 2, 3])).write(to: &stream)
+        BulkFrame.abandoned(entry: 1).write(to: &stream)
+        BulkFrame.complete.write(to: &stream)
+        for piece in [0, 6, 254] as [UInt8] { try write([piece] + Array(buffer: stream), "FuzzShare", "stream-\(piece)") }
+        let page = ShareOffer.Page(
+            id: [UInt8](repeating: 1, count: ShareLimits.idBytes),
+            entries: [.init(path: ["F"], size: nil, modified: 0), .init(path: ["F", "a.txt"], size: 3, modified: 1)],
+            notes: [.init(.text, "hello"), .init(.uri, "https://a.example/")],
+            more: false
+        )
+        try write([0xFF] + ValueSetEncoder().encode(page).encodedBytes(), "FuzzShare", "offer")
         let (sender, target) = (TestEndpoint(), TestEndpoint())
         for kind in [CommandHeader.Kind.launch, .message] {
             let header = CommandHeader(

@@ -2,9 +2,10 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
+import RelayProtocol
 import Testing
 
-@testable import RelayAgent
+@testable import DeviceRelay
 
 @Suite struct PartFileTests {
     private final class Folder {
@@ -25,15 +26,8 @@ import Testing
         func names() throws -> [String] { try FileManager.default.contentsOfDirectory(atPath: path).sorted() }
 
         func part(_ etag: String = "1", path: String = "film", device: String = "tv") throws -> PartFile {
-            let entry = FileServiceMessages.Entry(
-                name: "film",
-                kind: .file,
-                size: 6,
-                modified: Date(timeIntervalSince1970: 1_000),
-                etag: etag
-            )
             let name = try #require(EntryName("film"))
-            return try PartFile(name, in: file, of: .init(device: device, app: "app", path: path, entry: try RemoteEntry(entry, path)))
+            return try PartFile(name, in: file, of: .init(device: device, app: "app", path: path, size: 6, etag: etag))
         }
     }
 
@@ -183,7 +177,10 @@ import Testing
 
     @Test func renameDoesNotReplaceAnExistingFile() throws {
         let (name, other) = (try #require(EntryName("new")), try #require(EntryName("there")))
-        for rename in [OpenFile.rename, OpenFile.renameOverReservation] {
+        let overReservation = { (folder: OpenFile) in
+            { (name: EntryName, other: EntryName) throws(SystemError) in try folder.renameOverReservation(name, to: other, in: folder) }
+        }
+        for rename in [OpenFile.rename(_:to:), overReservation] {
             let folder = try Folder()
             try folder.put("new", "new")
             try folder.put("mine", "there")

@@ -4,7 +4,7 @@
 import RelayTesting
 import Testing
 
-@testable import RelayAgent
+@testable import RelayProtocol
 
 @Suite struct EntryNameTests {
     /// Characters that combine with a separator or a dot into one Character: marks after it, letters before it, joiners, emoji parts.

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import RelayProtocol
+
+/// The files and folders that are to be sent, as they were found on the disk.
+struct ShareCollection: Sendable {
+    /// A file or folder to send.
+    struct Entry: Sendable {
+        let offered: ShareOffer.RawEntry
+        /// The open folder that has the top entry, and the names from there as they are on this disk.
+        let root: OpenFile
+        let names: [EntryName]
+        /// The size, times and identity of a file when it was found.
+        let etag: String
+    }
+
+    private(set) var entries: [Entry] = []
+    private(set) var notes: [ShareOffer.Note] = []
+    private(set) var leftOut: [NearShareReport.LeftOut] = []
+
+    /// Finds what items consist of. Links inside folders, pipes, devices and names that cannot be sent are left out.
+    /// - Throws: `fileNotReadable`, `notFound` or `nothingToSend` for an item that cannot be sent at all.
+    init(_ items: [NearShareItem]) throws(NearShareError) {
+        var tops: Set<EntryName> = []
+        for item in items {
+            switch item.content {
+            case .note(let note): notes.append(note)
+            case .file(let path): try add(path, &tops)
+            }
+        }
+        guard !entries.isEmpty || !notes.isEmpty else { throw NearShareError(.failed, "there is nothing to send") }
+    }
+
+    private mutating func add(_ path: String, _ tops: inout Set<EntryName>) throws(NearShareError) {
+        // The name of `.`, `..` or a link is that of what it leads to.
+        let bytes = Array(path.utf8)
+        let trimmed = String(decoding: bytes.prefix(upTo: (bytes.lastIndex { $0 != UInt8(ascii: "/") } ?? 0) + 1), as: UTF8.self)
+        guard let facts = FileFacts(path: path, followsLinks: true) else {
+            throw NearShareError(.fileNotFound, "there is no file or folder '\(DisplayText.sanitized(path))'")
+        }
+        guard facts.isFile || facts.isFolder else {
+            throw NearShareError(.fileNotReadable, "'\(DisplayText.sanitized(path))' is neither a file nor a folder")
+        }
+        guard let real = realpath(trimmed, nil) else { throw Self.notReadable(path) }
+        defer { free(real) }
+        let resolved = Array(String(cString: real).utf8)
+        let slash = resolved.lastIndex(of: UInt8(ascii: "/")) ?? 0
+        let (folder, last) = (resolved[..<slash], Array(resolved[(slash + 1)...]))
+        // A link keeps its own name.
+        let own = trimmed.utf8.split(separator: UInt8(ascii: "/")).last.map { Array($0) } ?? []
+        guard let disk = EntryName(local: String(decoding: last, as: UTF8.self)) else { throw Self.notReadable(path) }
+        let isOwnAName = EntryName(local: String(decoding: own, as: UTF8.self)) != nil
+        guard let name = EntryName(String(decoding: isOwnAName ? own : last, as: UTF8.self))?.composed, EntryName(name.text) != nil else {
+            throw NearShareError(.fileNotReadable, "'\(EntryName.shown(own))' has a name that cannot be sent")
+        }
+        guard tops.insert(name).inserted else {
+            throw NearShareError(.failed, "two of the files have the name '\(name)'; send them one after the other")
+        }
+        let root: OpenFile
+        do {
+            root = try OpenFile.folder(at: folder.isEmpty ? "/" : String(decoding: folder, as: UTF8.self))
+            guard facts.isFolder else {
+                // A file that cannot be read is an error now, and not after the rest is sent.
+                _ = try root.open(disk, O_RDONLY)
+                return entries.append(.init(file: facts, path: [name.text], root, [disk]))
+            }
+            entries.append(.init(folder: facts, path: [name.text], root, [disk]))
+            try addContent(of: try root.open(disk, O_RDONLY | O_DIRECTORY), [name.text], root, [disk])
+        } catch {
+            throw Self.notReadable(path)
+        }
+    }
+
+    private static func notReadable(_ path: String) -> NearShareError {
+        NearShareError(.fileNotReadable, "'\(DisplayText.sanitized(path))' cannot be read")
+    }
+
+    private mutating func addContent(of folder: OpenFile, _ path: [String], _ root: OpenFile, _ names: [EntryName]) throws(SystemError) {
+        var composed: Set<EntryName> = []
+        for bytes in try folder.names().sorted(by: { $0.lexicographicallyPrecedes($1) }) {
+            func leaveOut(_ reason: NearShareReport.LeftOut.Reason) {
+                leftOut.append(.init(path: (path + [EntryName.shown(bytes)]).joined(separator: "/"), reason: reason))
+            }
+            if let defect = EntryName.defect(bytes) {
+                // An unfinished transfer is nobody's file.
+                if defect != .unfinished { leaveOut(.nameNotPossible) }
+                continue
+            }
+            guard let name = EntryName(String(decoding: bytes, as: UTF8.self)) else { continue }
+            guard let facts = FileFacts(name, in: folder.descriptor) else {
+                if errno != ENOENT { leaveOut(.notReadable) }
+                continue
+            }
+            guard facts.isFile || facts.isFolder else {
+                leaveOut(facts.isLink ? .link : .special)
+                continue
+            }
+            guard composed.insert(name.composed).inserted, path.count < ShareLimits.depth else {
+                leaveOut(.nameNotPossible)
+                continue
+            }
+            let (inner, innerNames) = (path + [name.composed.text], names + [name])
+            guard facts.isFolder else {
+                entries.append(.init(file: facts, path: inner, root, innerNames))
+                continue
+            }
+            guard let next = try? folder.open(name, O_RDONLY | O_DIRECTORY) else {
+                leaveOut(.notReadable)
+                continue
+            }
+            entries.append(.init(folder: facts, path: inner, root, innerNames))
+            do throws(SystemError) {
+                try addContent(of: next, inner, root, innerNames)
+            } catch {
+                leaveOut(.notReadable)
+            }
+        }
+    }
+}
+
+extension ShareCollection.Entry {
+    fileprivate init(file facts: FileFacts, path: [String], _ root: OpenFile, _ names: [EntryName]) {
+        let offered = ShareOffer.RawEntry(path: path, size: facts.size, modified: facts.modifiedMilliseconds)
+        self.init(offered: offered, root: root, names: names, etag: facts.etag)
+    }
+
+    fileprivate init(folder facts: FileFacts, path: [String], _ root: OpenFile, _ names: [EntryName]) {
+        let offered = ShareOffer.RawEntry(path: path, size: nil, modified: facts.modifiedMilliseconds)
+        self.init(offered: offered, root: root, names: names, etag: facts.etag)
+    }
+
+    /// Opens a file for reading, without following a link inside the top entry. `nil` if it is not the file that was found.
+    func open() -> OpenFile? {
+        var folder = root
+        for name in names.dropLast() {
+            guard let next = try? folder.open(name, O_RDONLY | O_DIRECTORY) else { return nil }
+            folder = next
+        }
+        guard let name = names.last, let file = try? folder.open(name, O_RDONLY), isUnchanged(file) else { return nil }
+        return file
+    }
+
+    func isUnchanged(_ file: OpenFile) -> Bool { (try? file.facts())?.etag == etag }
+}

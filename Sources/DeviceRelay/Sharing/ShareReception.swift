@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import NIOCore
+import RelayProtocol
+import Synchronization
+
+/// What the receiving side of an endpoint keeps between transfers.
+final class ShareReceiver: Sendable {
+    /// The accepted offers that are remembered.
+    private static let remembered = 256
+
+    private struct State {
+        var running = 0
+        /// The latest accepted offers, oldest first, by sender and id.
+        var accepted: [(key: [UInt8], folder: String)] = []
+        /// The results of the latest complete ones. A sender that did not get the result asks again.
+        var finished: [(key: [UInt8], response: ShareMessages.Finish.Response)] = []
+    }
+
+    let streams: BulkStreams
+    let room = ShareRoom()
+    private let state = Mutex(State())
+
+    init(_ streams: BulkStreams) { self.streams = streams }
+
+    /// The app service of an app that receives.
+    func service(_ handler: SharingHandler) -> AppService {
+        AppService(ShareMessages.serviceName) { [self] connection, caller in
+            let hasPlace = state.withLock { state in
+                guard state.running < SharingHandler.transfers else { return false }
+                state.running += 1
+                return true
+            }
+            guard hasPlace else { throw AppServiceError(.resourceLimitsExceeded, message: "too many transfers run here") }
+            defer { state.withLock { $0.running -= 1 } }
+            await ShareReception(self, handler, caller).serve(connection)
+        }
+    }
+
+    fileprivate func acceptedFolder(_ key: [UInt8]) -> String? { state.withLock { $0.accepted.last { $0.key == key }?.folder } }
+
+    fileprivate func accepted(_ key: [UInt8], into folder: String) {
+        state.withLock { state in
+            state.accepted.append((key, folder))
+            if state.accepted.count > Self.remembered { state.accepted.removeFirst() }
+        }
+    }
+
+    fileprivate func result(_ key: [UInt8]) -> ShareMessages.Finish.Response? {
+        state.withLock { $0.finished.last { $0.key == key }?.response }
+    }
+
+    fileprivate func finished(_ key: [UInt8], _ response: ShareMessages.Finish.Response) {
+        state.withLock { state in
+            state.finished.append((key, response))
+            if state.finished.count > Self.remembered { state.finished.removeFirst() }
+        }
+    }
+}
+
+/// The receiving side of one connection of a sender.
+private actor ShareReception {
+    /// What is written at once: frames of this many bytes, or this number of frames.
+    private static let batchBytes = 512 << 10
+    private static let batchFrames = 512
+    /// How long the sender may take to open the stream that it was told.
+    private static let streamPatience = Duration.seconds(60)
+
+    private enum Phase {
+        case collecting(ShareOfferCollector)
+        case deciding
+        /// The transfer runs, or its bulk stream has ended.
+        case running(ShareOffer, SharingHandler.Offer, ShareSink?, folder: String)
+        case over(ShareMessages.Finish.Response, SharingHandler.Offer)
+        case failed(ShareMessages.Problem)
+    }
+
+    /// A transfer whose content is to be read.
+    private struct Accepted {
+        let offer: SharingHandler.Offer
+        let sink: ShareSink
+        let stream: BulkStreams.Expected
+    }
+
+    private let receiver: ShareReceiver
+    private let handler: SharingHandler
+    private let caller: AppServiceCaller
+    private var phase = Phase.collecting(ShareOfferCollector())
+    private let accepted = OneShot<Accepted>()
+    private let content = OneShot<ShareMessages.Problem?>()
+    private let token = OneShot<BulkStreams.Expected>()
+
+    init(_ receiver: ShareReceiver, _ handler: SharingHandler, _ caller: AppServiceCaller) {
+        (self.receiver, self.handler, self.caller) = (receiver, handler, caller)
+    }
+
+    /// Serves the connection until the sender closes it.
+    func serve(_ connection: AppServiceConnection) async {
+        await receiver.streams.expecting(from: caller.endpoint) { stream in
+            token.settle(stream)
+            await withTaskGroup(of: Void.self) { group in
+                group.addTask {
+                    await self.readContent()
+                    // A broken stream ends the connection too: the sender tries again.
+                    if let problem = self.content.value, problem != nil { connection.close() }
+                }
+                try? await connection.respond(concurrently: 4) { try await self.answer($0.message) }
+                group.cancelAll()
+            }
+        }
+        switch phase {
+        case .running(_, _, let sink?, _): await sink.close()
+        case .over(_, let offer): handler.ended(offer)
+        default: break
+        }
+    }
+
+    // MARK: Requests
+
+    private func answer(_ message: ValueSet) async throws -> ValueSet {
+        switch message["Type"]?.string {
+        case ShareMessages.Offer.type: try ValueSetEncoder().encode(await take(try Self.decode(ShareMessages.Offer.self, message).page))
+        case ShareMessages.Progress.type: try ValueSetEncoder().encode(reached)
+        case ShareMessages.Finish.type: try ValueSetEncoder().encode(await finish())
+        default: throw AppServiceError(.invalidMessage, message: "'Type' must be offer, progress or finish")
+        }
+    }
+
+    private static func decode<Call: AppServiceCall>(_ call: Call.Type, _ message: ValueSet) throws -> Call {
+        do {
+            return try ValueSetDecoder().decode(call, from: message)
+        } catch {
+            throw AppServiceError(.invalidMessage, message: "the message is not a valid '\(Call.type)'")
+        }
+    }
+
+    private func take(_ page: ShareOffer.Page) async -> ShareMessages.Offer.Response {
+        guard case .collecting(var collector) = phase else { return .init(problem: .invalid) }
+        let complete: ShareOffer?
+        do throws(ShareOfferError) { complete = try collector.add(page) } catch { return fail(error == .tooLarge ? .tooLarge : .invalid) }
+        guard let offer = complete else {
+            phase = .collecting(collector)
+            return .init()
+        }
+        phase = .deciding
+        do throws(ShareFailure) { return try await begin(offer) } catch { return fail(error.problem) }
+    }
+
+    private func fail(_ problem: ShareMessages.Problem) -> ShareMessages.Offer.Response {
+        phase = .failed(problem)
+        return .init(problem: problem)
+    }
+
+    /// Asks about an offer, and prepares its transfer.
+    private func begin(_ offer: ShareOffer) async throws(ShareFailure) -> ShareMessages.Offer.Response {
+        let key = caller.endpoint.description.utf8 + offer.id
+        let shown = SharingHandler.Offer(offer, from: caller)
+        if let result = receiver.result(Array(key)) {
+            phase = .over(result, shown)
+            return .init()
+        }
+        let folder: String
+        if let known = receiver.acceptedFolder(Array(key)) {
+            folder = known
+        } else {
+            switch await decision(shown) {
+            case .accept(let url)?: folder = url.path
+            case .decline?: throw ShareFailure(.declined)
+            case nil: throw ShareFailure(.unanswered)
+            }
+            receiver.accepted(Array(key), into: folder)
+        }
+        guard !offer.entries.isEmpty else {
+            phase = .running(offer, shown, nil, folder: folder)
+            content.settle(nil)
+            return .init()
+        }
+        let sink = ShareSink(offer, from: "\(caller.systemID)", to: folder, room: receiver.room)
+        phase = .running(offer, shown, sink, folder: folder)
+        guard let stream = await token.wait() else { throw ShareFailure(.invalid) }
+        do throws(ShareFailure) {
+            let have = try await sink.prepare()
+            accepted.settle(Accepted(offer: shown, sink: sink, stream: stream))
+            return .init(token: stream.token.secret.exposed, have: have.isEmpty ? nil : have)
+        } catch {
+            await sink.close()
+            throw error
+        }
+    }
+
+    /// The app's answer; `nil` without one in time.
+    private func decision(_ offer: SharingHandler.Offer) async -> SharingHandler.Answer? {
+        await withTaskGroup(of: SharingHandler.Answer?.self) { [handler] group in
+            group.addTask { await handler.decide(offer) }
+            group.addTask {
+                try? await Task.sleep(for: SharingHandler.patience)
+                return nil
+            }
+            defer { group.cancelAll() }
+            return await group.next() ?? nil
+        }
+    }
+
+    private var reached: ShareMessages.Progress.Response {
+        guard case .running(_, _, let sink?, _) = phase else { return .init(bytes: 0, files: 0) }
+        let progress = sink.progress.value
+        return .init(bytes: progress.bytesSent, files: progress.filesSent)
+    }
+
+    private func finish() async -> ShareMessages.Finish.Response {
+        // The last bytes may still be on their way.
+        if case .running = phase {
+            guard let problem = await content.wait() else { return .init(problem: .invalid) }
+            if let problem { phase = .failed(problem) }
+        }
+        switch phase {
+        case .collecting, .deciding: return .init(problem: .invalid)
+        case .failed(let problem): return .init(problem: problem)
+        case .over(let response, _): return response
+        case .running(let offer, let shown, let sink, let folder):
+            phase = .deciding
+            do throws(ShareFailure) {
+                let response = try await sink?.finish() ?? .init(names: [])
+                let folder = URL(filePath: folder, directoryHint: .isDirectory)
+                await handler.received(
+                    .init(
+                        offer: shown,
+                        urls: (response.names ?? []).filter { !$0.isEmpty }.map { folder.appending(path: $0) },
+                        missing: (response.failed ?? []).map { offer.entries[Int($0.entry)].path.map(\.text).joined(separator: "/") }
+                    )
+                )
+                receiver.finished(Array(caller.endpoint.description.utf8) + offer.id, response)
+                await sink?.close()
+                phase = .over(response, shown)
+                return response
+            } catch {
+                await sink?.close()
+                phase = .failed(error.problem)
+                return .init(problem: error.problem)
+            }
+        }
+    }
+
+    // MARK: Content
+
+    /// Reads the bulk stream, once the offer is accepted.
+    private func readContent() async {
+        guard let accepted = await accepted.wait() else { return }
+        let progress = accepted.sink.progress
+        await withTaskGroup(of: Void.self) { [handler] group in
+            group.addTask { await handler.progress(accepted.offer, AsyncValues(progress) { $0 }) }
+            let problem = await Self.read(accepted)
+            progress.finish()
+            content.settle(problem)
+            await group.waitForAll()
+        }
+    }
+
+    /// - Returns: Why not everything arrived.
+    private static func read(_ accepted: Accepted) async -> ShareMessages.Problem? {
+        guard let stream = await accepted.stream.stream() else { return .invalid }
+        do {
+            let isComplete = try await stream.use { inbound, _ in
+                var decoder = BulkFrameDecoder()
+                var (frames, bytes) = ([BulkFrame](), 0)
+                for try await buffer in inbound {
+                    bytes += buffer.readableBytes
+                    decoder.append(buffer)
+                    while let frame = try decoder.next() { frames.append(frame) }
+                    guard bytes >= Self.batchBytes || frames.count >= Self.batchFrames || decoder.hasEnded else { continue }
+                    try await accepted.sink.take(frames)
+                    frames.removeAll(keepingCapacity: true)
+                    bytes = 0
+                    if decoder.hasEnded { return true }
+                }
+                // What arrived before the connection was lost need not be sent again.
+                try await accepted.sink.take(frames)
+                return false
+            }
+            return isComplete ? nil : .busy
+        } catch let error as ShareFailure {
+            return error.problem
+        } catch is BulkError {
+            return .invalid
+        } catch {
+            return .busy
+        }
+    }
+}

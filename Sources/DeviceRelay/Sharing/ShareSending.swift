@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOCore
+import RelayProtocol
+
+/// One transfer to another device, over as many connections as it takes.
+final class ShareSending: Sendable {
+    /// The time limit of an answer that needs a person, or the whole disk. A lost connection ends the wait earlier.
+    private static let patience = Duration.seconds(3_600)
+    /// The time between two questions for the progress.
+    private static let interval = Duration.milliseconds(500)
+
+    private let items: [NearShareItem]
+    private let request: RemoteSystemConnectionRequest
+    private let platform: ConnectedDevicesPlatform
+    private let attemptPatience: Duration
+    let progress = CurrentValue(NearShareProgress(bytesSent: 0, totalBytesToSend: 0, filesSent: 0, totalFilesToSend: 0))
+
+    init(_ items: [NearShareItem], to request: RemoteSystemConnectionRequest, on platform: ConnectedDevicesPlatform, patience: Duration) {
+        (self.items, self.request, self.platform, attemptPatience) = (items, request, platform, patience)
+    }
+
+    /// What one attempt has reached.
+    private struct Reached {
+        var accepted = false
+        /// The bytes of files that the other device had at its start.
+        var before: Int64?
+        /// The most bytes that it has confirmed, and when it did.
+        var bytes: Int64 = 0
+        var time = ContinuousClock.now
+
+        mutating func confirmed(_ bytes: Int64) {
+            guard bytes > self.bytes else { return }
+            (self.bytes, time) = (bytes, .now)
+        }
+    }
+
+    func run() async throws(NearShareError) -> NearShareReport {
+        let collection = try await ShareReader().collect(items)
+        let offered = collection.entries.map(\.offered)
+        progress.update {
+            $0.totalBytesToSend = offered.reduce(0) { $0 + ($1.size ?? 0) }
+            $0.totalFilesToSend = offered.count { $0.size != nil }
+        }
+        var random = SystemRandomNumberGenerator()
+        let pages: [ShareOffer.Page]
+        do throws(ShareOfferError) {
+            pages = try ShareOffer.pages(id: randomBytes(ShareLimits.idBytes, using: &random), entries: offered, notes: collection.notes)
+        } catch {
+            throw NearShareError(.tooLarge)
+        }
+        var (reached, pause) = (Reached(), Duration.seconds(1))
+        while true {
+            let before = reached.bytes
+            do throws(NearShareError) {
+                return try await attempt(collection, pages, &reached)
+            } catch {
+                guard !Task.isCancelled else { throw NearShareError(.cancelled, "the transfer was cancelled") }
+                guard reached.accepted, error.isInterruption, reached.time.duration(to: .now) < attemptPatience else { throw error }
+            }
+            progress.update { $0.phase = .interrupted }
+            // An attempt that got further is followed by another one soon.
+            pause = reached.bytes > before ? .seconds(1) : min(pause * 2, .seconds(15))
+            guard (try? await Task.sleep(for: pause)) != nil else { throw NearShareError(.cancelled, "the transfer was cancelled") }
+        }
+    }
+
+    private func attempt(
+        _ collection: ShareCollection,
+        _ pages: [ShareOffer.Page],
+        _ reached: inout Reached
+    ) async throws(NearShareError) -> NearShareReport {
+        do {
+            let found: (provider: any DeviceProvider, target: (info: AppServiceInfo, target: ResolvedTarget))
+            do throws(CommandFailure) {
+                found = try await platform.resolve(request, within: .seconds(30)) { (directory) throws(TargetError) in
+                    try directory.resolve(serviceNamed: ShareMessages.serviceName, on: request)
+                }
+            } catch {
+                throw NearShareError(AppServiceError(error))
+            }
+            let (info, target) = found.target
+            let connection = try await found.provider.open(info, on: target, from: nil, timeout: .seconds(30))
+            defer { connection.close() }
+            var answer = ShareMessages.Offer.Response()
+            for page in pages {
+                answer = try await connection.call(ShareMessages.Offer(page: page), timeout: Self.patience)
+                if let problem = answer.problem { throw NearShareError(problem) }
+            }
+            reached.accepted = true
+            let have = answer.have ?? []
+            let there = have.reduce(Int64(0)) { $0 + max(0, $1.length) }
+            reached.before = reached.before ?? there
+            reached.confirmed(there)
+            progress.update { ($0.phase, $0.bytesSent) = (.sending, max($0.bytesSent, min(there, $0.totalBytesToSend))) }
+            if let token = answer.token {
+                guard let token = BulkToken(token) else { throw NearShareError(.invalid) }
+                let stream = try await found.provider.openBulk(token, on: target, timeout: .seconds(30))
+                let source = ShareSource(collection.entries, have: have)
+                return try await send(source, over: stream, connection, collection, &reached)
+            }
+            return try await finish(connection, collection, reached)
+        } catch let error as NearShareError {
+            throw error
+        } catch let error as AppServiceError {
+            throw NearShareError(error)
+        } catch {
+            throw NearShareError(.remoteSystemUnavailable, "the connection to the device broke off", cause: error)
+        }
+    }
+
+    /// Sends the content, and reports what the other device confirms meanwhile.
+    private func send(
+        _ source: ShareSource,
+        over stream: BulkStream,
+        _ connection: AppServiceConnection,
+        _ collection: ShareCollection,
+        _ reached: inout Reached
+    ) async throws -> NearShareReport {
+        try await stream.use { _, outbound in
+            try await withThrowingTaskGroup(of: Int64?.self) { group in
+                group.addTask {
+                    while let bytes = await source.read() { try await outbound.write(bytes) }
+                    return nil
+                }
+                let ask: @Sendable @concurrent () async throws -> Int64? = {
+                    try await Task.sleep(for: Self.interval)
+                    return try await connection.call(ShareMessages.Progress()).bytes
+                }
+                group.addTask(operation: ask)
+                while let confirmed = try await group.next() {
+                    guard let confirmed else { break }
+                    reached.confirmed(confirmed)
+                    show(confirmed)
+                    group.addTask(operation: ask)
+                }
+                group.cancelAll()
+            }
+            // The stream stays open until the other device has read it to its end.
+            return try await finish(connection, collection, reached)
+        }
+    }
+
+    private func show(_ confirmed: Int64) {
+        progress.update { progress in
+            progress.bytesSent = min(max(0, confirmed), progress.totalBytesToSend)
+        }
+    }
+
+    private func finish(_ connection: AppServiceConnection, _ collection: ShareCollection, _ reached: Reached) async throws
+        -> NearShareReport
+    {
+        let answer = try await connection.call(ShareMessages.Finish(), timeout: Self.patience)
+        if let problem = answer.problem { throw NearShareError(problem) }
+        let failed = answer.failed ?? []
+        let left = failed.compactMap { failed -> NearShareReport.LeftOut? in
+            guard collection.entries.indices.contains(Int(failed.entry)) else { return nil }
+            return .init(path: collection.entries[Int(failed.entry)].offered.path.joined(separator: "/"), reason: .init(failed.problem))
+        }
+        let total = progress.value
+        progress.update { ($0.bytesSent, $0.filesSent) = ($0.totalBytesToSend, $0.totalFilesToSend - left.count) }
+        return NearShareReport(
+            names: (answer.names ?? []).filter { !$0.isEmpty }.map(DisplayText.sanitized),
+            files: total.totalFilesToSend - left.count,
+            bytesSent: max(0, total.totalBytesToSend - (reached.before ?? 0)),
+            leftOut: collection.leftOut + left
+        )
+    }
+}
+
+/// Reads the disk for the offer, on a thread of its own.
+private actor ShareReader {
+    private let executor = FileExecutor()
+    nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+
+    func collect(_ items: [NearShareItem]) throws(NearShareError) -> ShareCollection { try ShareCollection(items) }
+}
+
+extension NearShareReport.LeftOut.Reason {
+    fileprivate init(_ problem: ShareMessages.EntryProblem) {
+        self =
+            switch problem {
+            case .abandoned: .notReadable
+            case .damaged: .damaged
+            case .nameNotPossible: .nameNotPossible
+            case .notWritable: .notWritable
+            }
+    }
+}

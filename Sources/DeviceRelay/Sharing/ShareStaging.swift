@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+#if canImport(Darwin)
+import Darwin
+#elseif canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#endif
+
+/// The place of a file or folder while it arrives: `.NAME-HASH.relay-part` in the destination folder, accessible to this user only. The hash
+/// names the sender, so that only the same sender's next attempt goes on with it. It is locked during a transfer. What is complete moves to
+/// its own name, which never replaces anything.
+struct ShareStaging {
+    /// Transfers of equal names by one sender at the same time.
+    private static let places = 8
+    /// Files of equal names in the destination folder.
+    private static let numbers = 999
+
+    let destination: OpenFile
+    let name: EntryName
+    private let place: EntryName
+    /// Open, to keep the lock.
+    private let folder: OpenFile
+
+    /// Takes the place of an interrupted transfer, or a new one.
+    /// - Parameter sender: Identifies the sender.
+    /// - Throws: `EWOULDBLOCK` if transfers of this name use all places.
+    init(_ name: EntryName, from sender: String, in destination: OpenFile) throws(SystemError) {
+        for number in 0..<Self.places {
+            let place = Self.place(name, sender, number)
+            let folder: OpenFile
+            do throws(SystemError) {
+                folder = try destination.makeNewFolder(place)
+            } catch {
+                guard error.number == EEXIST else { throw error }
+                guard let found = try? destination.open(place, O_RDONLY | O_DIRECTORY), let facts = try? found.facts(), facts.isOwn else {
+                    continue
+                }
+                folder = found
+            }
+            guard folder.lock() else { continue }
+            // The transfer that had it may have just ended.
+            guard let there = try destination.facts(of: place), let facts = try? folder.facts(), there.isSame(as: facts) else { continue }
+            (self.name, self.destination, self.place, self.folder) = (name, destination, place, folder)
+            return
+        }
+        throw SystemError(EWOULDBLOCK)
+    }
+
+    private static func place(_ name: EntryName, _ sender: String, _ number: Int) -> EntryName {
+        let text = [sender, name.text, String(number)].map { "\($0.utf8.count):\($0)" }.joined()
+        return name.part(of: Digest256(hashing: Array(text.utf8)).label)
+    }
+
+    /// Opens a folder of the transfer.
+    func folder(_ path: some Sequence<EntryName>, creates: Bool) throws(SystemError) -> OpenFile {
+        var folder = folder
+        for name in path {
+            folder = creates ? try folder.makeFolder(name) : try folder.open(name, O_RDONLY | O_DIRECTORY)
+        }
+        return folder
+    }
+
+    /// Removes what is here and not in an offer, and what is of another kind there.
+    func prune(keeping kinds: [[EntryName]: ShareOffer.Entry.Kind]) throws(SystemError) {
+        try prune(folder, [], kinds)
+    }
+
+    private func prune(_ folder: OpenFile, _ path: [EntryName], _ kinds: [[EntryName]: ShareOffer.Entry.Kind]) throws(SystemError) {
+        for bytes in try folder.names() {
+            guard let text = String(validating: bytes, as: UTF8.self), let name = EntryName(local: text),
+                let facts = try folder.facts(of: name)
+            else { continue }
+            switch kinds[path + [name]] {
+            case .file where facts.isFile && facts.isUnshared: break
+            case .folder where facts.isFolder:
+                try prune(try folder.open(name, O_RDONLY | O_DIRECTORY), path + [name], kinds)
+            default: try folder.removeAll(name)
+            }
+        }
+    }
+
+    /// Moves the complete file or folder to its name, or to one with a number, and removes the place.
+    /// - Returns: The name.
+    func publish(isFolder: Bool) throws(SystemError) -> EntryName {
+        for number in 1...Self.numbers {
+            guard let free = number == 1 ? name : name.numbered(number) else { throw SystemError(ENAMETOOLONG) }
+            do throws(SystemError) {
+                try folder.move(name, to: free, in: destination, isFolder: isFolder)
+            } catch {
+                if error.number == EEXIST { continue }
+                throw error
+            }
+            remove()
+            return free
+        }
+        throw SystemError(EEXIST)
+    }
+
+    /// Removes the place with all its content.
+    func remove() { try? destination.removeAll(place) }
+
+    /// Removes the place if nothing has arrived.
+    func removeIfEmpty() { destination.removeEmptyFolder(place) }
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import Foundation
+import RelayProtocol
+import RelayTesting
+import Testing
+
+/// Files, links and texts between devices through a real relay.
+@Suite(.timeLimit(.minutes(10))) struct SharingTests {
+    private struct World {
+        let home: TestHome
+        let network: TestNetwork
+        let (phone, pc): (TestDevice, TestDevice)
+        let folder: URL
+        let received = Log<SharingHandler.Received>()
+        let asked = Log<SharingHandler.Offer>()
+        var into: URL { folder.appending(path: "into") }
+
+        init(into: URL? = nil, answer: SharingHandler.Answer? = nil) async throws {
+            home = try await TestHome(networks: ["127.0.0.11"])
+            network = try await TestNetwork("127.0.0.11", to: home.relayd)
+            phone = try await home.guests(in: [network], change: NetworkFaultTests.impatient)[0]
+            pc = try await home.device("PC", change: NetworkFaultTests.impatient)
+            folder = home.directory.appending(path: "files")
+            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+            let (asked, received, place) = (asked, received, into ?? folder.appending(path: "into"))
+            let app = RemoteSystemAppRegistration(
+                appID: "org.example.files",
+                sharing: SharingHandler(
+                    decide: { offer in
+                        await asked.add(offer)
+                        return answer ?? .accept(into: place)
+                    },
+                    received: { await received.add($0) }
+                )
+            )
+            try await pc.platform.publish(app, for: pc.account)
+            try await phone.sees("PC") { !$0.apps.isEmpty }
+        }
+
+        func file(_ name: String, bytes: Int) throws -> URL {
+            let url = folder.appending(path: name)
+            try Data((0..<bytes).map { UInt8(truncatingIfNeeded: $0 / 7) }).write(to: url)
+            return url
+        }
+
+        func send(_ items: [NearShareItem]) async throws -> NearShareOperation {
+            let system = try await phone.sees("PC")
+            return NearShareSender(phone.platform).send(items, to: RemoteSystemConnectionRequest(system))
+        }
+
+        func stop() async throws {
+            try await network.stop()
+            await phone.platform.shutdown()
+            await pc.platform.shutdown()
+        }
+    }
+
+    /// The code of what a transfer fails with; `nil` without an error.
+    private static func code(_ body: () async throws -> NearShareReport) async -> NearShareError.Code? {
+        do {
+            _ = try await body()
+            return nil
+        } catch {
+            return (error as? NearShareError)?.code ?? .failed
+        }
+    }
+
+    @Test func itemsArriveAndBothSidesKnow() async throws {
+        let world = try await World()
+        let file = try world.file("a.bin", bytes: 3_000_000)
+        let uri = try LaunchURI("https://a.example/")
+        let operation = try await world.send([.file(file), .uri(uri), .text("hello")])
+        let report = try await operation.result()
+        #expect(report.names == ["a.bin"] && report.files == 1 && report.bytesSent == 3_000_000 && report.leftOut.isEmpty)
+        let received = try #require(await world.received.wait(for: 1).first)
+        #expect(received.urls.map(\.path) == [world.into.appending(path: "a.bin").path] && received.missing.isEmpty)
+        #expect(received.offer.uris == [uri] && received.offer.texts == ["hello"] && received.offer.caller.deviceName == "Guest 0")
+        #expect(try Data(contentsOf: world.into.appending(path: "a.bin")) == Data(contentsOf: file))
+        var last: NearShareProgress?
+        for await progress in operation.progress { last = progress }
+        #expect(last?.bytesSent == 3_000_000 && last?.filesSent == 1 && last?.phase == .sending)
+        #expect(NearShareSender(world.phone.platform).isNearShareSupported(RemoteSystemConnectionRequest(try await world.phone.sees("PC"))))
+        // Without files there is no stream.
+        #expect(try await world.send([.text("again")]).result().names.isEmpty)
+        #expect(await world.received.wait(for: 2)[1].offer.texts == ["again"])
+        try await world.stop()
+    }
+
+    /// The network stops after some bytes, in either direction, again and again. The transfer continues, asks no second time, and sends
+    /// nothing twice that was confirmed.
+    @Test func lostNetworksAreSurvived() async throws {
+        let world = try await World()
+        let file = try world.file("large.bin", bytes: 24 << 20)
+        let cuts = [(5 << 20, Set(TestNetwork.Direction.allCases)), (4 << 20, [.toRelay])]
+        try await world.network.cut(cuts[0].1, after: cuts[0].0, .toRelay)
+        let operation = try await world.send([.file(file)])
+        var (interruptions, wasSending) = (0, false)
+        for await progress in operation.progress {
+            if progress.phase == .interrupted, wasSending {
+                interruptions += 1
+                try await world.network.mend()
+                if interruptions < cuts.count { try await world.network.cut(cuts[interruptions].1, after: cuts[interruptions].0, .toRelay) }
+            }
+            wasSending = progress.phase == .sending
+        }
+        let report = try await operation.result()
+        #expect(report.names == ["large.bin"] && interruptions >= cuts.count)
+        #expect(await world.asked.entries.count == 1)
+        #expect(try Data(contentsOf: world.into.appending(path: "large.bin")) == Data(contentsOf: file))
+        #expect(try FileManager.default.contentsOfDirectory(atPath: world.into.path) == ["large.bin"])
+        try await world.stop()
+    }
+
+    @Test func refusalsSayWhy() async throws {
+        let declined = try await World(answer: .decline)
+        let file = try declined.file("a.bin", bytes: 10)
+        #expect(await Self.code { try await declined.send([.file(file)]).result() } == .deniedByRemoteSystem)
+        #expect(await Self.code { try await declined.send([.file(declined.folder.appending(path: "none"))]).result() } == .fileNotFound)
+        #expect(await Self.code { try await declined.send([]).result() } == .failed)
+        let unknown = RemoteSystemConnectionRequest(systemID: try #require(RemoteSystem.ID("nobody")))
+        let lost = NearShareSender(declined.phone.platform).send([.text("x")], to: unknown)
+        #expect(await Self.code { try await lost.result() } == .remoteSystemUnavailable)
+        try await declined.stop()
+    }
+
+    @Test(.enabled(if: SmallDisk.isPossible)) func fullDisksAreNamed() async throws {
+        let disk = try SmallDisk(megabytes: 8)
+        let world = try await World(into: disk.directory)
+        let file = try world.file("a.bin", bytes: 10)
+        #expect(await Self.code { try await world.send([.file(file)]).result() } == .remoteDiskFull)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: disk.directory.path).isEmpty)
+        try await world.stop()
+    }
+
+    @Test func cancelledTransferLeavesNoName() async throws {
+        let world = try await World()
+        let file = try world.file("large.bin", bytes: 24 << 20)
+        try await world.network.cut(Set(TestNetwork.Direction.allCases), after: 5 << 20, .toRelay)
+        let operation = try await world.send([.file(file)])
+        for await progress in operation.progress where progress.phase == .interrupted { operation.cancel() }
+        #expect(await Self.code { try await operation.result() } == .cancelled)
+        #expect(!FileManager.default.fileExists(atPath: world.into.appending(path: "large.bin").path))
+        try await world.network.mend()
+        // The relay may still have to notice that the network is back.
+        var report: NearShareReport?
+        while report == nil {
+            let again = try await world.send([.file(file)])
+            if await Self.code({ try await again.result() }) != .networkError { report = try await again.result() }
+        }
+        #expect(report?.names == ["large.bin"] && report?.bytesSent ?? .max < 24 << 20)
+        try await world.stop()
+    }
+}

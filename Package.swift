@@ -93,6 +93,7 @@ let package = Package(
         .target(
             name: "RelayStorage",
             dependencies: [
+                "CLinux",
                 "RelayProtocol",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
@@ -117,7 +118,6 @@ let package = Package(
         .target(
             name: "DeviceRelay",
             dependencies: [
-                "CLinux",
                 "RelayCollections",
                 "RelayProtocol",
                 "RelayStorage",

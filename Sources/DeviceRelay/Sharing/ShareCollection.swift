@@ -3,6 +3,7 @@
 
 import Foundation
 import RelayProtocol
+import RelayStorage
 
 /// The files and folders that are to be sent, as they were found on the disk.
 struct ShareCollection: Sendable {

@@ -4,6 +4,7 @@
 import Foundation
 import NIOCore
 import RelayProtocol
+import RelayStorage
 
 /// Writes the files of an accepted offer.
 actor ShareSink {

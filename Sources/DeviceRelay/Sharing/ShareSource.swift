@@ -3,6 +3,7 @@
 
 import NIOCore
 import RelayProtocol
+import RelayStorage
 
 /// Reads the content of files as the bytes of a bulk stream.
 actor ShareSource {

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import RelayProtocol
+import RelayStorage
 
 #if canImport(Darwin)
 import Darwin

@@ -4,6 +4,7 @@
 import DeviceRelay
 import Foundation
 import RelayProtocol
+import RelayStorage
 
 /// One folder of this machine, read only. No path leads out of it: each name is opened relative to its parent folder,
 /// links are never followed, and only files and folders are opened.

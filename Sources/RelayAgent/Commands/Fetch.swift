@@ -4,6 +4,7 @@
 import DeviceRelay
 package import Foundation
 import RelayProtocol
+import RelayStorage
 
 /// Lists the folder that another device shares, and downloads files from it.
 package struct Fetch: Sendable {

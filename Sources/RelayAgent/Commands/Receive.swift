@@ -4,6 +4,7 @@
 import DeviceRelay
 import Foundation
 import RelayProtocol
+import RelayStorage
 
 /// Receives what other devices send, until SIGINT or SIGTERM.
 package struct Receive: Sendable {

@@ -4,6 +4,7 @@
 import DeviceRelay
 import Foundation
 import RelayProtocol
+import RelayStorage
 
 /// The destination of a file: a name in an open folder.
 struct Destination: Sendable {

@@ -4,6 +4,7 @@
 import DeviceRelay
 import Foundation
 import RelayProtocol
+import RelayStorage
 
 /// Downloads files and folders of another device into local folders. It replaces nothing, except files if the user asked for it.
 struct Download {

@@ -4,6 +4,7 @@
 import DeviceRelay
 import Foundation
 import RelayProtocol
+import RelayStorage
 
 /// What a transfer from another device brought, as `relay receive` and the agent print it.
 package struct Reception: AgentResult {

@@ -4,6 +4,7 @@
 import DeviceRelay
 import Foundation
 import RelayProtocol
+import RelayStorage
 
 /// Standard input as something to send: a short text as a text, anything else as a file. Its size must be known before it is sent, so it is
 /// copied to the disk first.

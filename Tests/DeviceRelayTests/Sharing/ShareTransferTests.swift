@@ -4,6 +4,7 @@
 import Foundation
 import NIOCore
 import RelayProtocol
+import RelayStorage
 import RelayTesting
 import Testing
 

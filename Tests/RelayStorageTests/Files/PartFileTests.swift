@@ -5,7 +5,7 @@ import Foundation
 import RelayProtocol
 import Testing
 
-@testable import DeviceRelay
+@testable import RelayStorage
 
 @Suite struct PartFileTests {
     private final class Folder {

@@ -88,13 +88,17 @@ class RelaySend(Peer):
         self.homes = directory / "homes"
 
     def command(self, home, *words):
-        return [self.products / "relay", *words, "--home", self.homes / home]
+        # The key of the device is in the user's home.
+        user = self.homes / home
+        user.mkdir(parents=True, exist_ok=True)
+        variables = [f"{name}={user}" for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")]
+        return ["env", *variables, self.products / "relay", *words, "--home", user / "relay"]
 
     def launch(self):
         relay = self.stack.enter_context(FullSpeedRelay(self.products))
         relay.run("account", "add", "bench")
-        for home in ("sender", "receiver"):
-            invite = [self.products / "relayd", "invite", "bench", "--data-directory", relay.directory / "data"]
+        operator = [self.products / "relayd", "invite", "bench", "--data-directory", relay.directory / "data"]
+        for home, invite in (("sender", operator), ("receiver", self.command("sender", "invite"))):
             link = re.search(r"http\S+invite=\S+", self.run(invite))[0]
             self.run(self.command(home, "join", "--name", home), input=link + "\n")
         self.into.mkdir(parents=True, exist_ok=True)
@@ -176,9 +180,9 @@ def make_contents(directory, size, files):
     folder.mkdir(parents=True)
     with open(source / "large", "wb") as large:
         for _ in range(size >> 20):
-            large.write(os.urandom(1 << 20))
+            large.write(random.randbytes(1 << 20))
     for number in range(files):
-        (folder / f"file {number:05}").write_bytes(os.urandom(random.randrange(1, 16 << 10)))
+        (folder / f"file {number:05}").write_bytes(random.randbytes(random.randrange(1, 16 << 10)))
     return {"large": source / "large", "files": folder}
 
 

@@ -24,7 +24,7 @@ struct Relay: AsyncParsableCommand {
             SessionsCommand.self,
             InviteCommand.self, WhoAmICommand.self, RenameCommand.self, DevicesCommand.self, WatchCommand.self,
             LaunchCommand.self, CommandsCommand.self, CancelCommand.self, CallCommand.self, PingCommand.self, FetchCommand.self,
-            SendCommand.self, ReceiveCommand.self,
+            SendCommand.self, ReceiveCommand.self, CopyCommand.self, PasteCommand.self,
             ApproveCommand.self, VerifyCommand.self, RevokeCommand.self, HostCommand.self, AgentCommand.self, DoctorCommand.self,
             CompletionsCommand.self,
         ]

@@ -18,7 +18,12 @@ import Testing
         let asked = Log<SharingHandler.Offer>()
         var into: URL { folder.appending(path: "into") }
 
-        init(into: URL? = nil, answer: SharingHandler.Answer? = nil) async throws {
+        /// - Parameter liar: Answers requests in place of the SDK.
+        init(
+            into: URL? = nil,
+            answer: SharingHandler.Answer? = nil,
+            liar: (@Sendable (ValueSet) -> ValueSet)? = nil
+        ) async throws {
             home = try await TestHome(networks: ["127.0.0.11"])
             network = try await TestNetwork("127.0.0.11", to: home.relayd)
             phone = try await home.guests(in: [network], change: NetworkFaultTests.impatient)[0]
@@ -26,15 +31,21 @@ import Testing
             folder = home.directory.appending(path: "files")
             try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
             let (asked, received, place) = (asked, received, into ?? folder.appending(path: "into"))
+            let lies = liar.map { liar in
+                AppService("share") { connection, _ in try await connection.respond { request in liar(request.message) } }
+            }
             let app = RemoteSystemAppRegistration(
                 appID: "org.example.files",
-                sharing: SharingHandler(
-                    decide: { offer in
-                        await asked.add(offer)
-                        return answer ?? .accept(into: place)
-                    },
-                    received: { await received.add($0) }
-                )
+                services: lies.map { [$0] } ?? [],
+                sharing: lies != nil
+                    ? nil
+                    : SharingHandler(
+                        decide: { offer in
+                            await asked.add(offer)
+                            return answer ?? .accept(into: place)
+                        },
+                        received: { await received.add($0) }
+                    )
             )
             try await pc.platform.publish(app, for: pc.account)
             try await phone.sees("PC") { !$0.apps.isEmpty }
@@ -124,6 +135,45 @@ import Testing
         let lost = NearShareSender(declined.phone.platform).send([.text("x")], to: unknown)
         #expect(await Self.code { try await lost.result() } == .remoteSystemUnavailable)
         try await declined.stop()
+    }
+
+    /// What a receiver says that cannot be so ends the transfer, or is ignored. It crashes nothing, and no success is reported of it.
+    @Test func lyingReceiversAreNotBelieved() async throws {
+        let have: [ValueSet] = [
+            ["entry": 0, "length": .int(.max), "digest": .data([UInt8](repeating: 1, count: 32))],
+            ["entry": 0, "length": .int(.max), "digest": .data([UInt8](repeating: 1, count: 32))],
+            ["entry": .int(Int64(UInt32.max)), "length": 1, "digest": .data([UInt8](repeating: 1, count: 32))],
+            ["entry": 0, "length": -1, "digest": .data([UInt8](repeating: 1, count: 32))],
+            ["entry": 0, "length": 10, "digest": .data([UInt8](repeating: 1, count: 32))],
+        ]
+        let offers: [(ValueSet, NearShareError.Code?)] = [
+            // A stream that nobody expects. It may say that it has all the same.
+            (["token": .data([UInt8](repeating: 1, count: 32)), "have": .array(have.map { .valueSet($0) })], nil),
+            (["token": .data([1])], .versionMismatch),
+            (["problem": "no such problem"], .versionMismatch),
+            (["problem": "declined"], .deniedByRemoteSystem),
+            (["have": "nothing"], .versionMismatch),
+        ]
+        for (offer, code) in offers {
+            let world = try await World { message in
+                switch message["Type"]?.string {
+                case "offer": offer
+                case "progress": ["bytes": .int(.max), "files": .int(.max)]
+                default: ["names": .array([.string("a")]), "failed": .array([["entry": .int(Int64(UInt32.max)), "problem": "damaged"]])]
+                }
+            }
+            let file = try world.file("a.bin", bytes: 10)
+            let system = RemoteSystemConnectionRequest(try await world.phone.sees("PC"))
+            let operation = NearShareSender(world.phone.platform).send([.file(file)], to: system, patience: .milliseconds(1))
+            let result = await Self.code { try await operation.result() }
+            #expect(code == nil || result == code, "\(offer)")
+            for await progress in operation.progress { #expect((0...10).contains(progress.bytesSent)) }
+            try await world.stop()
+        }
+        // Without files it decides what it says, but not how that looks.
+        let world = try await World(liar: { $0["Type"]?.string == "offer" ? [:] : ["names": .array([.string("a\u{1B}[31m")])] })
+        #expect(try await world.send([.text("x")]).result().names == ["a\u{FFFD}[31m"])
+        try await world.stop()
     }
 
     @Test(.enabled(if: SmallDisk.isPossible)) func fullDisksAreNamed() async throws {

@@ -103,7 +103,7 @@ import Testing
         let schemes = (1...32).map { "x\($0)" }.joined(separator: ", ")
         #expect(try SettingsFile.problem("open: {schemes: [\(schemes)], ask: []}") == nil)
         #expect(try SettingsFile.problem("open: {schemes: [\(schemes)], ask: [y]}") != nil)
-        let services = (1...28).map { "s\($0): {command: [a]}" }
+        let services = (1...27).map { "s\($0): {command: [a]}" }
         #expect(try SettingsFile.problem("services: {\(services.joined(separator: ", "))}") == nil)
         #expect(try SettingsFile.problem("services: {\((services + ["t: {command: [a]}"]).joined(separator: ", "))}") != nil)
     }

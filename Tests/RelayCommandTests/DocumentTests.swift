@@ -185,8 +185,8 @@ import Testing
         let endpoint = try #require(try await tv.relay("whoami", "--json").json["endpoint"] as? String)
         try expect("revoke", try await desk.relay("revoke", endpoint, "--json"))
         try expect("leave", try await desk.relay("leave", "--json"))
-        // All commands except the one that prints a script.
-        #expect(seen == Set(document.commands).subtracting(["completions", "account", "profile"]))
+        // All commands except the one that prints a script, and those that need a desktop.
+        #expect(seen == Set(document.commands).subtracting(["completions", "account", "profile", "copy", "paste"]))
         for name in seen.subtracting(["join", "login", "profiles"]) {
             let arguments =
                 [

@@ -89,8 +89,8 @@ final class ShareSending: Sendable {
                 if let problem = answer.problem { throw NearShareError(problem) }
             }
             reached.accepted = true
-            let have = answer.have ?? []
-            let there = have.reduce(Int64(0)) { $0 + max(0, $1.length) }
+            let have = Self.possible(answer.have ?? [], of: collection)
+            let there = have.values.reduce(Int64(0)) { $0 + $1.length }
             reached.before = reached.before ?? there
             reached.confirmed(there)
             progress.update { ($0.phase, $0.bytesSent) = (.sending, max($0.bytesSent, min(there, $0.totalBytesToSend))) }
@@ -107,6 +107,17 @@ final class ShareSending: Sendable {
             throw NearShareError(error)
         } catch {
             throw NearShareError(.remoteSystemUnavailable, "the connection to the device broke off", cause: error)
+        }
+    }
+
+    /// What the other device may have: at most the size of each file, once.
+    private static func possible(_ have: [ShareMessages.Have], of collection: ShareCollection) -> [Int: ShareMessages.Have] {
+        have.reduce(into: [:]) { all, have in
+            let entry = Int(have.entry)
+            guard collection.entries.indices.contains(entry), let size = collection.entries[entry].offered.size, have.length > 0,
+                have.length <= size
+            else { return }
+            all[entry] = have
         }
     }
 
@@ -153,10 +164,10 @@ final class ShareSending: Sendable {
     {
         let answer = try await connection.call(ShareMessages.Finish(), timeout: Self.patience)
         if let problem = answer.problem { throw NearShareError(problem) }
-        let failed = answer.failed ?? []
-        let left = failed.compactMap { failed -> NearShareReport.LeftOut? in
-            guard collection.entries.indices.contains(Int(failed.entry)) else { return nil }
-            return .init(path: collection.entries[Int(failed.entry)].offered.path.joined(separator: "/"), reason: .init(failed.problem))
+        let failed = Dictionary((answer.failed ?? []).map { (Int($0.entry), $0.problem) }, uniquingKeysWith: { first, _ in first })
+        let left = collection.entries.enumerated().compactMap { entry, sent -> NearShareReport.LeftOut? in
+            guard sent.offered.size != nil, let problem = failed[entry] else { return nil }
+            return .init(path: sent.offered.path.joined(separator: "/"), reason: .init(problem))
         }
         let total = progress.value
         progress.update { ($0.bytesSent, $0.filesSent) = ($0.totalBytesToSend, $0.totalFilesToSend - left.count) }

@@ -28,9 +28,8 @@ actor ShareSource {
     private var isComplete = false
 
     /// - Parameter have: What the receiver has from an earlier transfer.
-    init(_ entries: [ShareCollection.Entry], have: [ShareMessages.Have]) {
-        self.entries = entries
-        self.have = Dictionary(have.map { (Int($0.entry), $0) }, uniquingKeysWith: { first, _ in first })
+    init(_ entries: [ShareCollection.Entry], have: [Int: ShareMessages.Have]) {
+        (self.entries, self.have) = (entries, have)
     }
 
     /// The next bytes of the stream; `nil` after its end. Small files share a buffer.
@@ -68,7 +67,7 @@ actor ShareSource {
 
     /// How much of a file the receiver has already. What it says counts only if it is the beginning of this file.
     private func there(of file: OpenFile, _ size: Int64, _ have: ShareMessages.Have?) -> (Int64, DigestStream) {
-        guard let have, (1...max(1, size)).contains(have.length) else { return (0, DigestStream()) }
+        guard let have, have.length > 0, have.length <= size else { return (0, DigestStream()) }
         var (position, digest) = (Int64(0), DigestStream())
         while position < have.length {
             let count = Int(min(Int64(Self.readBytes), have.length - position))

@@ -153,6 +153,10 @@ struct AgentServices: Sendable {
             terminal: terminal
         )
         let files = configuration.files.map { FilesService(folder: SharedFolder(root: $0.folder), devices: $0.devices).service }
+        let clipboard = Clipboard(environment: environment)
+        let clipboards =
+            configuration.clipboard != .nothing && clipboard.isThere
+            ? [ClipboardService(clipboard: clipboard, access: configuration.clipboard).service] : []
         let receiving = Receiving(
             appID: AgentConfiguration.appID,
             folder: configuration.receive.folder,
@@ -182,7 +186,7 @@ struct AgentServices: Sendable {
                 case .declined(let why): .declined(reason: why)
                 }
             },
-            services: [PingService.service, EchoService.service] + (files.map { [$0] } ?? []) + programs,
+            services: [PingService.service, EchoService.service] + (files.map { [$0] } ?? []) + clipboards + programs,
             sharing: receiving.handler,
             newCallers: configuration.newDevices
         )

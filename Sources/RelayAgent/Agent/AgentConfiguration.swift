@@ -70,6 +70,8 @@ package struct AgentConfiguration: Hashable, Sendable {
     var newDevices = NewCallerAccess.webPages
     var files: Files?
     var receive = Receiving()
+    /// What others may do with the clipboard.
+    var clipboard = ClipboardService.Access.write
     var services: [String: ServiceConfiguration] = [:]
     /// Names of environment variables that programs get in addition to the default ones.
     var environment: Set<String> = []
@@ -86,7 +88,7 @@ package struct AgentConfiguration: Hashable, Sendable {
 // MARK: - Decoding
 
 extension AgentConfiguration: Decodable {
-    enum CodingKeys: String, CodingKey, CaseIterable { case name, open, newDevices, files, receive, services, environment }
+    enum CodingKeys: String, CodingKey, CaseIterable { case name, open, newDevices, files, receive, clipboard, services, environment }
 
     package init(from decoder: any Decoder) throws {
         let container = try decoder.container(strictlyKeyedBy: CodingKeys.self)
@@ -110,6 +112,15 @@ extension AgentConfiguration: Decodable {
         }
         files = try container.decodeIfPresent(Files.self, forKey: .files)
         receive = try container.decodeIfPresent(Receiving.self, forKey: .receive) ?? receive
+        if let text = try container.decodeIfPresent(String.self, forKey: .clipboard) {
+            let access = ClipboardService.Access(rawValue: text)
+            try container.check(
+                .clipboard,
+                access != nil,
+                "must be one of \(ClipboardService.Access.allCases.map(\.rawValue).joined(separator: ", "))"
+            )
+            clipboard = access ?? clipboard
+        }
         if let names = try container.decodeIfPresent([String].self, forKey: .environment) {
             let bad = names.first { $0.isEmpty || $0.utf8.contains(0) || $0.utf8.contains(UInt8(ascii: "=")) }
             try container.check(
@@ -135,8 +146,10 @@ extension AgentConfiguration: Decodable {
         try container.check(.services, self.services.count <= most, "has more than \(most) services")
     }
 
-    /// Service names that the agent reserves: `ping` and `echo` need no settings, `files` and `share` have their own.
-    private static let builtIn: Set<String> = [PingService.name, EchoService.name, FileServiceMessages.serviceName, "share"]
+    /// Service names that the agent reserves: `ping` and `echo` need no settings, the others have their own.
+    private static let builtIn: Set<String> = [
+        PingService.name, EchoService.name, FileServiceMessages.serviceName, "share", ClipboardService.name,
+    ]
 }
 
 extension AgentConfiguration.Opening: Decodable {

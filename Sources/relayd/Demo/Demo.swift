@@ -27,6 +27,8 @@ struct Demo: Sendable {
 
     /// The URIs that the PC opened, written by its "browser".
     private var pages: URL { directory.appending(path: "opened.txt") }
+    private let sentPhoto = "Rome/photo-01.jpg"
+    private var inbox: URL { pc.directory.appending(path: "Downloads") }
     private var photos: URL { pc.directory.appending(path: "Pictures") }
 
     func run() async throws {
@@ -66,6 +68,11 @@ struct Demo: Sendable {
         try makePhotos()
         try await phone.run("fetch", "--recursive", pc.name, "Rome", showsProgress: true, maximumLines: 2)
         try comparePhotos()
+
+        try screen.step("The phone sends a photo to the PC")
+        try await phone.run("send", phone.directory.appending(path: sentPhoto).path, pc.name)
+        try await screen.line(pc.label, agent.line { $0.hasPrefix("photo-01.jpg") })
+        try compareSent()
 
         try screen.step("Pull the plug: the PC is killed, and a launch is sent meanwhile")
         try screen.command("pc", ["kill", "-9", "AGENT"])
@@ -115,6 +122,7 @@ struct Demo: Sendable {
         let settings: [String: Any] = [
             "open": ["command": [relayd.path, "demo", "opened", "--log", pages.path, "{uri}"]],
             "files": ["folder": photos.path],
+            "receive": ["folder": inbox.path],
         ]
         // JSON is valid YAML.
         let file = pc.directory.appending(path: "relay/agent.yaml")
@@ -161,6 +169,14 @@ struct Demo: Sendable {
             else { throw DemoFailure("\(path) is not the same on both sides") }
         }
         try screen.line(phone.label, "\(photoCount) photos, \(photoCount * photoBytes / 1_048_576) MiB: all bytes equal")
+    }
+
+    private func compareSent() throws {
+        let (sent, received) = (phone.directory.appending(path: sentPhoto), inbox.appending(path: "photo-01.jpg"))
+        guard FileManager.default.contentsEqual(atPath: sent.path, andPath: received.path) else {
+            throw DemoFailure("the photo is not the same on both sides")
+        }
+        try screen.line(pc.label, "1 photo, \(photoBytes / 1_048_576) MiB: all bytes equal")
     }
 
     // MARK: The phone's view

@@ -51,6 +51,11 @@ import Testing
         return frames
     }
 
+    /// What a receiver says that it has, by entry.
+    private static func source(_ collection: ShareCollection, have: [ShareMessages.Have]) -> ShareSource {
+        ShareSource(collection.entries, have: Dictionary(have.map { (Int($0.entry), $0) }, uniquingKeysWith: { $1 }))
+    }
+
     private static func dataBytes(_ frames: [BulkFrame]) -> Int {
         frames.reduce(0) { if case .data(_, _, let data) = $1 { $0 + data.readableBytes } else { $0 } }
     }
@@ -59,7 +64,7 @@ import Testing
     private func transfer(_ collection: ShareCollection) async throws -> (ShareMessages.Finish.Response, sent: Int) {
         let sink = try sink(Self.offer(collection))
         let have = try await sink.prepare()
-        let frames = try await Self.frames(ShareSource(collection.entries, have: have))
+        let frames = try await Self.frames(Self.source(collection, have: have))
         try await sink.take(frames)
         let response = try await sink.finish()
         await sink.close()
@@ -138,7 +143,7 @@ import Testing
         let collection = try collection("F")
         let sink = try sink(Self.offer(collection))
         _ = try await sink.prepare()
-        let source = ShareSource(collection.entries, have: [])
+        let source = Self.source(collection, have: [])
         var decoder = BulkFrameDecoder()
         decoder.append(try #require(await source.read()))
         while let frame = try decoder.next() { try await sink.take([frame]) }
@@ -166,7 +171,7 @@ import Testing
             var sent = 0
             while true {
                 let sink = sink(offer)
-                let frames = try await Self.frames(ShareSource(collection.entries, have: try await sink.prepare()))
+                let frames = try await Self.frames(Self.source(collection, have: try await sink.prepare()))
                 let cut = random.oneIn(3) ? frames.count : Int.random(in: 0...frames.count, using: &random)
                 try await sink.take(Array(frames[..<cut]))
                 sent += Self.dataBytes(Array(frames[..<cut]))
@@ -192,7 +197,7 @@ import Testing
         let collection = try collection("a")
         let offer = try Self.offer(collection)
         let first = sink(offer)
-        let frames = try await Self.frames(ShareSource(collection.entries, have: try await first.prepare()))
+        let frames = try await Self.frames(Self.source(collection, have: try await first.prepare()))
         try await first.take(Array(frames[..<2]))
         await first.close()
         let part = try #require(try names().first { $0.hasSuffix("/a") })
@@ -207,7 +212,7 @@ import Testing
         try write([UInt8](repeating: 1, count: 600_000), to: "a")
         let collection = try collection("a")
         let offer = try Self.offer(collection)
-        let frames = try await Self.frames(ShareSource(collection.entries, have: []))
+        let frames = try await Self.frames(Self.source(collection, have: []))
         // Two at once of one sender, and one of another.
         let sinks = [sink(offer), sink(offer), sink(offer, from: "phone")]
         for sink in sinks {
@@ -231,7 +236,7 @@ import Testing
         let before = try collection("F")
         let first = try sink(Self.offer(before))
         let have = try await first.prepare()
-        try await first.take(try await Self.frames(ShareSource(before.entries, have: have)))
+        try await first.take(try await Self.frames(Self.source(before, have: have)))
         await first.close()
         try FileManager.default.removeItem(atPath: "\(from)/F")
         try write([3], to: "F/new")

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import RelayAgent
+
+struct CopyCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "copy",
+        abstract: "Put this machine's clipboard on the clipboard of another device."
+    )
+
+    @OptionGroup var common: CommonOptions
+    @Argument(
+        help: ArgumentHelp(
+            "A device's name, its id or at least the first 4 characters of it; with /APP one of its apps.",
+            valueName: "device[/app]"
+        ),
+        completion: .devices
+    )
+    var target: String
+    @Argument(help: "- to copy standard input instead.") var input: String?
+
+    func validate() throws {
+        if let input, input != "-" { throw ValidationError("To copy a text, pipe it: echo TEXT | relay copy \(target) -") }
+    }
+
+    func run() async throws {
+        let context = try common.context
+        try context.console.print(try await Copy(target: target, readsInput: input != nil).run(context))
+    }
+}
+
+struct PasteCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "paste",
+        abstract: "Take the clipboard of another device to this machine's clipboard.",
+        discussion: "The agent of the other device must permit it: `clipboard: all` in its settings."
+    )
+
+    @OptionGroup var common: CommonOptions
+    @Argument(
+        help: ArgumentHelp(
+            "A device's name, its id or at least the first 4 characters of it; with /APP one of its apps.",
+            valueName: "device[/app]"
+        ),
+        completion: .devices
+    )
+    var target: String
+    @Flag(help: "Print the text instead.") var print = false
+
+    func run() async throws {
+        let context = try common.context
+        try context.console.print(try await Paste(target: target, prints: print).run(context))
+    }
+}

@@ -125,6 +125,31 @@ import Testing
         try await world.stop()
     }
 
+    /// A sender that comes back before its old connection is noticed to be lost goes on in the same place.
+    @Test func newConnectionOfATransferTakesThePlaceOfTheOld() async throws {
+        let world = try await World()
+        let system = RemoteSystemConnectionRequest(try await world.phone.sees("PC"))
+        let page = ShareOffer.Page(
+            id: [UInt8](repeating: 3, count: 16),
+            entries: [.init(path: ["large"], size: 1 << 20, modified: 0)],
+            notes: [],
+            more: false
+        )
+        let message: ValueSet = ["Type": "offer", "page": .valueSet(try ValueSetEncoder().encode(page))]
+        let info = AppServiceInfo(name: "share", appID: "org.example.files")
+        var older: AppServiceConnection?
+        for _ in 0..<4 {
+            let connection = try await world.phone.platform.openAppService(info, on: system)
+            #expect(try await connection.send(message)["token"]?.data?.count == 32)
+            if let older { #expect(try await older.closed.status != .unknown) }
+            let names = try FileManager.default.contentsOfDirectory(atPath: world.into.path)
+            #expect(names.count == 1 && names.allSatisfy { $0.hasSuffix(".relay-part") })
+            older = connection
+        }
+        #expect(await world.asked.entries.count == 1)
+        try await world.stop()
+    }
+
     @Test func refusalsSayWhy() async throws {
         let declined = try await World(answer: .decline)
         let file = try declined.file("a.bin", bytes: 10)

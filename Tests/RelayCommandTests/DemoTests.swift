@@ -16,7 +16,8 @@ import Testing
         #expect(output.status == 0, "\(output.errorText)")
         for line in [
             "Living room PC is connected", "opens https://films.example/42?t=1200", "5 sent, 5 received, 0 lost",
-            "12 photos, 96 MiB: all bytes equal", "1 photo, 8 MiB: all bytes equal", "Living room PC is not connected", "opens https://films.example/43",
+            "12 photos, 96 MiB: all bytes equal", "1 photo, 8 MiB: all bytes equal",
+            "Living room PC is not connected", "opens https://films.example/43",
         ] {
             #expect(output.text.contains(line), "\(line)")
         }

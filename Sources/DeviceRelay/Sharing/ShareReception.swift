@@ -11,8 +11,22 @@ final class ShareReceiver: Sendable {
     /// The accepted offers that are remembered.
     private static let remembered = 256
 
+    /// How long a transfer waits for an earlier one of the same sender and name, whose connection may be lost: the session is then probed.
+    private static let patience = Duration.seconds(6)
+
+    /// A reception whose offer is decided.
+    fileprivate struct Active: Sendable {
+        let key: [UInt8]
+        let sender: EndpointID
+        let tops: Set<EntryName>
+        /// Settled to end it, because its sender continues on another connection.
+        let replaced: OneShot<Void>
+        let ended: OneShot<Void>
+    }
+
     private struct State {
         var running = 0
+        var active: [ObjectIdentifier: Active] = [:]
         /// The latest accepted offers, oldest first, by sender and id.
         var accepted: [(key: [UInt8], folder: String)] = []
         /// The results of the latest complete ones. A sender that did not get the result asks again.
@@ -37,6 +51,29 @@ final class ShareReceiver: Sendable {
             defer { state.withLock { $0.running -= 1 } }
             await ShareReception(self, handler, caller).serve(connection)
         }
+    }
+
+    /// Enters a reception, and waits until no other one holds the places of its files: a broken connection of the same attempt to send is
+    /// ended, and another attempt gets some time to notice that its connection is lost.
+    fileprivate func enter(_ active: Active) async {
+        let others = state.withLock { state in
+            defer { state.active[ObjectIdentifier(active.ended)] = active }
+            return state.active.values.filter { $0.sender == active.sender && !$0.tops.isDisjoint(with: active.tops) }
+        }
+        for other in others {
+            if other.key == active.key { other.replaced.settle(()) }
+            await withTaskGroup(of: Void.self) { group in
+                group.addTask { _ = await other.ended.wait() }
+                group.addTask { try? await Task.sleep(for: Self.patience) }
+                await group.next()
+                group.cancelAll()
+            }
+        }
+    }
+
+    fileprivate func leave(_ ended: OneShot<Void>) {
+        state.withLock { $0.active[ObjectIdentifier(ended)] = nil }
+        ended.settle(())
     }
 
     fileprivate func acceptedFolder(_ key: [UInt8]) -> String? { state.withLock { $0.accepted.last { $0.key == key }?.folder } }
@@ -91,6 +128,8 @@ private actor ShareReception {
     private let accepted = OneShot<Accepted>()
     private let content = OneShot<ShareMessages.Problem?>()
     private let token = OneShot<BulkStreams.Expected>()
+    private let replaced = OneShot<Void>()
+    private let ended = OneShot<Void>()
 
     init(_ receiver: ShareReceiver, _ handler: SharingHandler, _ caller: AppServiceCaller) {
         (self.receiver, self.handler, self.caller) = (receiver, handler, caller)
@@ -106,6 +145,7 @@ private actor ShareReception {
                     // A broken stream ends the connection too: the sender tries again.
                     if let problem = self.content.value, problem != nil { connection.close() }
                 }
+                group.addTask { if await self.replaced.wait() != nil { connection.close() } }
                 try? await connection.respond(concurrently: 4) { try await self.answer($0.message) }
                 group.cancelAll()
             }
@@ -115,6 +155,7 @@ private actor ShareReception {
         case .over(_, let offer): handler.ended(offer)
         default: break
         }
+        receiver.leave(ended)
     }
 
     // MARK: Requests
@@ -180,6 +221,10 @@ private actor ShareReception {
         let sink = ShareSink(offer, from: "\(caller.systemID)", to: folder, room: receiver.room)
         phase = .running(offer, shown, sink, folder: folder)
         guard let stream = await token.wait() else { throw ShareFailure(.invalid) }
+        let tops = Set(offer.tops.compactMap(\.path.first))
+        await receiver.enter(
+            .init(key: Array(key), sender: caller.endpoint, tops: tops, replaced: replaced, ended: ended)
+        )
         do throws(ShareFailure) {
             let have = try await sink.prepare()
             accepted.settle(Accepted(offer: shown, sink: sink, stream: stream))

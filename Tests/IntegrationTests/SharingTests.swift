@@ -129,24 +129,32 @@ import Testing
     @Test func newConnectionOfATransferTakesThePlaceOfTheOld() async throws {
         let world = try await World()
         let system = RemoteSystemConnectionRequest(try await world.phone.sees("PC"))
-        let page = ShareOffer.Page(
-            id: [UInt8](repeating: 3, count: 16),
-            entries: [.init(path: ["large"], size: 1 << 20, modified: 0)],
-            notes: [],
-            more: false
-        )
-        let message: ValueSet = ["Type": "offer", "page": .valueSet(try ValueSetEncoder().encode(page))]
+        func offer(_ id: UInt8) throws -> ValueSet {
+            let entries = [ShareOffer.RawEntry(path: ["large"], size: 1 << 20, modified: 0)]
+            let page = ShareOffer.Page(id: [UInt8](repeating: id, count: 16), entries: entries, notes: [], more: false)
+            return ["Type": "offer", "page": .valueSet(try ValueSetEncoder().encode(page))]
+        }
         let info = AppServiceInfo(name: "share", appID: "org.example.files")
         var older: AppServiceConnection?
-        for _ in 0..<4 {
+        // The same attempt again, and then another one, as after a new start of the sender.
+        for id in [1, 1, 1, 2, 3] as [UInt8] {
             let connection = try await world.phone.platform.openAppService(info, on: system)
-            #expect(try await connection.send(message)["token"]?.data?.count == 32)
+            #expect(try await connection.send(try offer(id))["token"]?.data?.count == 32)
             if let older { #expect(try await older.closed.status != .unknown) }
             let names = try FileManager.default.contentsOfDirectory(atPath: world.into.path)
             #expect(names.count == 1 && names.allSatisfy { $0.hasSuffix(".relay-part") })
             older = connection
         }
-        #expect(await world.asked.entries.count == 1)
+        #expect(await world.asked.entries.count == 3)
+        // An attempt that gave way does not come back before the newer one has ended.
+        let late = try await world.phone.platform.openAppService(info, on: system)
+        #expect(try await late.send(try offer(2))["problem"] == "busy")
+        older?.close()
+        var isFree = false
+        while !isFree {
+            let again = try await world.phone.platform.openAppService(info, on: system)
+            isFree = try await again.send(try offer(2))["token"] != nil
+        }
         try await world.stop()
     }
 

@@ -124,7 +124,7 @@ import Testing
         try tv.setAgent("name: Living room\nservices:\n  two: {command: [cat]}")
         agent.send(SIGHUP)
         let event = try JSON.object(try await agent.line { $0.contains(#""event":"reloaded""#) })
-        #expect(event["services"] as? [String] == ["ping", "echo", "two"])
+        #expect(event["services"] as? [String] == ["ping", "echo", "two", "share"])
         #expect(try await desk.relay("call", Self.app, "two").status == 0)
         #expect(try await desk.relay("call", Self.app, "one").status == 4)
         #expect(try await desk.relay("devices").text.contains("Living room"))

@@ -18,7 +18,7 @@ final class ShareReceiver: Sendable {
     fileprivate struct Active: Sendable {
         let key: [UInt8]
         let sender: EndpointID
-        let tops: Set<EntryName>
+        let offer: ShareOffer
         /// Settled to end it, because its sender continues on another connection.
         let replaced: OneShot<Void>
         let ended: OneShot<Void>
@@ -27,6 +27,8 @@ final class ShareReceiver: Sendable {
     private struct State {
         var running = 0
         var active: [ObjectIdentifier: Active] = [:]
+        /// The latest attempts whose content another attempt of their sender now sends.
+        var superseded: [[UInt8]] = []
         /// The latest accepted offers, oldest first, by sender and id.
         var accepted: [(key: [UInt8], folder: String)] = []
         /// The results of the latest complete ones. A sender that did not get the result asks again.
@@ -53,15 +55,27 @@ final class ShareReceiver: Sendable {
         }
     }
 
-    /// Enters a reception, and waits until no other one holds the places of its files: a broken connection of the same attempt to send is
-    /// ended, and another attempt gets some time to notice that its connection is lost.
-    fileprivate func enter(_ active: Active) async {
-        let others = state.withLock { state in
-            defer { state.active[ObjectIdentifier(active.ended)] = active }
-            return state.active.values.filter { $0.sender == active.sender && !$0.tops.isDisjoint(with: active.tops) }
+    /// Enters a reception, and waits until no other one holds the places of its files. The newest attempt to send a content ends the others:
+    /// their connections are lost, or their process was ended. Another content of the same name gets a place of its own, unless the
+    /// connection of the other is soon noticed to be lost.
+    /// - Throws: `busy` if a newer attempt sends the content now.
+    fileprivate func enter(_ active: Active) async throws(ShareFailure) {
+        let others: [Active]? = state.withLock { state in
+            let others = state.active.values.filter { $0.sender == active.sender && $0.offer.overlaps(active.offer) }
+            let same = others.filter { $0.offer.entries == active.offer.entries }
+            guard same.isEmpty || !state.superseded.contains(active.key) else { return nil }
+            state.superseded += same.map(\.key).filter { $0 != active.key }
+            if state.superseded.count > Self.remembered { state.superseded.removeFirst(state.superseded.count - Self.remembered) }
+            state.active[ObjectIdentifier(active.ended)] = active
+            return others
         }
+        guard let others else { throw ShareFailure(.busy) }
         for other in others {
-            if other.key == active.key { other.replaced.settle(()) }
+            guard other.offer.entries != active.offer.entries else {
+                other.replaced.settle(())
+                _ = await other.ended.wait()
+                continue
+            }
             await withTaskGroup(of: Void.self) { group in
                 group.addTask { _ = await other.ended.wait() }
                 group.addTask { try? await Task.sleep(for: Self.patience) }
@@ -221,9 +235,8 @@ private actor ShareReception {
         let sink = ShareSink(offer, from: "\(caller.systemID)", to: folder, room: receiver.room)
         phase = .running(offer, shown, sink, folder: folder)
         guard let stream = await token.wait() else { throw ShareFailure(.invalid) }
-        let tops = Set(offer.tops.compactMap(\.path.first))
-        await receiver.enter(
-            .init(key: Array(key), sender: caller.endpoint, tops: tops, replaced: replaced, ended: ended)
+        try await receiver.enter(
+            .init(key: Array(key), sender: caller.endpoint, offer: offer, replaced: replaced, ended: ended)
         )
         do throws(ShareFailure) {
             let have = try await sink.prepare()
@@ -332,5 +345,13 @@ private actor ShareReception {
         } catch {
             return .busy
         }
+    }
+}
+
+extension ShareOffer {
+    /// Whether both have a top entry of the same name.
+    fileprivate func overlaps(_ other: ShareOffer) -> Bool {
+        let names = Set(tops.map(\.path))
+        return other.tops.contains { names.contains($0.path) }
     }
 }

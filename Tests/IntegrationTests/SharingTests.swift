@@ -226,6 +226,11 @@ import Testing
         for await progress in operation.progress where progress.phase == .interrupted { operation.cancel() }
         #expect(await Self.code { try await operation.result() } == .cancelled)
         #expect(!FileManager.default.fileExists(atPath: world.into.appending(path: "large.bin").path))
+        // On a busy machine the session may be lost before the content comes.
+        let part = try FileManager.default.subpathsOfDirectory(atPath: world.into.path).first { $0.hasSuffix("/large.bin") }
+        let isBegun = try part.map {
+            try FileManager.default.attributesOfItem(atPath: world.into.appending(path: $0).path)[.size] as? Int ?? 0 > 0
+        }
         try await world.network.mend()
         // The relay may still have to notice that the network is back.
         var report: NearShareReport?
@@ -233,7 +238,8 @@ import Testing
             let again = try await world.send([.file(file)])
             if await Self.code({ try await again.result() }) != .networkError { report = try await again.result() }
         }
-        #expect(report?.names == ["large.bin"] && report?.bytesSent ?? .max < 24 << 20)
+        #expect(report?.names == ["large.bin"])
+        if isBegun == true { #expect(report?.bytesSent ?? .max < 24 << 20) }
         try await world.stop()
     }
 }

@@ -81,6 +81,8 @@ package final class BulkStreams: Sendable {
 
         /// - Returns: Whether the stream is the first one.
         fileprivate func take(_ stream: BulkStream) -> Bool { arrived.settle(stream) }
+
+        fileprivate func end() { arrived.settle(nil) }
     }
 
     private let expected = Mutex<[Digest256: Expected]>([:])
@@ -94,7 +96,10 @@ package final class BulkStreams: Sendable {
     ) async throws(Failure) -> Result {
         let stream = Expected(from: peer)
         expected.withLock { $0[stream.token.digest] = stream }
-        defer { expected.withLock { $0[stream.token.digest] = nil } }
+        defer {
+            expected.withLock { $0[stream.token.digest] = nil }
+            stream.end()
+        }
         return try await body(stream)
     }
 
@@ -110,7 +115,10 @@ package final class BulkStreams: Sendable {
     struct Claim {
         fileprivate let expected: Expected
 
-        func take(_ stream: BulkStream) { _ = expected.take(stream) }
+        func take(_ stream: BulkStream) {
+            // Nobody expects it any more.
+            if !expected.take(stream) { stream.channel.channel.close(promise: nil) }
+        }
     }
 }
 
@@ -140,7 +148,7 @@ extension SessionHandler {
         case .never: failStart(.notAuthentic)
         case .opening(let token, let opened):
             context.writeAndFlush(wrapOutboundOut(ByteBuffer(bytes: token.secret.exposed)), promise: nil)
-            becomeBulk(with: peer, context) { opened($0) }
+            becomeBulk(with: peer, context, rest: ByteBuffer()) { opened($0) }
         case .accepting: start = .token(ByteBuffer())
         }
     }
@@ -155,11 +163,11 @@ extension SessionHandler {
         }
         guard case .accepting(let streams) = environment.bulk, let peer = environment.peer(), let claim = streams.claim(token, by: peer)
         else { return failStart(.notAuthentic) }
-        becomeBulk(with: peer, context) { claim.take($0) }
-        if all.readableBytes > 0 { context.fireChannelRead(wrapInboundOut(all)) }
+        becomeBulk(with: peer, context, rest: all) { claim.take($0) }
     }
 
-    private func becomeBulk(with peer: EndpointID, _ context: ChannelHandlerContext, _ take: (BulkStream) -> Void) {
+    /// - Parameter rest: The first bytes of the content.
+    private func becomeBulk(with peer: EndpointID, _ context: ChannelHandlerContext, rest: ByteBuffer, _ take: (BulkStream) -> Void) {
         do {
             take(try BulkStream(context.channel, with: peer))
         } catch {
@@ -167,6 +175,8 @@ extension SessionHandler {
         }
         finishStart(.success(.bulk))
         start = .replaced
+        // A removed handler passes nothing on.
+        if rest.readableBytes > 0 { context.fireChannelRead(wrapInboundOut(rest)) }
         context.pipeline.syncOperations.removeHandler(self, promise: nil)
     }
 }

@@ -37,6 +37,7 @@ struct ShareCollection: Sendable {
     private mutating func add(_ path: String, _ tops: inout Set<EntryName>) throws(NearShareError) {
         // The name of `.`, `..` or a link is that of what it leads to.
         let bytes = Array(path.utf8)
+        guard !bytes.isEmpty, !bytes.contains(0) else { throw NearShareError(.fileNotFound, "a path is empty, or has U+0000") }
         let trimmed = String(decoding: bytes.prefix(upTo: (bytes.lastIndex { $0 != UInt8(ascii: "/") } ?? 0) + 1), as: UTF8.self)
         guard let facts = FileFacts(path: path, followsLinks: true) else {
             throw NearShareError(.fileNotFound, "there is no file or folder '\(DisplayText.sanitized(path))'")
@@ -55,6 +56,10 @@ struct ShareCollection: Sendable {
         let isOwnAName = EntryName(local: String(decoding: own, as: UTF8.self)) != nil
         guard let name = EntryName(String(decoding: isOwnAName ? own : last, as: UTF8.self))?.composed, EntryName(name.text) != nil else {
             throw NearShareError(.fileNotReadable, "'\(EntryName.shown(own))' has a name that cannot be sent")
+        }
+        guard tops.count < ShareLimits.tops else {
+            let what = "one transfer has at most \(ShareLimits.tops) files and folders; put them in a folder, and send that"
+            throw NearShareError(.tooLarge, what)
         }
         guard tops.insert(name).inserted else {
             throw NearShareError(.failed, "two of the files have the name '\(name)'; send them one after the other")

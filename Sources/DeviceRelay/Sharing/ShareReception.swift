@@ -22,10 +22,13 @@ final class ShareReceiver: Sendable {
         /// Settled to end it, because its sender continues on another connection.
         let replaced: OneShot<Void>
         let ended: OneShot<Void>
+
+        /// Whether both are attempts to send the same.
+        func isSame(as other: Active) -> Bool { key == other.key || offer.entries == other.offer.entries }
     }
 
     private struct State {
-        var running = 0
+        var running: [EndpointID: Int] = [:]
         var active: [ObjectIdentifier: Active] = [:]
         /// The latest attempts whose content another attempt of their sender now sends.
         var superseded: [[UInt8]] = []
@@ -45,12 +48,19 @@ final class ShareReceiver: Sendable {
     func service(_ handler: SharingHandler) -> AppService {
         AppService(ShareMessages.serviceName) { [self] connection, caller in
             let hasPlace = state.withLock { state in
-                guard state.running < SharingHandler.transfers else { return false }
-                state.running += 1
+                let own = state.running[caller.endpoint, default: 0]
+                let all = state.running.values.reduce(0, +)
+                guard own < SharingHandler.transfersOfADevice, all < SharingHandler.transfers else { return false }
+                state.running[caller.endpoint] = own + 1
                 return true
             }
             guard hasPlace else { throw AppServiceError(.resourceLimitsExceeded, message: "too many transfers run here") }
-            defer { state.withLock { $0.running -= 1 } }
+            defer {
+                state.withLock { state in
+                    let left = state.running[caller.endpoint, default: 1] - 1
+                    state.running[caller.endpoint] = left > 0 ? left : nil
+                }
+            }
             await ShareReception(self, handler, caller).serve(connection)
         }
     }
@@ -61,8 +71,10 @@ final class ShareReceiver: Sendable {
     /// - Throws: `busy` if a newer attempt sends the content now.
     fileprivate func enter(_ active: Active) async throws(ShareFailure) {
         let others: [Active]? = state.withLock { state in
-            let others = state.active.values.filter { $0.sender == active.sender && $0.offer.overlaps(active.offer) }
-            let same = others.filter { $0.offer.entries == active.offer.entries }
+            let others = state.active.values.filter { other in
+                other.sender == active.sender && (other.key == active.key || other.offer.overlaps(active.offer))
+            }
+            let same = others.filter { $0.isSame(as: active) }
             guard same.isEmpty || !state.superseded.contains(active.key) else { return nil }
             state.superseded += same.map(\.key).filter { $0 != active.key }
             if state.superseded.count > Self.remembered { state.superseded.removeFirst(state.superseded.count - Self.remembered) }
@@ -71,7 +83,7 @@ final class ShareReceiver: Sendable {
         }
         guard let others else { throw ShareFailure(.busy) }
         for other in others {
-            guard other.offer.entries != active.offer.entries else {
+            guard !other.isSame(as: active) else {
                 other.replaced.settle(())
                 _ = await other.ended.wait()
                 continue
@@ -142,6 +154,7 @@ private actor ShareReception {
     private let accepted = OneShot<Accepted>()
     private let content = OneShot<ShareMessages.Problem?>()
     private let token = OneShot<BulkStreams.Expected>()
+    private var sink: ShareSink?
     private let replaced = OneShot<Void>()
     private let ended = OneShot<Void>()
 
@@ -156,20 +169,17 @@ private actor ShareReception {
             await withTaskGroup(of: Void.self) { group in
                 group.addTask {
                     await self.readContent()
-                    // A broken stream ends the connection too: the sender tries again.
-                    if let problem = self.content.value, problem != nil { connection.close() }
+                    // A broken stream ends the connection too: the sender tries again. It is told any other problem when it asks.
+                    if self.content.value == .some(.busy) { connection.close() }
                 }
                 group.addTask { if await self.replaced.wait() != nil { connection.close() } }
                 try? await connection.respond(concurrently: 4) { try await self.answer($0.message) }
                 group.cancelAll()
             }
         }
-        switch phase {
-        case .running(_, _, let sink?, _): await sink.close()
-        case .over(_, let offer): handler.ended(offer)
-        default: break
-        }
+        await sink?.close()
         receiver.leave(ended)
+        if case .over(_, let offer) = phase { handler.ended(offer) }
     }
 
     // MARK: Requests
@@ -227,25 +237,32 @@ private actor ShareReception {
             }
             receiver.accepted(Array(key), into: folder)
         }
+        try await receiver.enter(
+            .init(key: Array(key), sender: caller.endpoint, offer: offer, replaced: replaced, ended: ended)
+        )
+        // The connection before this one may have just brought everything.
+        if let result = receiver.result(Array(key)) {
+            phase = .over(result, shown)
+            return .init()
+        }
         guard !offer.entries.isEmpty else {
             phase = .running(offer, shown, nil, folder: folder)
             content.settle(nil)
             return .init()
         }
         let sink = ShareSink(offer, from: "\(caller.systemID)", to: folder, room: receiver.room)
+        self.sink = sink
         phase = .running(offer, shown, sink, folder: folder)
         guard let stream = await token.wait() else { throw ShareFailure(.invalid) }
-        try await receiver.enter(
-            .init(key: Array(key), sender: caller.endpoint, offer: offer, replaced: replaced, ended: ended)
-        )
+        let have: [ShareMessages.Have]
         do throws(ShareFailure) {
-            let have = try await sink.prepare()
-            accepted.settle(Accepted(offer: shown, sink: sink, stream: stream))
-            return .init(token: stream.token.secret.exposed, have: have.isEmpty ? nil : have)
+            have = try await sink.prepare()
         } catch {
             await sink.close()
             throw error
         }
+        accepted.settle(Accepted(offer: shown, sink: sink, stream: stream))
+        return .init(token: stream.token.secret.exposed, have: have.isEmpty ? nil : have)
     }
 
     /// The app's answer; `nil` without one in time.
@@ -282,13 +299,12 @@ private actor ShareReception {
             do throws(ShareFailure) {
                 let response = try await sink?.finish() ?? .init(names: [])
                 let folder = URL(filePath: folder, directoryHint: .isDirectory)
-                await handler.received(
-                    .init(
-                        offer: shown,
-                        urls: (response.names ?? []).filter { !$0.isEmpty }.map { folder.appending(path: $0) },
-                        missing: (response.failed ?? []).map { offer.entries[Int($0.entry)].path.map(\.text).joined(separator: "/") }
-                    )
+                let received = SharingHandler.Received(
+                    offer: shown,
+                    urls: (response.names ?? []).filter { !$0.isEmpty }.map { folder.appending(path: $0) },
+                    missing: (response.failed ?? []).map { offer.entries[Int($0.entry)].path.map(\.text).joined(separator: "/") }
                 )
+                do { try await handler.received(received) } catch { throw ShareFailure(.notWritable) }
                 receiver.finished(Array(caller.endpoint.description.utf8) + offer.id, response)
                 await sink?.close()
                 phase = .over(response, shown)
@@ -316,9 +332,22 @@ private actor ShareReception {
         }
     }
 
+    /// The stream; `nil` if the sender does not open it in time.
+    private static func stream(_ expected: BulkStreams.Expected) async -> BulkStream? {
+        await withTaskGroup(of: BulkStream?.self) { group in
+            group.addTask { await expected.stream() }
+            group.addTask {
+                try? await Task.sleep(for: Self.streamPatience)
+                return nil
+            }
+            defer { group.cancelAll() }
+            return await group.next() ?? nil
+        }
+    }
+
     /// - Returns: Why not everything arrived.
     private static func read(_ accepted: Accepted) async -> ShareMessages.Problem? {
-        guard let stream = await accepted.stream.stream() else { return .invalid }
+        guard let stream = await stream(accepted.stream) else { return .busy }
         do {
             let isComplete = try await stream.use { inbound, _ in
                 var decoder = BulkFrameDecoder()

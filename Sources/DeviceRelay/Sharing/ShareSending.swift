@@ -98,7 +98,14 @@ final class ShareSending: Sendable {
                 guard let token = BulkToken(token) else { throw NearShareError(.invalid) }
                 let stream = try await found.provider.openBulk(token, on: target, timeout: .seconds(30))
                 let source = ShareSource(collection.entries, have: have)
-                return try await send(source, over: stream, connection, collection, &reached)
+                do {
+                    return try await send(source, over: stream, connection, collection, &reached)
+                } catch {
+                    // The other device may have closed the stream for a reason.
+                    let answer = Task.isCancelled ? nil : try? await connection.call(ShareMessages.Finish(), timeout: .seconds(10))
+                    if let problem = answer?.problem { throw NearShareError(problem) }
+                    throw error
+                }
             }
             return try await finish(connection, collection, reached)
         } catch let error as NearShareError {

@@ -84,10 +84,11 @@ actor ShareSink {
 
     /// A top file with the name, size and time of an offered one.
     private func existing(_ entry: ShareOffer.Entry, _ size: Int64, in folder: OpenFile) throws(SystemError) -> DigestStream? {
-        guard let name = entry.path.first, let facts = try? folder.facts(of: name), facts.isFile, facts.size == size,
+        guard let name = entry.path.first, let there = try? folder.facts(of: name), there.isFile, there.size == size,
+            let file = try? folder.open(name, O_RDONLY), let facts = try? file.facts(), facts.isFile, facts.isUnshared, facts.size == size,
             facts.modifiedMilliseconds == entry.modified
         else { return nil }
-        return try? Self.digest(of: try folder.open(name, O_RDONLY), bytes: size)
+        return try? Self.digest(of: file, bytes: size)
     }
 
     /// How much of a file is in the place of the transfer.
@@ -97,6 +98,7 @@ actor ShareSink {
             return (0, DigestStream())
         }
         let file = try folder.open(name, O_RDONLY)
+        // What is not continued is cut by the first write.
         guard facts.size > 0, facts.size <= size, let digest = try? Self.digest(of: file, bytes: facts.size) else {
             return (0, DigestStream())
         }
@@ -175,7 +177,7 @@ actor ShareSink {
         guard offset == position else { throw ShareFailure(.invalid) }
         let before = position
         do throws(SystemError) {
-            let target = try target(entry, isRestart: isRestart)
+            let target = try target(entry, at: position)
             try data.withUnsafeReadableBytes { memory in
                 digest.add(memory)
                 return Result { () throws(SystemError) in try target.write(memory, at: position) }
@@ -189,15 +191,16 @@ actor ShareSink {
         return new
     }
 
-    /// The open file of an entry.
-    private func target(_ entry: Int, isRestart: Bool) throws(SystemError) -> OpenFile {
-        if let open, open.entry == entry, !isRestart { return open.file }
+    /// The open file of an entry, which has nothing behind a position. At its beginning it is emptied: a part that is not continued may be
+    /// longer than the file.
+    private func target(_ entry: Int, at position: Int64) throws(SystemError) -> OpenFile {
+        if let open, open.entry == entry, position > 0 { return open.file }
         open = nil
         let content = offer.entries[entry]
         guard let name = content.path.last, let place = try place(of: content) else { throw SystemError(ENOENT) }
         let file = try place.folder(content.path.dropLast(), creates: true).open(name, O_RDWR | O_CREAT, mode: 0o600)
         guard let facts = try? file.facts(), facts.isFile, facts.isUnshared else { throw SystemError(EEXIST) }
-        if isRestart { try file.truncate() }
+        if position == 0 { try file.truncate() }
         open = (entry, file)
         return file
     }
@@ -215,7 +218,8 @@ actor ShareSink {
                 return fail(entry, .damaged)
             }
             do throws(SystemError) {
-                let target = try target(entry, isRestart: false)
+                let target = try target(entry, at: position)
+                guard try target.facts().size == file.size else { return fail(entry, .damaged) }
                 target.setModified(offer.entries[entry].modifiedDate)
                 target.setPermissions(OpenFile.newFilePermissions)
                 #if !os(Linux)

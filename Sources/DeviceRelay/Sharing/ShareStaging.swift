@@ -38,11 +38,11 @@ struct ShareStaging {
                 folder = try destination.makeNewFolder(place)
             } catch {
                 guard error.number == EEXIST else { throw error }
-                guard let found = try? destination.open(place, O_RDONLY | O_DIRECTORY), let facts = try? found.facts(), facts.isOwn else {
-                    continue
-                }
+                guard let found = try? destination.open(place, O_RDONLY | O_DIRECTORY) else { continue }
                 folder = found
             }
+            // In a folder that others can write, it may be theirs.
+            guard let made = try? folder.facts(), made.isOwn, made.permissions == 0o700 else { continue }
             guard folder.lock() else { continue }
             // The transfer that had it may have just ended.
             guard let there = try destination.facts(of: place), let facts = try? folder.facts(), there.isSame(as: facts) else { continue }

@@ -44,10 +44,11 @@ public struct SharingHandler: Sendable {
     static let patience = Duration.seconds(60)
     /// The transfers that run at once, of all devices.
     static let transfers = 16
+    static let transfersOfADevice = 4
 
     let decide: @Sendable (Offer) async -> Answer
     let progress: @Sendable (Offer, AsyncValues<NearShareProgress>) async -> Void
-    let received: @Sendable (Received) async -> Void
+    let received: @Sendable (Received) async throws -> Void
     /// Called when the connection of a sender has ended after a transfer: the sender knows the result.
     package var ended: @Sendable (Offer) -> Void = { _ in }
 
@@ -55,11 +56,12 @@ public struct SharingHandler: Sendable {
     ///   - decide: Decides about an offer, within a minute; its task is cancelled then. An attempt of the sender to continue a transfer that
     ///     was accepted is not asked about again.
     ///   - progress: Runs while a transfer runs, to show how far it is. Default: nothing.
-    ///   - received: Called when everything is on the disk, before the sender learns it.
+    ///   - received: Called when everything is on the disk, before the sender learns it. It takes the links and texts; if it throws, the
+    ///     sender learns that they could not be stored.
     public init(
         decide: @escaping @Sendable (Offer) async -> Answer,
         progress: @escaping @Sendable (Offer, AsyncValues<NearShareProgress>) async -> Void = { _, _ in },
-        received: @escaping @Sendable (Received) async -> Void
+        received: @escaping @Sendable (Received) async throws -> Void
     ) {
         self.decide = decide
         self.progress = progress

@@ -62,10 +62,12 @@ package struct Send: Sendable {
     package func run(_ context: AgentContext) async throws {
         let input = StandardInputItem(name: name)
         defer { input.remove() }
-        let contents = try await contents(input)
         let what = "it was interrupted; the same command continues the transfer"
         let result = try await CancellationSignal.cancelling(failingWith: { _ in AgentError("cancelled", what, .failed) }) {
-            try await context.withAccount { try await run(contents, on: $0) }
+            let contents = try await contents(input)
+            // After a signal, the rest of standard input is missing.
+            try Task.checkCancellation()
+            return try await context.withAccount { try await run(contents, on: $0) }
         }
         context.console.clearProgress()
         try context.console.print(result)

@@ -125,11 +125,11 @@ struct Receiving: Sendable {
         }
     }
 
-    private func received(_ received: SharingHandler.Received) {
+    private func received(_ received: SharingHandler.Received) throws {
         var reception = Reception(received, folder: folder, app: appID)
         if keepsNotes {
             let texts = received.offer.uris.map(\.text) + received.offer.texts
-            reception.names += texts.compactMap { NoteFile.write($0, in: folder) }
+            if !texts.isEmpty { reception.names.append(try NoteFile.write(texts.joined(separator: "\n"), in: folder)) }
         } else {
             if !received.offer.uris.isEmpty { reception.uris = received.offer.uris.map(\.text) }
             if !received.offer.texts.isEmpty { reception.texts = received.offer.texts }
@@ -139,22 +139,30 @@ struct Receiving: Sendable {
     }
 }
 
-/// Links and texts as files, because their content goes to no log.
+/// The links and texts of a transfer as a file, because their content goes to no log.
 enum NoteFile {
-    /// - Returns: The name of the new file; `nil` if it cannot be written.
-    static func write(_ text: String, in path: String) -> String? {
-        guard let folder = try? OpenFile.folder(at: path, creates: true), let name = EntryName("Text.txt") else { return nil }
+    /// - Returns: The name of the new file.
+    static func write(_ text: String, in path: String) throws(SystemError) -> String {
+        let folder = try OpenFile.folder(at: path, creates: true)
+        guard let name = EntryName("Text.txt") else { throw SystemError(EINVAL) }
         for number in 1...999 {
-            guard let free = number == 1 ? name : name.numbered(number) else { return nil }
+            guard let free = number == 1 ? name : name.numbered(number) else { break }
+            let file: OpenFile
             do throws(SystemError) {
-                let file = try folder.open(free, O_WRONLY | O_CREAT | O_EXCL, mode: 0o600)
+                file = try folder.open(free, O_WRONLY | O_CREAT | O_EXCL, mode: 0o600)
+            } catch {
+                guard error.number == EEXIST else { throw error }
+                continue
+            }
+            do throws(SystemError) {
                 try file.write(Array(text.utf8), at: 0)
                 try file.synchronize()
-                return free.text
             } catch {
-                guard error.number == EEXIST else { return nil }
+                folder.remove(free)
+                throw error
             }
+            return free.text
         }
-        return nil
+        throw SystemError(EEXIST)
     }
 }

@@ -13,6 +13,9 @@ package enum ShareLimits {
     /// The texts and links of an offer, all together.
     package static let noteBytes = 64 << 10
     package static let idBytes = 16
+    /// The files and folders that are in no other one.
+    package static let tops = 256
+    package static let notes = 64
 }
 
 /// What one device wants to send to another: files and folders with all their content, links and texts. It comes in pages.
@@ -110,7 +113,8 @@ package struct ShareOffer: Hashable, Sendable {
         }
         page.more = false
         pages.append(page)
-        guard pages.count <= ShareLimits.pages else { throw .tooLarge }
+        let tops = entries.count { $0.path.count == 1 }
+        guard pages.count <= ShareLimits.pages, notes.count <= ShareLimits.notes, tops <= ShareLimits.tops else { throw .tooLarge }
         return pages
     }
 }
@@ -130,6 +134,7 @@ package struct ShareOfferCollector: Sendable {
     private var notes: [ShareOffer.Note] = []
     private var isFolder: [[EntryName]: Bool] = [:]
     private var pages = 0
+    private var tops = 0
     private var bytes: Int64 = 0
 
     package init() {}
@@ -142,6 +147,7 @@ package struct ShareOfferCollector: Sendable {
         guard pages <= ShareLimits.pages, page.entries.reduce(0, { $0 + $1.weight }) <= ShareLimits.pageBytes else { throw .tooLarge }
         for entry in page.entries { try add(entry) }
         notes += page.notes
+        guard notes.count <= ShareLimits.notes else { throw .tooLarge }
         guard notes.reduce(0, { $0 + $1.content.utf8.count + 8 }) <= ShareLimits.noteBytes else { throw .tooLarge }
         for note in page.notes where note.kind == .uri {
             guard (try? LaunchURI(note.content)) != nil else { throw .invalid("a link is not a URI") }
@@ -157,6 +163,10 @@ package struct ShareOfferCollector: Sendable {
             throw .invalid("a path is not allowed")
         }
         guard path.count == 1 || isFolder[path.dropLast()] == true else { throw .invalid("a path is in no folder of the offer") }
+        if path.count == 1 {
+            tops += 1
+            guard tops <= ShareLimits.tops else { throw .tooLarge }
+        }
         guard isFolder.updateValue(entry.size == nil, forKey: path) == nil else { throw .invalid("a path occurs twice") }
         if let size = entry.size {
             let (sum, overflow) = bytes.addingReportingOverflow(size)

@@ -67,6 +67,37 @@ import Testing
         await relay.stop()
     }
 
+    /// The content arrives with the token while the server still checks the client.
+    @Test func contentBehindTheTokenIsKept() async throws {
+        let tunnel = relay.tunnel()
+        let isWritten = OneShot<Void>()
+        try await target.bulk.expecting(from: opener.id) { expected in
+            async let accepted = target.connector.accept(over: tunnel.target, timeout: .seconds(10)) { _ in await isWritten.wait() != nil }
+            let near = try await opener.connector.openBulk(expected.token, to: target.id, over: tunnel.opener)
+            let content = ByteBuffer(bytes: [UInt8](repeating: 7, count: 1_000))
+            let isThere = OneShot<Void>()
+            async let sent: Void = near.use { _, outbound in
+                try await outbound.write(content)
+                isWritten.settle(())
+                _ = await isThere.wait()
+            }
+            _ = try await accepted
+            let far = try #require(await expected.stream())
+            let arrived = try await far.use { inbound, _ in
+                var all = ByteBuffer()
+                for try await bytes in inbound {
+                    all.writeImmutableBuffer(bytes)
+                    if all.readableBytes >= content.readableBytes { break }
+                }
+                return all
+            }
+            isThere.settle(())
+            try await sent
+            #expect(arrived == content)
+        }
+        await relay.stop()
+    }
+
     /// A token of nobody, of another peer, of an end that is over, and one that was used.
     @Test func unexpectedStreamsAreClosed() async throws {
         func isRefused(_ token: BulkToken, _ side: SessionSide) async {

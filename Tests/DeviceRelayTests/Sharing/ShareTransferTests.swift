@@ -192,6 +192,22 @@ import Testing
         }
     }
 
+    /// A part may be longer than the file that is sent now.
+    @Test(arguments: [0, 1, 100, 300_000]) func partOfALongerFileIsCut(size: Int) async throws {
+        for path in ["a", "F/a"] {
+            let top = path.split(separator: "/").first.map(String.init) ?? path
+            try write([UInt8](repeating: 1, count: 600_000), to: path)
+            let long = try collection(top)
+            let first = try sink(Self.offer(long))
+            let frames = try await Self.frames(Self.source(long, have: try await first.prepare()))
+            try await first.take(Array(frames.dropLast(2)))
+            await first.close()
+            try write([UInt8](repeating: 2, count: size), to: path)
+            #expect(try await transfer(collection(top)).0.failed == nil)
+            #expect(content(path) == [UInt8](repeating: 2, count: size))
+        }
+    }
+
     @Test func damagedPartIsSentAgain() async throws {
         try write([UInt8](repeating: 1, count: 600_000), to: "a")
         let collection = try collection("a")

@@ -26,5 +26,14 @@ final class ShareRoom: Sendable {
         }
     }
 
+    /// Some of what a transfer needs is on the disk. A negative number takes it back.
+    func written(_ bytes: Int64, by transfer: ObjectIdentifier) {
+        needed.withLock { needed in
+            guard let before = needed[transfer] else { return }
+            let (left, overflow) = before.subtractingReportingOverflow(bytes)
+            needed[transfer] = overflow ? before : max(0, left)
+        }
+    }
+
     func release(_ transfer: ObjectIdentifier) { needed.withLock { $0[transfer] = nil } }
 }

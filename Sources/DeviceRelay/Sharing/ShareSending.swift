@@ -173,14 +173,23 @@ final class ShareSending: Sendable {
         if let problem = answer.problem { throw NearShareError(problem) }
         let failed = Dictionary((answer.failed ?? []).map { (Int($0.entry), $0.problem) }, uniquingKeysWith: { first, _ in first })
         let left = collection.entries.enumerated().compactMap { entry, sent -> NearShareReport.LeftOut? in
-            guard sent.offered.size != nil, let problem = failed[entry] else { return nil }
+            guard let problem = failed[entry] else { return nil }
             return .init(path: sent.offered.path.joined(separator: "/"), reason: .init(problem))
         }
+        // With a top folder, all that is in it.
+        let missingTops = Set(
+            collection.entries.indices.filter { failed[$0] != nil }.map { collection.entries[$0].offered.path }
+                .filter { $0.count == 1 }
+        )
+        let missing = collection.entries.indices.count { entry in
+            let offered = collection.entries[entry].offered
+            return offered.size != nil && (failed[entry] != nil || missingTops.contains(Array(offered.path.prefix(1))))
+        }
         let total = progress.value
-        progress.update { ($0.bytesSent, $0.filesSent) = ($0.totalBytesToSend, $0.totalFilesToSend - left.count) }
+        progress.update { ($0.bytesSent, $0.filesSent) = ($0.totalBytesToSend, $0.totalFilesToSend - missing) }
         return NearShareReport(
             names: (answer.names ?? []).filter { !$0.isEmpty }.map(DisplayText.sanitized),
-            files: total.totalFilesToSend - left.count,
+            files: total.totalFilesToSend - missing,
             bytesSent: max(0, total.totalBytesToSend - (reached.before ?? 0)),
             leftOut: collection.leftOut + left
         )

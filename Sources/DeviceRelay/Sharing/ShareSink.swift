@@ -25,6 +25,8 @@ actor ShareSink {
 
         var state: State
         let size: Int64
+        /// Whether the place of the transfer has a file of this name. Otherwise it is made anew: on some systems other names mean the same.
+        var isThere = false
     }
 
     private let executor = FileExecutor()
@@ -69,8 +71,8 @@ actor ShareSink {
                     have.append(.init(entry: UInt32(entry), length: size, digest: digest.digest))
                     continue
                 }
-                let (position, digest) = try started(content, size)
-                files[entry] = File(state: .arriving(position: position, digest), size: size)
+                let (position, digest, isThere) = try started(content, size)
+                files[entry] = File(state: .arriving(position: position, digest), size: size, isThere: isThere)
                 if position > 0 { have.append(.init(entry: UInt32(entry), length: position, digest: digest.digest)) }
             }
         } catch {
@@ -92,17 +94,17 @@ actor ShareSink {
     }
 
     /// How much of a file is in the place of the transfer.
-    private func started(_ entry: ShareOffer.Entry, _ size: Int64) throws(SystemError) -> (Int64, DigestStream) {
+    private func started(_ entry: ShareOffer.Entry, _ size: Int64) throws(SystemError) -> (Int64, DigestStream, isThere: Bool) {
         guard let name = entry.path.last, let place = try place(of: entry) else { throw SystemError(ENOENT) }
         guard let folder = try? place.folder(entry.path.dropLast(), creates: false), let facts = try? folder.facts(of: name) else {
-            return (0, DigestStream())
+            return (0, DigestStream(), false)
         }
         let file = try folder.open(name, O_RDONLY)
         // What is not continued is cut by the first write.
         guard facts.size > 0, facts.size <= size, let digest = try? Self.digest(of: file, bytes: facts.size) else {
-            return (0, DigestStream())
+            return (0, DigestStream(), true)
         }
-        return (facts.size, digest)
+        return (facts.size, digest, true)
     }
 
     /// The place of a top entry, which is taken when it is needed.
@@ -137,7 +139,10 @@ actor ShareSink {
     /// - Throws: What ends the transfer.
     func take(_ frames: [BulkFrame]) throws(ShareFailure) {
         var (bytes, ended) = (Int64(0), 0)
-        defer { progress.update { $0.add(bytes, files: ended) } }
+        defer {
+            progress.update { $0.add(bytes, files: ended) }
+            room.written(bytes, by: ObjectIdentifier(self))
+        }
         for frame in frames {
             switch frame {
             case .data(let entry, let offset, let data):
@@ -198,8 +203,10 @@ actor ShareSink {
         open = nil
         let content = offer.entries[entry]
         guard let name = content.path.last, let place = try place(of: content) else { throw SystemError(ENOENT) }
-        let file = try place.folder(content.path.dropLast(), creates: true).open(name, O_RDWR | O_CREAT, mode: 0o600)
+        let flags = files[entry]?.isThere == true ? O_RDWR : O_RDWR | O_CREAT | O_EXCL
+        let file = try place.folder(content.path.dropLast(), creates: true).open(name, flags, mode: 0o600)
         guard let facts = try? file.facts(), facts.isFile, facts.isUnshared else { throw SystemError(EEXIST) }
+        files[entry]?.isThere = true
         if position == 0 { try file.truncate() }
         open = (entry, file)
         return file
@@ -272,7 +279,13 @@ actor ShareSink {
             #endif
             var names: [String] = []
             for (entry, content) in offer.entries.enumerated() where content.isTop {
-                names.append(try publish(entry, content)?.text ?? "")
+                do throws(SystemError) {
+                    names.append(try publish(entry, content)?.text ?? "")
+                } catch {
+                    guard ![ENOSPC, EDQUOT, EIO].contains(error.number) else { throw error }
+                    names.append("")
+                    failed.append(.init(entry: UInt32(entry), problem: error.number == ENAMETOOLONG ? .nameNotPossible : .notWritable))
+                }
             }
             try destination?.synchronize()
             return .init(names: names, failed: failed.isEmpty ? nil : failed)
@@ -288,7 +301,10 @@ actor ShareSink {
             return nil
         }
         // A file that is here already has no place.
-        guard let place = staging.removeValue(forKey: name) else { return name }
+        guard let place = staging.removeValue(forKey: name) else {
+            guard let facts = try destination?.facts(of: name), facts.isFile, facts.size == content.size else { throw SystemError(ENOENT) }
+            return name
+        }
         return try place.publish(isFolder: content.size == nil)
     }
 

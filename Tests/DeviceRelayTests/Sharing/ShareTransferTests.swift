@@ -304,6 +304,25 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: "\(into)/a"))
     }
 
+    /// A top entry that gets no name does not stop the others, and a file that is gone is not reported as there.
+    @Test func eachTopEntryHasItsOwnEnd() async throws {
+        let long = String(repeating: "n", count: 255)
+        try write([1], to: "first")
+        try write([2], to: long)
+        try write([3], to: "gone")
+        #expect(try await transfer(collection("gone")).0.names == ["gone"])
+        try FileManager.default.createDirectory(atPath: "\(into)/\(long)", withIntermediateDirectories: true)
+        let collection = try collection("first", long, "gone")
+        let sink = try sink(Self.offer(collection))
+        let frames = try await Self.frames(Self.source(collection, have: try await sink.prepare()))
+        try await sink.take(frames)
+        try FileManager.default.removeItem(atPath: "\(into)/gone")
+        let response = try await sink.finish()
+        #expect(response.names == ["first", "", ""])
+        #expect(response.failed == [.init(entry: 1, problem: .nameNotPossible), .init(entry: 2, problem: .notWritable)])
+        await sink.close()
+    }
+
     /// A place that another user or program has prepared is not used.
     @Test func preparedPlacesAreNotFollowed() async throws {
         try write([1, 2, 3], to: "a")
@@ -325,6 +344,15 @@ import Testing
         #expect(room.take(60, of: free, for: ObjectIdentifier(one)))
         #expect(!room.take(41, of: free, for: ObjectIdentifier(other)))
         #expect(room.take(40, of: free, for: ObjectIdentifier(other)))
+        // What is written is needed no more, unless it is written again.
+        room.written(50, by: ObjectIdentifier(one))
+        room.release(ObjectIdentifier(other))
+        #expect(
+            room.take(41, of: free - 50, for: ObjectIdentifier(other)) == false
+                && room.take(40, of: free - 50, for: ObjectIdentifier(other))
+        )
+        room.written(-50, by: ObjectIdentifier(one))
+        room.written(.min, by: ObjectIdentifier(one))
         room.release(ObjectIdentifier(one))
         #expect(!room.take(.max, of: .max, for: ObjectIdentifier(one)))
         #expect(!room.take(1, of: 0, for: ObjectIdentifier(one)))

@@ -8,7 +8,7 @@ import RelayTesting
 import Testing
 
 /// Files, links and texts between devices through a real relay.
-@Suite(.timeLimit(.minutes(10))) struct SharingTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct SharingTests {
     private struct World {
         let home: TestHome
         let network: TestNetwork

@@ -41,7 +41,7 @@ import Testing
             try file.close()
         }
 
-        let large = 1 << 30
+        let large = 256 << 20
 
         /// Waits until a part of the large file is there.
         func hasBegun() async throws {

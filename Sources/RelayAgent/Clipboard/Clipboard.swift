@@ -9,7 +9,7 @@ import Subprocess
 /// no argument.
 struct Clipboard: Sendable {
     static let maximumBytes = 1 << 20
-    private static let patience = Duration.seconds(10)
+    private static let patience = Duration.seconds(30)
 
     let environment: ProgramEnvironment
 

@@ -47,3 +47,11 @@ struct CommonOptions: ParsableArguments {
         )
     }
 }
+
+extension ArgumentHelp {
+    /// The help of a device, or of one of its apps, as the target of a command.
+    static let device = ArgumentHelp(
+        "A device's name, its id or at least the first 4 characters of it; with /APP one of its apps.",
+        valueName: "device[/app]"
+    )
+}

@@ -11,14 +11,7 @@ struct CopyCommand: AsyncParsableCommand {
     )
 
     @OptionGroup var common: CommonOptions
-    @Argument(
-        help: ArgumentHelp(
-            "A device's name, its id or at least the first 4 characters of it; with /APP one of its apps.",
-            valueName: "device[/app]"
-        ),
-        completion: .devices
-    )
-    var target: String
+    @Argument(help: .device, completion: .devices) var target: String
     @Argument(help: "- to copy standard input instead.") var input: String?
 
     func validate() throws {
@@ -39,14 +32,7 @@ struct PasteCommand: AsyncParsableCommand {
     )
 
     @OptionGroup var common: CommonOptions
-    @Argument(
-        help: ArgumentHelp(
-            "A device's name, its id or at least the first 4 characters of it; with /APP one of its apps.",
-            valueName: "device[/app]"
-        ),
-        completion: .devices
-    )
-    var target: String
+    @Argument(help: .device, completion: .devices) var target: String
     @Flag(help: "Print the text instead.") var print = false
 
     func run() async throws {

@@ -12,14 +12,7 @@ struct FetchCommand: AsyncParsableCommand {
     )
 
     @OptionGroup var common: CommonOptions
-    @Argument(
-        help: ArgumentHelp(
-            "A device's name, its id or at least the first 4 characters of it; with /APP one of its apps.",
-            valueName: "device[/app]"
-        ),
-        completion: .devices
-    )
-    var target: String
+    @Argument(help: .device, completion: .devices) var target: String
     @Argument(help: "A file or folder in the shared folder. Default: the shared folder itself.") var path = ""
     @Option(
         name: .shortAndLong,

@@ -14,14 +14,7 @@ struct LaunchCommand: AsyncParsableCommand {
     private static let longest = 28.0 * 86_400
 
     @OptionGroup var common: CommonOptions
-    @Argument(
-        help: ArgumentHelp(
-            "A device's name, its id or at least the first 4 characters of it; with /APP one of its apps.",
-            valueName: "device[/app]"
-        ),
-        completion: .devices
-    )
-    var target: String
+    @Argument(help: .device, completion: .devices) var target: String
     @Argument(help: "The URI to launch, such as https://films.example/42, or - to read it from standard input.") var uri: String
     @Option(help: ArgumentHelp("The URI to launch if no app there accepts the first one.", valueName: "uri")) var fallback: String?
     @Option(help: ArgumentHelp("An app that should open it, best first; may be repeated.", valueName: "app")) var prefer: [String] = []

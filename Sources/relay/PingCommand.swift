@@ -11,14 +11,7 @@ struct PingCommand: AsyncParsableCommand {
     )
 
     @OptionGroup var common: CommonOptions
-    @Argument(
-        help: ArgumentHelp(
-            "A device's name, its id or at least the first 4 characters of it; with /APP one of its apps.",
-            valueName: "device[/app]"
-        ),
-        completion: .devices
-    )
-    var target: String
+    @Argument(help: .device, completion: .devices) var target: String
     @Option(parsing: .unconditional, help: "The number of messages. Default: no limit.") var count: Int?
     @Option(parsing: .unconditional, help: ArgumentHelp("The time between two messages.", valueName: "seconds")) var interval =
         1.0

@@ -127,18 +127,16 @@ final class SessionHandler: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        var isGreeting = false
         switch start {
         case .handshaking: return
         case .token(let before): return receiveToken(unwrapInboundIn(data), after: before, context)
-        case .greeting: isGreeting = true
-        case .done: break
         case .replaced: return context.fireChannelRead(data)
+        case .greeting, .done: break
         }
         guard machine.end == nil else { return }
         machine.receivedBytes(at: now)
         decoder.append(unwrapInboundIn(data))
-        if isGreeting, receive(maximumFrames: 1) > 0, machine.end == nil { succeedStart() }
+        if case .greeting = start, receive(maximumFrames: 1) > 0, machine.end == nil { succeedStart() }
         // Up to `framesAtOnce` frames are decoded before their actions are performed: the peer sent them without knowing the results. The
         // limit bounds the memory of the actions.
         while receive(maximumFrames: Self.framesAtOnce) > 0 {}

@@ -45,7 +45,7 @@ package struct BulkStream: Sendable {
 /// What a peer has opened over a byte stream: the protocol that its TLS handshake names.
 package enum PeerLink: Sendable {
     case session(PeerSession)
-    /// Whoever expected the stream has it.
+    /// The stream was given to the transfer that expected it.
     case bulk
 }
 
@@ -116,7 +116,7 @@ package final class BulkStreams: Sendable {
         fileprivate let expected: Expected
 
         func take(_ stream: BulkStream) {
-            // Nobody expects it any more.
+            // The transfer has ended.
             if !expected.take(stream) { stream.channel.channel.close(promise: nil) }
         }
     }

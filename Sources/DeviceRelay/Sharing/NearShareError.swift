@@ -14,7 +14,7 @@ public struct NearShareError: DeviceRelayError {
         private let kind: Kind
         private init(_ kind: Kind) { self.kind = kind }
 
-        /// Nobody answered the question on the other device, or it did not come back in time.
+        /// The question on the other device got no answer, or the device did not come back, in time.
         public static let timedOut = Code(.timedOut)
         /// The transfer was cancelled.
         public static let cancelled = Code(.cancelled)
@@ -88,7 +88,7 @@ extension NearShareError {
     init(_ problem: ShareMessages.Problem) {
         switch problem {
         case .declined: self.init(.deniedByRemoteSystem, "the other device declined it")
-        case .unanswered: self.init(.timedOut, "nobody answered the question on the other device; try again")
+        case .unanswered: self.init(.timedOut, "the question on the other device got no answer in time; try again")
         case .diskFull: self.init(.remoteDiskFull, "the other device has no room for it")
         case .notWritable: self.init(.remoteNotWritable, "the other device cannot write to its folder for received files")
         case .tooLarge: self.init(.tooLarge, "there are too many files, or too much text, for one transfer; send them in parts")

@@ -90,7 +90,7 @@ struct ShareCollection: Sendable {
                 leftOut.append(.init(path: (path + [EntryName.shown(bytes)]).joined(separator: "/"), reason: reason))
             }
             if let defect = EntryName.defect(bytes) {
-                // An unfinished transfer is nobody's file.
+                // An unfinished transfer is not a file of the person.
                 if defect != .unfinished { leaveOut(.nameNotPossible) }
                 continue
             }

@@ -4,14 +4,14 @@
 import RelayProtocol
 
 /// The requests of the app service `share`, from the sending device to the receiving one. The content of files goes over a bulk stream.
-enum ShareMessages {
-    static let serviceName = "share"
+package enum ShareMessages {
+    package static let serviceName = "share"
 
     /// Why a device takes no offer, or not all of it.
     enum Problem: String, Codable, Sendable {
         /// A person or the settings declined it.
         case declined
-        /// Nobody answered the question.
+        /// The question got no answer in time.
         case unanswered
         /// There is no room for it.
         case diskFull

@@ -14,28 +14,34 @@ final class ShareReceiver: Sendable {
     /// How long a transfer waits for an earlier one of the same sender and name, whose connection may be lost: the session is then probed.
     private static let patience = Duration.seconds(6)
 
+    /// One attempt of a device to send something, over as many connections as it takes.
+    fileprivate struct Attempt: Hashable {
+        let sender: EndpointID
+        /// Chosen by the sender.
+        let id: [UInt8]
+    }
+
     /// A reception whose offer is decided.
     fileprivate struct Active: Sendable {
-        let key: [UInt8]
-        let sender: EndpointID
+        let attempt: Attempt
         let offer: ShareOffer
         /// Settled to end it, because its sender continues on another connection.
         let replaced: OneShot<Void>
         let ended: OneShot<Void>
 
         /// Whether both are attempts to send the same.
-        func isSame(as other: Active) -> Bool { key == other.key || offer.entries == other.offer.entries }
+        func isSame(as other: Active) -> Bool { attempt == other.attempt || offer.entries == other.offer.entries }
     }
 
     private struct State {
         var running: [EndpointID: Int] = [:]
         var active: [ObjectIdentifier: Active] = [:]
         /// The latest attempts whose content another attempt of their sender now sends.
-        var superseded: [[UInt8]] = []
-        /// The latest accepted offers, oldest first, by sender and id.
-        var accepted: [(key: [UInt8], folder: String)] = []
+        var superseded: [Attempt] = []
+        /// The latest accepted offers, oldest first.
+        var accepted: [(attempt: Attempt, folder: String)] = []
         /// The results of the latest complete ones. A sender that did not get the result asks again.
-        var finished: [(key: [UInt8], response: ShareMessages.Finish.Response)] = []
+        var finished: [(attempt: Attempt, response: ShareMessages.Finish.Response)] = []
     }
 
     let streams: BulkStreams
@@ -72,11 +78,12 @@ final class ShareReceiver: Sendable {
     fileprivate func enter(_ active: Active) async throws(ShareFailure) {
         let others: [Active]? = state.withLock { state in
             let others = state.active.values.filter { other in
-                other.sender == active.sender && (other.key == active.key || other.offer.overlaps(active.offer))
+                other.attempt.sender == active.attempt.sender
+                    && (other.attempt == active.attempt || other.offer.overlaps(active.offer))
             }
             let same = others.filter { $0.isSame(as: active) }
-            guard same.isEmpty || !state.superseded.contains(active.key) else { return nil }
-            state.superseded += same.map(\.key).filter { $0 != active.key }
+            guard same.isEmpty || !state.superseded.contains(active.attempt) else { return nil }
+            state.superseded += same.map(\.attempt).filter { $0 != active.attempt }
             if state.superseded.count > Self.remembered { state.superseded.removeFirst(state.superseded.count - Self.remembered) }
             state.active[ObjectIdentifier(active.ended)] = active
             return others
@@ -88,12 +95,7 @@ final class ShareReceiver: Sendable {
                 _ = await other.ended.wait()
                 continue
             }
-            await withTaskGroup(of: Void.self) { group in
-                group.addTask { _ = await other.ended.wait() }
-                group.addTask { try? await Task.sleep(for: Self.patience) }
-                await group.next()
-                group.cancelAll()
-            }
+            _ = await within(Self.patience) { await other.ended.wait() }
         }
     }
 
@@ -102,22 +104,24 @@ final class ShareReceiver: Sendable {
         ended.settle(())
     }
 
-    fileprivate func acceptedFolder(_ key: [UInt8]) -> String? { state.withLock { $0.accepted.last { $0.key == key }?.folder } }
+    fileprivate func acceptedFolder(_ attempt: Attempt) -> String? {
+        state.withLock { $0.accepted.last { $0.attempt == attempt }?.folder }
+    }
 
-    fileprivate func accepted(_ key: [UInt8], into folder: String) {
+    fileprivate func accepted(_ attempt: Attempt, into folder: String) {
         state.withLock { state in
-            state.accepted.append((key, folder))
+            state.accepted.append((attempt, folder))
             if state.accepted.count > Self.remembered { state.accepted.removeFirst() }
         }
     }
 
-    fileprivate func result(_ key: [UInt8]) -> ShareMessages.Finish.Response? {
-        state.withLock { $0.finished.last { $0.key == key }?.response }
+    fileprivate func result(_ attempt: Attempt) -> ShareMessages.Finish.Response? {
+        state.withLock { $0.finished.last { $0.attempt == attempt }?.response }
     }
 
-    fileprivate func finished(_ key: [UInt8], _ response: ShareMessages.Finish.Response) {
+    fileprivate func finished(_ attempt: Attempt, _ response: ShareMessages.Finish.Response) {
         state.withLock { state in
-            state.finished.append((key, response))
+            state.finished.append((attempt, response))
             if state.finished.count > Self.remembered { state.finished.removeFirst() }
         }
     }
@@ -218,30 +222,30 @@ private actor ShareReception {
         return .init(problem: problem)
     }
 
+    private func attempt(_ offer: ShareOffer) -> ShareReceiver.Attempt { .init(sender: caller.endpoint, id: offer.id) }
+
     /// Asks about an offer, and prepares its transfer.
     private func begin(_ offer: ShareOffer) async throws(ShareFailure) -> ShareMessages.Offer.Response {
-        let key = caller.endpoint.description.utf8 + offer.id
+        let attempt = attempt(offer)
         let shown = SharingHandler.Offer(offer, from: caller)
-        if let result = receiver.result(Array(key)) {
+        if let result = receiver.result(attempt) {
             phase = .over(result, shown)
             return .init()
         }
         let folder: String
-        if let known = receiver.acceptedFolder(Array(key)) {
+        if let known = receiver.acceptedFolder(attempt) {
             folder = known
         } else {
-            switch await decision(shown) {
+            switch await within(SharingHandler.patience, { [handler] in await handler.decide(shown) }) {
             case .accept(let url)?: folder = url.path
             case .decline?: throw ShareFailure(.declined)
             case nil: throw ShareFailure(.unanswered)
             }
-            receiver.accepted(Array(key), into: folder)
+            receiver.accepted(attempt, into: folder)
         }
-        try await receiver.enter(
-            .init(key: Array(key), sender: caller.endpoint, offer: offer, replaced: replaced, ended: ended)
-        )
+        try await receiver.enter(.init(attempt: attempt, offer: offer, replaced: replaced, ended: ended))
         // The connection before this one may have just brought everything.
-        if let result = receiver.result(Array(key)) {
+        if let result = receiver.result(attempt) {
             phase = .over(result, shown)
             return .init()
         }
@@ -263,19 +267,6 @@ private actor ShareReception {
         }
         accepted.settle(Accepted(offer: shown, sink: sink, stream: stream))
         return .init(token: stream.token.secret.exposed, have: have.isEmpty ? nil : have)
-    }
-
-    /// The app's answer; `nil` without one in time.
-    private func decision(_ offer: SharingHandler.Offer) async -> SharingHandler.Answer? {
-        await withTaskGroup(of: SharingHandler.Answer?.self) { [handler] group in
-            group.addTask { await handler.decide(offer) }
-            group.addTask {
-                try? await Task.sleep(for: SharingHandler.patience)
-                return nil
-            }
-            defer { group.cancelAll() }
-            return await group.next() ?? nil
-        }
     }
 
     private var reached: ShareMessages.Progress.Response {
@@ -305,7 +296,7 @@ private actor ShareReception {
                     missing: (response.failed ?? []).map { offer.entries[Int($0.entry)].path.map(\.text).joined(separator: "/") }
                 )
                 do { try await handler.received(received) } catch { throw ShareFailure(.notWritable) }
-                receiver.finished(Array(caller.endpoint.description.utf8) + offer.id, response)
+                receiver.finished(attempt(offer), response)
                 await sink?.close()
                 phase = .over(response, shown)
                 return response
@@ -332,22 +323,9 @@ private actor ShareReception {
         }
     }
 
-    /// The stream; `nil` if the sender does not open it in time.
-    private static func stream(_ expected: BulkStreams.Expected) async -> BulkStream? {
-        await withTaskGroup(of: BulkStream?.self) { group in
-            group.addTask { await expected.stream() }
-            group.addTask {
-                try? await Task.sleep(for: Self.streamPatience)
-                return nil
-            }
-            defer { group.cancelAll() }
-            return await group.next() ?? nil
-        }
-    }
-
     /// - Returns: Why not everything arrived.
     private static func read(_ accepted: Accepted) async -> ShareMessages.Problem? {
-        guard let stream = await stream(accepted.stream) else { return .busy }
+        guard let stream = await within(streamPatience, { await accepted.stream.stream() }) else { return .busy }
         do {
             let isComplete = try await stream.use { inbound, _ in
                 var decoder = BulkFrameDecoder()
@@ -382,5 +360,18 @@ extension ShareOffer {
     fileprivate func overlaps(_ other: ShareOffer) -> Bool {
         let names = Set(tops.map(\.path))
         return other.tops.contains { names.contains($0.path) }
+    }
+}
+
+/// Waits for a result; `nil` without one in time. The work is cancelled then.
+private func within<Value: Sendable>(_ limit: Duration, _ body: @escaping @Sendable () async -> Value?) async -> Value? {
+    await withTaskGroup(of: Value?.self) { group in
+        group.addTask { await body() }
+        group.addTask {
+            try? await Task.sleep(for: limit)
+            return nil
+        }
+        defer { group.cancelAll() }
+        return await group.next() ?? nil
     }
 }

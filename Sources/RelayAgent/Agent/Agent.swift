@@ -128,7 +128,7 @@ package struct Agent: Sendable {
 
     private static func event(_ kind: Event.Kind, _ configuration: AgentConfiguration, _ app: RemoteSystemAppRegistration) -> Event {
         let (schemes, ask) = (configuration.open.schemes, configuration.open.ask)
-        let services = app.services.map(\.name) + (app.sharing == nil ? [] : ["share"])
+        let services = app.services.map(\.name) + (app.sharing == nil ? [] : [ShareMessages.serviceName])
         return Event(event: kind, app: app.appID, schemes: schemes, ask: ask.isEmpty ? nil : ask, services: services)
     }
 }

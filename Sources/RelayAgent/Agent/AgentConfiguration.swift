@@ -101,26 +101,10 @@ extension AgentConfiguration: Decodable {
             )
         }
         open = try container.decodeIfPresent(Opening.self, forKey: .open) ?? open
-        if let text = try container.decodeIfPresent(String.self, forKey: .newDevices) {
-            let access = NewCallerAccess(rawValue: text)
-            try container.check(
-                .newDevices,
-                access != nil,
-                "must be one of \(NewCallerAccess.allCases.map(\.rawValue).joined(separator: ", "))"
-            )
-            newDevices = access ?? newDevices
-        }
+        newDevices = try container.choice(.newDevices) ?? newDevices
         files = try container.decodeIfPresent(Files.self, forKey: .files)
         receive = try container.decodeIfPresent(Receiving.self, forKey: .receive) ?? receive
-        if let text = try container.decodeIfPresent(String.self, forKey: .clipboard) {
-            let access = ClipboardService.Access(rawValue: text)
-            try container.check(
-                .clipboard,
-                access != nil,
-                "must be one of \(ClipboardService.Access.allCases.map(\.rawValue).joined(separator: ", "))"
-            )
-            clipboard = access ?? clipboard
-        }
+        clipboard = try container.choice(.clipboard) ?? clipboard
         if let names = try container.decodeIfPresent([String].self, forKey: .environment) {
             let bad = names.first { $0.isEmpty || $0.utf8.contains(0) || $0.utf8.contains(UInt8(ascii: "=")) }
             try container.check(
@@ -148,7 +132,7 @@ extension AgentConfiguration: Decodable {
 
     /// Service names that the agent reserves: `ping` and `echo` need no settings, the others have their own.
     private static let builtIn: Set<String> = [
-        PingService.name, EchoService.name, FileServiceMessages.serviceName, "share", ClipboardService.name,
+        PingService.name, EchoService.name, FileServiceMessages.serviceName, ShareMessages.serviceName, ClipboardService.name,
     ]
 }
 
@@ -207,15 +191,7 @@ extension AgentConfiguration.Receiving: Decodable {
             folder = LocalPath.expanded(text)
             try container.check(.folder, folder.utf8.first == UInt8(ascii: "/"), "is not an absolute path")
         }
-        if let text = try container.decodeIfPresent(String.self, forKey: .accept) {
-            let access = Receiving.Access(rawValue: text)
-            try container.check(
-                .accept,
-                access != nil,
-                "must be one of \(Receiving.Access.allCases.map(\.rawValue).joined(separator: ", "))"
-            )
-            accept = access ?? accept
-        }
+        accept = try container.choice(.accept) ?? accept
     }
 }
 
@@ -231,11 +207,7 @@ extension AgentConfiguration.ServiceConfiguration: Decodable {
             )
         }
         self.command = command
-        if let text = try container.decodeIfPresent(String.self, forKey: .mode) {
-            let mode = Mode(rawValue: text)
-            try container.check(.mode, mode != nil, "must be one of \(Mode.allCases.map(\.rawValue).joined(separator: ", "))")
-            self.mode = mode ?? self.mode
-        }
+        mode = try container.choice(.mode) ?? mode
         if let seconds = try container.decodeIfPresent(Double.self, forKey: .timeout) {
             try container.check(.timeout, (0.1...3_600).contains(seconds), "must be a number of seconds from 0.1 to 3600")
             timeout = .seconds(seconds)
@@ -272,6 +244,14 @@ extension Decoder {
 extension KeyedDecodingContainer {
     fileprivate func check(_ key: Key, _ isGood: Bool, _ problem: @autoclosure () -> String) throws {
         if !isGood { throw DecodingError.dataCorruptedError(forKey: key, in: self, debugDescription: problem()) }
+    }
+
+    /// One of several words.
+    fileprivate func choice<Choice: RawRepresentable<String> & CaseIterable>(_ key: Key) throws -> Choice? {
+        guard let text = try decodeIfPresent(String.self, forKey: key) else { return nil }
+        let choice = Choice(rawValue: text)
+        try check(key, choice != nil, "must be one of \(Choice.allCases.map(\.rawValue).joined(separator: ", "))")
+        return choice
     }
 
     fileprivate func program(_ key: Key) throws -> Program? {

@@ -166,7 +166,7 @@ extension LocalDevice {
     fileprivate func receiver(_ text: String) async throws -> (RemoteSystem, RemoteSystemApp) {
         do {
             // While `relay receive` runs, the agent does not.
-            return try await app(offering: "share", on: text, preferring: Receive.appID)
+            return try await app(offering: ShareMessages.serviceName, on: text, preferring: Receive.appID)
         } catch let error as AgentError where error.code == "appServiceUnavailable" {
             let what = "'\(text)' receives nothing now; run `relay receive` or `relay agent` there"
             throw AgentError(error.code, what, error.status)

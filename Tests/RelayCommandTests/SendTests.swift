@@ -170,6 +170,16 @@ import Testing
         #expect(try await world.desk.relay("send", world.from + "/hello.txt", "TV").status == 4)
     }
 
+    /// Without settings, what comes goes to the home of the process.
+    @Test func agentReceivesIntoTheDownloadsOfItsHome() async throws {
+        let world = try await World()
+        let agent = try await world.tv.agent()
+        #expect(try await world.desk.relay("send", world.from + "/hello.txt", "TV").status == 0)
+        let place = world.tv.directory.path + "/Downloads/hello.txt"
+        #expect(FileManager.default.contents(atPath: place).map { [UInt8]($0) } == Array("Hello".utf8))
+        _ = agent
+    }
+
     @Test func personCanDecline() async throws {
         let world = try await World()
         let receiver = try world.tv.startAtTerminal("receive", "--into", world.into, "--ask")

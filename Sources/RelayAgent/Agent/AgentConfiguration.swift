@@ -38,13 +38,8 @@ package struct AgentConfiguration: Hashable, Sendable {
     /// The settings for what other devices send.
     struct Receiving: Hashable, Sendable {
         /// The folder for files; it is created if it does not exist.
-        var folder = Self.downloads
+        var folder = DownloadsFolder.path(environment: ProcessInfo.processInfo.environment) ?? "Downloads"
         var accept = RelayAgent.Receiving.Access.known
-
-        /// The user's folder for downloads.
-        static var downloads: String {
-            FileManager.default.urls(for: .downloadsDirectory, in: .userDomainMask).first?.path ?? LocalPath.expanded("~/Downloads")
-        }
     }
 
     /// An app service that a program answers.

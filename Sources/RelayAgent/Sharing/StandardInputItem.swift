@@ -46,8 +46,10 @@ final class StandardInputItem: Sendable {
         guard let name = EntryName(name ?? "standard-input") else {
             throw AgentError("nameInvalid", "'\(name ?? "")' cannot be a file's name", .usage)
         }
-        var template = Array("\(NSTemporaryDirectory())/relay-send-XXXXXX".utf8CString)
-        guard let made = mkdtemp(&template) else { throw AgentError(SystemError(), NSTemporaryDirectory()) }
+        let place = FileManager.default.temporaryDirectory.path
+        // A folder for this user alone, because the name of the file in it is sent.
+        var template = Array("\(place)/relay-send-XXXXXX".utf8CString)
+        guard let made = mkdtemp(&template) else { throw AgentError(SystemError(), place) }
         let path = String(cString: made)
         folder.settle(path)
         do throws(SystemError) {

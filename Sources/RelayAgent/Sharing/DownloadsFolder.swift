@@ -19,7 +19,9 @@ enum DownloadsFolder {
         guard let value = lines.last(where: { $0.starts(with: key) })?.dropFirst(key.count), value.count > 2, value.first == quote,
             value.last == quote, let path = String(validating: value.dropFirst().dropLast(), as: UTF8.self)
         else { return home + "/Downloads" }
-        if path.utf8.starts(with: variable + "/".utf8) { return home + String(decoding: path.utf8.dropFirst(variable.count), as: UTF8.self) }
+        if path.utf8.starts(with: variable + "/".utf8) {
+            return home + String(decoding: path.utf8.dropFirst(variable.count), as: UTF8.self)
+        }
         return isAbsolute(path.utf8) ? path : home + "/Downloads"
     }
 

@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 checked = 0
 
@@ -435,7 +436,7 @@ def is_display(text, may_be_empty):
 FIELDS = {
     "endpointRecord": {
         "version": "integer", "account": "string", "identityKey": "key", "systemKey": "key", "systemSignature": "data",
-        "agreementKey": "point", "name": "string", "kind": "string", "platform": "string", "manufacturer": "string?", "model": "string?",
+        "agreementKey": "point", "linkKey": "point?", "name": "string", "kind": "string", "platform": "string", "manufacturer": "string?", "model": "string?",
         "invitationProof": "data?",
     },
     "appRegistration": {
@@ -665,6 +666,31 @@ def check_fingerprints(file):
     by_text = [sorted([vector["own"], vector["other"]], key=lambda name: ids[name]) for vector in file["codes"]]
     by_bytes = [sorted([vector["own"], vector["other"]], key=lambda name: by_name[name]) for vector in file["codes"]]
     expect(by_text != by_bytes, "codes", "no pair of ids sorts otherwise as text")
+
+
+def check_nearby(file, keys):
+    def private(name):
+        return ec.derive_private_key(int(keys[name]["private"], 16), ec.SECP256R1())
+
+    for vector in file["pairs"]:
+        ids = {name: id_bytes(keys[name]["id"]) for name in vector["identities"]}
+        salt = b"".join(sorted(ids.values()))
+        expect(salt.hex() == vector["salt"], "nearby", "salt")
+        for own in (0, 1):
+            secret = private(vector["links"][own]).exchange(ec.ECDH(), private(vector["links"][1 - own]).public_key())
+            derived = {
+                purpose: HKDF(hashes.SHA256(), 32, salt, f"device-relay/1 nearby {purpose}".encode()).derive(secret)
+                for purpose in ("tag", "knock", "candidates")
+            }
+            expect(all(derived[purpose].hex() == vector[purpose + "Key"] for purpose in derived), "nearby", "keys")
+            for tag in vector["tags"]:
+                made = hmac.digest(derived["tag"], bytes.fromhex(tag["nonce"]) + ids[tag["advertiser"]], "sha256")[:4]
+                expect(made.hex() == tag["tag"], "nearby", "tag")
+            for knock in vector["knocks"]:
+                text = b"DRL1" + bytes.fromhex(knock["challenge"]) + bytes([knock["kind"]]) + bytes.fromhex(knock["nonce"])
+                text += ids[knock["dialer"]] + ids[knock["listener"]]
+                expect(text.hex() == knock["statement"], "nearby", "statement")
+                expect(hmac.digest(derived["knock"], text, "sha256").hex() == knock["proof"], "nearby", "proof")
 
 
 def check_invitations(file):
@@ -1255,6 +1281,7 @@ def main():
     check_values(read("values"))
     check_identity(identity, keys)
     check_fingerprints(read("fingerprints"))
+    check_nearby(read("nearby"), keys)
     check_invitations(read("invitations"))
     check_hello(read("hello"), keys)
     check_dpop(read("dpop"), keys)

@@ -44,6 +44,7 @@ private final class MemoryKeyStorage: KeyStorage {
     private struct State {
         var identity: [String: P256SigningKey] = [:]
         var agreement: [String: [Int: P256AgreementKey]] = [:]
+        var link: [String: P256LinkKey] = [:]
         var isLocked = false
     }
 
@@ -89,8 +90,17 @@ private final class MemoryKeyStorage: KeyStorage {
 
     func destroyAgreementKey(_ number: Int, of endpoint: String) throws { try unlocked { $0.agreement[endpoint]?[number] = nil } }
 
+    func linkKey(of endpoint: String) throws -> (any LinkKey)? { try unlocked { $0.link[endpoint] } }
+
+    func makeLinkKey(of endpoint: String) throws -> any LinkKey {
+        let key = P256LinkKey()
+        try unlocked { $0.link[endpoint] = key }
+        return key
+    }
+
     func destroyKeys(of endpoint: String) throws {
         try unlocked { state in
+            state.link[endpoint] = nil
             state.identity[endpoint] = nil
             state.agreement[endpoint] = nil
         }

@@ -96,6 +96,14 @@ package struct AccountStorage: Sendable {
         }
     }
 
+    /// The key for direct paths. An endpoint of an older version gets one.
+    package func linkKey() throws(StorageError) -> any LinkKey {
+        try FileLock.whileHolding(lock) { () throws(StorageError) in
+            if let key = try keys({ try $0.linkKey(of: scope.name) }) { return key }
+            return try keys { try $0.makeLinkKey(of: scope.name) }
+        }
+    }
+
     /// The agreement keys, the newest first. The endpoint's record contains the first one.
     package func agreementKeys() throws(StorageError) -> [any AgreementKey] {
         try FileLock.whileHolding(lock) { () throws(StorageError) in try load(try readFacts()) }

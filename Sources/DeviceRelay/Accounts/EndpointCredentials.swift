@@ -77,7 +77,3 @@ extension EndpointCredentials: Hashable {
         hasher.combine(address)
     }
 }
-
-func randomBytes(_ count: Int, using random: inout some RandomNumberGenerator) -> [UInt8] {
-    (0..<count).map { _ in UInt8.random(in: .min ... .max, using: &random) }
-}

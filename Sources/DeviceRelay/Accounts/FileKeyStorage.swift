@@ -49,6 +49,16 @@ package struct FileKeyStorage: KeyStorage {
         try PrivateFile.delete("\(directory)/\(endpoint)/agreement-\(number)")
     }
 
+    package func linkKey(of endpoint: String) throws(StorageError) -> (any LinkKey)? {
+        try read("link", of: endpoint) { try P256LinkKey(rawRepresentation: $0) }
+    }
+
+    package func makeLinkKey(of endpoint: String) throws(StorageError) -> any LinkKey {
+        let key = P256LinkKey()
+        try write(key.rawRepresentation, as: "link", of: endpoint)
+        return key
+    }
+
     package func destroyKeys(of endpoint: String) throws(StorageError) {
         let folder = "\(directory)/\(endpoint)"
         for file in try PrivateDirectory.names(in: folder) { try PrivateFile.delete("\(folder)/\(file)") }

@@ -19,8 +19,8 @@ package struct AccountScope: Codable, Hashable, Sendable {
     package var name: String { Digest256(hashing: Array("\(relay) \(accountID)".utf8)).description }
 }
 
-/// The storage of the private keys of a platform. Each account at a relay has an endpoint with an identity key and with agreement keys, which
-/// are numbered from 1. Keys are created here and need not leave it, so that a Secure Enclave can hold them.
+/// The storage of the private keys of a platform. Each account at a relay has an endpoint with an identity key, a link key, and agreement keys,
+/// which are numbered from 1. Keys are created here and need not leave it, so that a Secure Enclave can hold them.
 ///
 /// A storage belongs to one storage directory: at `start` the platform destroys the keys of endpoints that are not in the directory, as after
 /// a reinstallation on a system that kept the keys. Several processes may read keys at the same time; one at a time changes them.
@@ -39,6 +39,10 @@ public protocol KeyStorage: Sendable {
     func makeAgreementKey(_ number: Int, of endpoint: String) throws -> any AgreementKey
     /// Destroys an agreement key of an endpoint, if it exists.
     func destroyAgreementKey(_ number: Int, of endpoint: String) throws
+    /// The link key of an endpoint; `nil` if it does not exist.
+    func linkKey(of endpoint: String) throws -> (any LinkKey)?
+    /// Creates the link key of an endpoint, and replaces an existing one.
+    func makeLinkKey(of endpoint: String) throws -> any LinkKey
     /// Destroys all keys of an endpoint.
     func destroyKeys(of endpoint: String) throws
     /// The names of the endpoints that have keys.

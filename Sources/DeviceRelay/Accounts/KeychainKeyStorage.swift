@@ -52,6 +52,18 @@ public struct KeychainKeyStorage: KeyStorage {
     }
 
     /// See `KeyStorage`.
+    public func linkKey(of endpoint: String) throws -> (any LinkKey)? {
+        try data(of: "\(endpoint)/link").map { try P256LinkKey(rawRepresentation: [UInt8]($0)) }
+    }
+
+    /// See `KeyStorage`.
+    public func makeLinkKey(of endpoint: String) throws -> any LinkKey {
+        let key = P256LinkKey()
+        try store(Data(key.rawRepresentation), as: "\(endpoint)/link")
+        return key
+    }
+
+    /// See `KeyStorage`.
     public func destroyKeys(of endpoint: String) throws {
         for account in try accounts() where Self.endpoint(of: account) == endpoint { try delete(account) }
     }

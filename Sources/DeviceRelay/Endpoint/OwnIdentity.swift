@@ -56,6 +56,7 @@ final class OwnIdentity {
     func currentRecord() throws -> Signed<EndpointRecord> {
         agreementKeys = try storage.rotateAgreementKey(now: endpoint.loop.wallTime).keys
         guard let key = agreementKeys.first else { throw StorageError(.damaged, path: storage.journalPath) }
+        let linkKey = try storage.linkKey().publicKey
         // Another process of this endpoint may have signed a newer record.
         let stored = try journal.read { try $0.ownEndpoint().record }
         if let stored = try stored.map({ try Signed<EndpointRecord>(verifying: $0) }), stored.payload.version > record?.payload.version ?? 0
@@ -63,7 +64,7 @@ final class OwnIdentity {
             record = stored
         }
         let device = endpoint.device
-        if let record, isCurrent(record.payload, device, key.publicKey) { return record }
+        if let record, isCurrent(record.payload, device, key.publicKey, linkKey) { return record }
         let fresh = try Signed(
             EndpointRecord(
                 version: try storage.nextVersion(),
@@ -71,6 +72,7 @@ final class OwnIdentity {
                 identityKey: endpoint.identityKey.publicKey,
                 systemKey: endpoint.systemKey,
                 agreementKey: key.publicKey,
+                linkKey: linkKey,
                 name: device.name,
                 kind: device.kind.rawValue,
                 platform: device.platform.rawValue,
@@ -120,10 +122,15 @@ final class OwnIdentity {
         invitationProof.map { InvitationProof.make(secret: $0.exposed, endpoint: endpoint.id) } ?? record?.payload.invitationProof
     }
 
-    private func isCurrent(_ record: EndpointRecord, _ device: DeviceDescription, _ agreementKey: AgreementPublicKey) -> Bool {
+    private func isCurrent(
+        _ record: EndpointRecord,
+        _ device: DeviceDescription,
+        _ agreementKey: AgreementPublicKey,
+        _ linkKey: AgreementPublicKey
+    ) -> Bool {
         record.version > outdatedVersion && record.account == (account ?? Self.unknownAccount)
             && record.identityKey == endpoint.identityKey.publicKey
-            && record.systemKey == endpoint.systemKey.publicKey && record.agreementKey == agreementKey && record.name == device.name
+            && record.systemKey == endpoint.systemKey.publicKey && record.agreementKey == agreementKey && record.linkKey == linkKey && record.name == device.name
             && record.kind == device.kind.rawValue && record.platform == device.platform.rawValue
             && record.manufacturer == device.manufacturer && record.model == device.model && record.invitationProof == proof
     }

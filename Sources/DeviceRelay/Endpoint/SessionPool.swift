@@ -186,14 +186,11 @@ final class SessionPool {
         return dial
     }
 
-    /// The time that the wait continues after the caller's timeout, because the relay's error is more precise than `timedOut`.
-    private static let relayGrace = Duration.seconds(5)
-
     private static func result(
         of dial: Dial,
         until end: ContinuousClock.Instant
     ) async throws(AppServiceError) -> PeerSession {
-        let patience = max(.zero, ContinuousClock.now.duration(to: end)) + relayGrace
+        let patience = max(.zero, ContinuousClock.now.duration(to: end)) + Tunnels.relayGrace
         let result = await dial.first(within: patience) { $0 != nil }
         guard let result = result ?? nil else { throw AppServiceError(Task.isCancelled ? .cancelled : .timedOut) }
         return try result.get()

@@ -6,11 +6,38 @@ import RelayTracing
 
 /// Opens tunnels for sessions, and receives the relay's messages about them.
 final class Tunnels {
-    private typealias Waiting = CheckedContinuation<Result<TunnelEntrance, AppServiceError>, Never>
+    /// A tunnel that this side opens, until the relay reports it as ready.
+    private final class Opening {
+        private enum State {
+            case requested
+            case waiting(TunnelID)
+            /// Nobody waits for it any more.
+            case givenUp
+        }
+
+        private var state = State.requested
+        let result = CurrentValue<Result<TunnelEntrance, AppServiceError>?>(nil)
+
+        /// - Returns: Whether somebody still waits for the tunnel.
+        func named(_ tunnel: TunnelID) -> Bool {
+            if case .givenUp = state { return false }
+            state = .waiting(tunnel)
+            return true
+        }
+
+        /// - Returns: The tunnel, if the relay has named it.
+        func giveUp() -> TunnelID? {
+            defer { state = .givenUp }
+            if case .waiting(let tunnel) = state { return tunnel }
+            return nil
+        }
+
+        func settle(_ result: Result<TunnelEntrance, AppServiceError>) { self.result.update { $0 = $0 ?? result } }
+    }
 
     private let endpoint: EndpointContext
     private let link: ControlLink
-    private var waiting: [TunnelID: Waiting] = [:]
+    private var waiting: [TunnelID: Opening] = [:]
     /// The relay's errors about tunnels that this side is entering.
     private var failures: [TunnelID: CurrentValue<AppServiceError?>] = [:]
 
@@ -28,33 +55,46 @@ final class Tunnels {
         return TunnelTransport(entrance, relay: link.dialled, hosts: hosts, trust: endpoint.trust)
     }
 
+    /// The time that the wait continues after the timeout, because the relay's error is more precise than `timedOut`.
+    static let relayGrace = Duration.seconds(5)
+
     /// Requests a tunnel to a peer, and waits until the relay reports it as ready.
+    /// - Throws: `cancelled`, and `timedOut` also if the relay says nothing. Then the relay is told that the tunnel is not wanted.
     func open(to peer: EndpointID, _ timeout: Duration) async throws(AppServiceError) -> TunnelEntrance {
         let (patience, trace) = (Milliseconds(clamping: timeout.milliseconds), Trace.current)
-        let result = await withCheckedContinuation { (continuation: Waiting) in
-            link.request {
-                .tunnelOpen(.init(ref: $0, target: peer, timeout: patience, trace: trace))
-            } answer: { [self] answer in
-                switch answer {
-                case .ok(let result):
-                    guard let tunnel = result?.tunnel else {
-                        return continuation.resume(returning: .failure(AppServiceError(.webServiceUnavailable)))
-                    }
-                    let other = waiting.updateValue(continuation, forKey: tunnel)
-                    // Only a faulty relay names a tunnel twice.
-                    other?.resume(returning: .failure(AppServiceError(.webServiceUnavailable)))
-                case .failure(let failure):
-                    let error = AppServiceError(relay: failure.code, message: failure.message, retryAfter: failure.retryAfter)
-                    continuation.resume(returning: .failure(error))
-                case .settled, .connectionLost:
-                    let state = endpoint.status.value.state
-                    let error = AppServiceError(.networkNotAvailable, message: "\(state)", cause: state.problem)
-                    continuation.resume(returning: .failure(error))
-                }
+        let opening = Opening()
+        link.request {
+            .tunnelOpen(.init(ref: $0, target: peer, timeout: patience, trace: trace))
+        } answer: { [self] answer in
+            switch answer {
+            case .ok(let result):
+                guard let tunnel = result?.tunnel else { return opening.settle(.failure(AppServiceError(.webServiceUnavailable))) }
+                guard opening.named(tunnel) else { return decline(tunnel) }
+                let other = waiting.updateValue(opening, forKey: tunnel)
+                // Only a faulty relay names a tunnel twice.
+                other?.settle(.failure(AppServiceError(.webServiceUnavailable)))
+            case .failure(let failure):
+                opening.settle(.failure(AppServiceError(relay: failure.code, message: failure.message, retryAfter: failure.retryAfter)))
+            case .settled, .connectionLost:
+                let state = endpoint.status.value.state
+                opening.settle(.failure(AppServiceError(.networkNotAvailable, message: "\(state)", cause: state.problem)))
             }
         }
-        return try result.get()
+        let result = await opening.result.first(within: timeout + Self.relayGrace) { $0 != nil } ?? nil
+        if let result, !Task.isCancelled { return try result.get() }
+        // Another path was faster, the caller has ended, or the relay is silent.
+        if case .success(let entrance)? = result {
+            failures[entrance.tunnel] = nil
+            decline(entrance.tunnel)
+        } else if result == nil, let tunnel = opening.giveUp() {
+            if waiting[tunnel] === opening { waiting[tunnel] = nil }
+            decline(tunnel)
+        }
+        guard !Task.isCancelled else { throw AppServiceError(.cancelled) }
+        throw AppServiceError(.timedOut, message: "the relay did not open the tunnel in time; try again")
     }
+
+    private func decline(_ tunnel: TunnelID) { link.say(.tunnelDecline(.init(tunnel: tunnel))) }
 
     /// Enters a tunnel. If the relay closes it, the error in the relay's message replaces the transport's error, because it states the
     /// reason.
@@ -75,15 +115,15 @@ final class Tunnels {
 
     func ready(_ message: RelayMessage.TunnelReady) {
         let tunnel = message.entrance.tunnel
-        guard let continuation = waiting.removeValue(forKey: tunnel) else { return }
+        guard let opening = waiting.removeValue(forKey: tunnel) else { return }
         // Registered now, because `tunnel.failed` may arrive before the opener continues.
         failures[tunnel] = CurrentValue(nil)
-        continuation.resume(returning: .success(message.entrance))
+        opening.settle(.success(message.entrance))
     }
 
     func failed(_ message: RelayMessage.TunnelFailed) {
         let error = AppServiceError(relay: message.code, message: message.message, retryAfter: message.retryAfter)
-        waiting.removeValue(forKey: message.tunnel)?.resume(returning: .failure(error))
+        waiting.removeValue(forKey: message.tunnel)?.settle(.failure(error))
         failures[message.tunnel]?.update { $0 = error }
     }
 
@@ -91,8 +131,8 @@ final class Tunnels {
     func disconnected() {
         let lost = waiting.values
         waiting = [:]
-        for continuation in lost {
-            continuation.resume(returning: .failure(AppServiceError(.networkNotAvailable, message: "the connection to the relay was lost")))
+        for opening in lost {
+            opening.settle(.failure(AppServiceError(.networkNotAvailable, message: "the connection to the relay was lost")))
         }
     }
 }
@@ -109,11 +149,6 @@ extension Tunnels: PathSource {
             within timeout: Duration
         ) async throws(AppServiceError) -> PeerSession {
             let entrance = try await tunnels.open(to: peer, timeout)
-            guard !Task.isCancelled else {
-                // Another path was faster.
-                tunnels.link.say(.tunnelDecline(.init(tunnel: entrance.tunnel)))
-                throw AppServiceError(.cancelled)
-            }
             return try await tunnels.enter(entrance) { (transport) throws(AppServiceError) in
                 try await connector.open(to: peer, over: transport)
             }

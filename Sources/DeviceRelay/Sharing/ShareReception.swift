@@ -8,22 +8,12 @@ import Synchronization
 
 /// What the receiving side of an endpoint keeps between transfers.
 final class ShareReceiver: Sendable {
-    /// The accepted offers that are remembered.
-    private static let remembered = 256
-
     /// How long a transfer waits for an earlier one of the same sender and name, whose connection may be lost: the session is then probed.
     private static let patience = Duration.seconds(6)
 
-    /// One attempt of a device to send something, over as many connections as it takes.
-    fileprivate struct Attempt: Hashable {
-        let sender: EndpointID
-        /// Chosen by the sender.
-        let id: [UInt8]
-    }
-
     /// A reception whose offer is decided.
     fileprivate struct Active: Sendable {
-        let attempt: Attempt
+        let attempt: ShareAttempt
         let offer: ShareOffer
         /// Settled to end it, because its sender continues on another connection.
         let replaced: OneShot<Void>
@@ -36,12 +26,14 @@ final class ShareReceiver: Sendable {
     private struct State {
         var running: [EndpointID: Int] = [:]
         var active: [ObjectIdentifier: Active] = [:]
+        /// The devices whose offer is being decided, with the end of the decision.
+        var deciding: [EndpointID: OneShot<Void>] = [:]
         /// The latest attempts whose content another attempt of their sender now sends.
-        var superseded: [Attempt] = []
-        /// The latest accepted offers, oldest first.
-        var accepted: [(attempt: Attempt, folder: String)] = []
+        var superseded = RecentAttempts<Void>()
+        /// The folders of the latest accepted offers.
+        var accepted = RecentAttempts<String>()
         /// The results of the latest complete ones. A sender that did not get the result asks again.
-        var finished: [(attempt: Attempt, response: ShareMessages.Finish.Response)] = []
+        var finished = RecentAttempts<ShareMessages.Finish.Response>()
     }
 
     let streams: BulkStreams
@@ -82,9 +74,8 @@ final class ShareReceiver: Sendable {
                     && (other.attempt == active.attempt || other.offer.overlaps(active.offer))
             }
             let same = others.filter { $0.isSame(as: active) }
-            guard same.isEmpty || !state.superseded.contains(active.attempt) else { return nil }
-            state.superseded += same.map(\.attempt).filter { $0 != active.attempt }
-            if state.superseded.count > Self.remembered { state.superseded.removeFirst(state.superseded.count - Self.remembered) }
+            guard same.isEmpty || state.superseded[active.attempt] == nil else { return nil }
+            for other in same where other.attempt != active.attempt { state.superseded.add((), of: other.attempt) }
             state.active[ObjectIdentifier(active.ended)] = active
             return others
         }
@@ -104,25 +95,35 @@ final class ShareReceiver: Sendable {
         ended.settle(())
     }
 
-    fileprivate func acceptedFolder(_ attempt: Attempt) -> String? {
-        state.withLock { $0.accepted.last { $0.attempt == attempt }?.folder }
+    fileprivate func acceptedFolder(_ attempt: ShareAttempt) -> String? { state.withLock { $0.accepted[attempt] } }
+
+    fileprivate func accepted(_ attempt: ShareAttempt, into folder: String) {
+        state.withLock { $0.accepted.add(folder, of: attempt) }
     }
 
-    fileprivate func accepted(_ attempt: Attempt, into folder: String) {
-        state.withLock { state in
-            state.accepted.append((attempt, folder))
-            if state.accepted.count > Self.remembered { state.accepted.removeFirst() }
-        }
+    fileprivate func result(_ attempt: ShareAttempt) -> ShareMessages.Finish.Response? { state.withLock { $0.finished[attempt] } }
+
+    fileprivate func finished(_ attempt: ShareAttempt, _ response: ShareMessages.Finish.Response) {
+        let items = (response.names ?? []).count + (response.failed ?? []).count
+        state.withLock { $0.finished.add(response, of: attempt, items: items) }
     }
 
-    fileprivate func result(_ attempt: Attempt) -> ShareMessages.Finish.Response? {
-        state.withLock { $0.finished.last { $0.attempt == attempt }?.response }
-    }
-
-    fileprivate func finished(_ attempt: Attempt, _ response: ShareMessages.Finish.Response) {
-        state.withLock { state in
-            state.finished.append((attempt, response))
-            if state.finished.count > Self.remembered { state.finished.removeFirst() }
+    /// Lets the app decide about an offer. A device has one question at a time, so that it cannot fill a screen with them.
+    fileprivate func decide(_ handler: SharingHandler, _ offer: SharingHandler.Offer) async -> SharingHandler.Answer? {
+        await within(SharingHandler.patience) { [self] in
+            let ended = OneShot<Void>()
+            while let other = state.withLock({ state in
+                let other = state.deciding[offer.caller.endpoint]
+                if other == nil { state.deciding[offer.caller.endpoint] = ended }
+                return other
+            }) {
+                guard await other.wait() != nil else { return nil }
+            }
+            defer {
+                state.withLock { $0.deciding[offer.caller.endpoint] = nil }
+                ended.settle(())
+            }
+            return await handler.decide(offer)
         }
     }
 }
@@ -132,8 +133,8 @@ private actor ShareReception {
     /// What is written at once: frames of this many bytes, or this number of frames.
     private static let batchBytes = 512 << 10
     private static let batchFrames = 512
-    /// How long the sender may take to open the stream that it was told.
-    private static let streamPatience = Duration.seconds(60)
+    /// How long the sender may take for its offer, and to open the stream that it was told.
+    private static let senderPatience = Duration.seconds(60)
 
     private enum Phase {
         case collecting(ShareOfferCollector)
@@ -177,14 +178,24 @@ private actor ShareReception {
                     if self.content.value == .some(.busy) { connection.close() }
                 }
                 group.addTask { if await self.replaced.wait() != nil { connection.close() } }
+                group.addTask {
+                    // An idle connection keeps a place from others.
+                    guard (try? await Task.sleep(for: Self.senderPatience)) != nil else { return }
+                    if await self.waitsForOffer { connection.close() }
+                }
                 try? await connection.respond(concurrently: 4) { try await self.answer($0.message) }
                 group.cancelAll()
             }
         }
         await sink?.close()
         receiver.leave(ended)
-        if case .over(_, let offer) = phase { handler.ended(offer) }
+        guard case .over(_, let offer) = phase else { return }
+        // A sender that has the result closes the connection.
+        let closure = try? await connection.closed
+        handler.ended(offer, closure?.status == .completed)
     }
+
+    private var waitsForOffer: Bool { if case .collecting = phase { true } else { false } }
 
     // MARK: Requests
 
@@ -222,7 +233,7 @@ private actor ShareReception {
         return .init(problem: problem)
     }
 
-    private func attempt(_ offer: ShareOffer) -> ShareReceiver.Attempt { .init(sender: caller.endpoint, id: offer.id) }
+    private func attempt(_ offer: ShareOffer) -> ShareAttempt { .init(sender: caller.endpoint, id: offer.id) }
 
     /// Asks about an offer, and prepares its transfer.
     private func begin(_ offer: ShareOffer) async throws(ShareFailure) -> ShareMessages.Offer.Response {
@@ -236,7 +247,7 @@ private actor ShareReception {
         if let known = receiver.acceptedFolder(attempt) {
             folder = known
         } else {
-            switch await within(SharingHandler.patience, { [handler] in await handler.decide(shown) }) {
+            switch await receiver.decide(handler, shown) {
             case .accept(let url)?: folder = url.path
             case .decline?: throw ShareFailure(.declined)
             case nil: throw ShareFailure(.unanswered)
@@ -325,7 +336,7 @@ private actor ShareReception {
 
     /// - Returns: Why not everything arrived.
     private static func read(_ accepted: Accepted) async -> ShareMessages.Problem? {
-        guard let stream = await within(streamPatience, { await accepted.stream.stream() }) else { return .busy }
+        guard let stream = await within(senderPatience, { await accepted.stream.stream() }) else { return .busy }
         do {
             let isComplete = try await stream.use { inbound, _ in
                 var decoder = BulkFrameDecoder()

@@ -6,34 +6,41 @@ import RelayProtocol
 
 /// One transfer to another device, over as many connections as it takes.
 final class ShareSending: Sendable {
-    /// The time limit of an answer that needs a person, or the whole disk. A lost connection ends the wait earlier.
-    private static let patience = Duration.seconds(3_600)
+    /// The time limit of an answer that needs a person. A lost connection ends the wait earlier.
+    private static let offerPatience = Duration.seconds(300)
     /// The time between two questions for the progress.
     private static let interval = Duration.milliseconds(500)
 
     private let items: [NearShareItem]
     private let request: RemoteSystemConnectionRequest
     private let platform: ConnectedDevicesPlatform
-    private let attemptPatience: Duration
+    private let patience: Duration
     let progress = CurrentValue(NearShareProgress(bytesSent: 0, totalBytesToSend: 0, filesSent: 0, totalFilesToSend: 0))
 
     init(_ items: [NearShareItem], to request: RemoteSystemConnectionRequest, on platform: ConnectedDevicesPlatform, patience: Duration) {
-        (self.items, self.request, self.platform, attemptPatience) = (items, request, platform, patience)
+        (self.items, self.request, self.platform, self.patience) = (items, request, platform, patience)
     }
 
     /// What one attempt has reached.
     private struct Reached {
-        var accepted = false
+        private(set) var accepted = false
         /// The bytes of files that the other device had at its start.
         var before: Int64?
         /// The most bytes that it has confirmed, and when it did.
         var bytes: Int64 = 0
         var time = ContinuousClock.now
 
+        mutating func accept() {
+            // The time that a person took for the answer does not count.
+            if !accepted { (accepted, time) = (true, .now) }
+        }
+
         mutating func confirmed(_ bytes: Int64) {
             guard bytes > self.bytes else { return }
             (self.bytes, time) = (bytes, .now)
         }
+
+        func isStuck(_ patience: Duration) -> Bool { time.duration(to: .now) >= patience }
     }
 
     func run() async throws(NearShareError) -> NearShareReport {
@@ -57,7 +64,7 @@ final class ShareSending: Sendable {
                 return try await attempt(collection, pages, &reached)
             } catch {
                 guard !Task.isCancelled else { throw NearShareError(.cancelled, "the transfer was cancelled") }
-                guard reached.accepted, error.isInterruption, reached.time.duration(to: .now) < attemptPatience else { throw error }
+                guard reached.accepted, error.isInterruption, !reached.isStuck(patience) else { throw error }
             }
             progress.update { $0.phase = .interrupted }
             // An attempt that got further is followed by another one soon.
@@ -85,10 +92,10 @@ final class ShareSending: Sendable {
             defer { connection.close() }
             var answer = ShareMessages.Offer.Response()
             for page in pages {
-                answer = try await connection.call(ShareMessages.Offer(page: page), timeout: Self.patience)
+                answer = try await connection.call(ShareMessages.Offer(page: page), timeout: Self.offerPatience)
                 if let problem = answer.problem { throw NearShareError(problem) }
             }
-            reached.accepted = true
+            reached.accept()
             let have = Self.possible(answer.have ?? [], of: collection)
             let there = have.values.reduce(Int64(0)) { $0 + $1.length }
             reached.before = reached.before ?? there
@@ -151,6 +158,7 @@ final class ShareSending: Sendable {
                     guard let confirmed else { break }
                     reached.confirmed(confirmed)
                     show(confirmed)
+                    guard !reached.isStuck(patience) else { throw NearShareError(.timedOut, "the other device takes nothing more") }
                     group.addTask(operation: ask)
                 }
                 group.cancelAll()
@@ -169,7 +177,7 @@ final class ShareSending: Sendable {
     private func finish(_ connection: AppServiceConnection, _ collection: ShareCollection, _ reached: Reached) async throws
         -> NearShareReport
     {
-        let answer = try await connection.call(ShareMessages.Finish(), timeout: Self.patience)
+        let answer = try await connection.call(ShareMessages.Finish(), timeout: patience)
         if let problem = answer.problem { throw NearShareError(problem) }
         let failed = Dictionary((answer.failed ?? []).map { (Int($0.entry), $0.problem) }, uniquingKeysWith: { first, _ in first })
         let left = collection.entries.enumerated().compactMap { entry, sent -> NearShareReport.LeftOut? in

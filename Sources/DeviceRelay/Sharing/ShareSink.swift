@@ -64,6 +64,7 @@ actor ShareSink {
         do throws(SystemError) {
             let destination = try OpenFile.folder(at: path, creates: true)
             self.destination = destination
+            ShareStaging.removeAbandoned(in: destination)
             for (entry, content) in offer.entries.enumerated() {
                 guard let size = content.size else { continue }
                 if content.isTop, let digest = try existing(content, size, in: destination) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 import RelayProtocol
 import RelayStorage
 
@@ -27,6 +28,21 @@ struct ShareStaging {
     /// Open, to keep the lock.
     private let folder: OpenFile
 
+    /// How long the place of an interrupted transfer is kept, in seconds: 14 days.
+    private static let keptSeconds: TimeInterval = 14 * 86_400
+
+    /// Removes places that nobody has continued for long.
+    static func removeAbandoned(in destination: OpenFile, now: Date = .now) {
+        for bytes in (try? destination.names()) ?? [] {
+            guard let text = String(validating: bytes, as: UTF8.self), let name = EntryName(local: text), name.isPart,
+                let folder = try? destination.open(name, O_RDONLY | O_DIRECTORY), let facts = try? folder.facts(), facts.isOwn,
+                facts.permissions == 0o700, facts.modified.timeIntervalSince(now) < -keptSeconds, folder.lock(),
+                let there = try? destination.facts(of: name), there.isSame(as: facts)
+            else { continue }
+            try? destination.removeAll(name)
+        }
+    }
+
     /// Takes the place of an interrupted transfer, or a new one.
     /// - Parameter sender: Identifies the sender.
     /// - Throws: `EWOULDBLOCK` if transfers of this name use all places.
@@ -46,6 +62,8 @@ struct ShareStaging {
             guard folder.lock() else { continue }
             // The transfer that had it may have just ended.
             guard let there = try destination.facts(of: place), let facts = try? folder.facts(), there.isSame(as: facts) else { continue }
+            // Its time says when it was last used.
+            folder.setModified(.now)
             (self.name, self.destination, self.place, self.folder) = (name, destination, place, folder)
             return
         }

@@ -49,8 +49,9 @@ public struct SharingHandler: Sendable {
     let decide: @Sendable (Offer) async -> Answer
     let progress: @Sendable (Offer, AsyncValues<NearShareProgress>) async -> Void
     let received: @Sendable (Received) async throws -> Void
-    /// Called when the connection of a sender has ended after a transfer: the sender knows the result.
-    package var ended: @Sendable (Offer) -> Void = { _ in }
+    /// Called when the connection of a sender has ended after a transfer, with whether the sender knows the result. If the connection was
+    /// lost, the sender may come back to ask for it.
+    package var ended: @Sendable (Offer, Bool) -> Void = { _, _ in }
 
     /// - Parameters:
     ///   - decide: Decides about an offer, within a minute; its task is cancelled then. An attempt of the sender to continue a transfer that

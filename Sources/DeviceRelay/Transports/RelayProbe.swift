@@ -85,7 +85,7 @@ package struct RelayProbe: Sendable {
             case .port(let port): "tcp://:\(port)"
             case .webSocket: "wss:///v1/tunnels/\(id)"
             }
-        let token = (0..<TunnelPreface.tokenByteCount).map { _ in UInt8.random(in: 0...255, using: &random) }
+        let token = randomBytes(TunnelPreface.tokenByteCount, using: &random)
         let entrance = TunnelEntrance(tunnel: id, token: Secret(Blob(token)), urls: [url])
         let transport = TunnelTransport(entrance, relay: address, trust: trust)
         do throws(PeerTransportError) {

@@ -3,12 +3,16 @@
 
 import DeviceRelay
 import Foundation
+import NIOCore
+import NIOPosix
 import RelayProtocol
 import RelayStorage
 
 /// Receives what other devices send, until SIGINT or SIGTERM.
 package struct Receive: Sendable {
     static let appID = "org.device-relay.receive"
+    /// How long a sender that lost the connection may take to ask for the result.
+    private static let resultPatience = TimeAmount.seconds(60)
 
     var folder: String
     var isOnce: Bool
@@ -50,7 +54,11 @@ package struct Receive: Sendable {
             terminal: context.console.isJSON ? nil : TerminalQuestion(console: context.console),
             console: context.console,
             report: { try? output.print($0) },
-            ended: { first.settle(()) }
+            ended: { isTold in
+                guard !isTold else { return _ = first.settle(()) }
+                // The sender may come back for the result.
+                MultiThreadedEventLoopGroup.singleton.any().scheduleTask(in: Self.resultPatience) { _ = first.settle(()) }
+            }
         )
         let app = RemoteSystemAppRegistration(
             appID: Self.appID,

@@ -77,14 +77,14 @@ struct Receiving: Sendable {
     let terminal: TerminalQuestion?
     let console: Console
     let report: @Sendable (Reception) -> Void
-    /// Called when a sender has got the result.
-    var ended: @Sendable () -> Void = {}
+    /// Called after a transfer, with whether its sender knows the result.
+    var ended: @Sendable (Bool) -> Void = { _ in }
 
     /// `nil` if nobody may send.
     var handler: SharingHandler? {
         guard access != .nothing else { return nil }
         var handler = SharingHandler(decide: decide, progress: progress, received: received)
-        handler.ended = { _ in ended() }
+        handler.ended = { ended($1) }
         return handler
     }
 

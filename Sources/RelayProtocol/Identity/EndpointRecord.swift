@@ -14,6 +14,8 @@ package struct EndpointRecord: SignedPayload {
     package let systemSignature: [UInt8]
     /// The key that commands for this endpoint are sealed for.
     package var agreementKey: AgreementPublicKey
+    /// The key for direct paths; without it the endpoint has none.
+    package var linkKey: AgreementPublicKey?
     /// The device's name, chosen by its user.
     package var name: String
     /// Such as `desktop` or `phone`; for display only.
@@ -32,6 +34,7 @@ package struct EndpointRecord: SignedPayload {
         identityKey: SigningPublicKey,
         systemKey: some SystemKey,
         agreementKey: AgreementPublicKey,
+        linkKey: AgreementPublicKey? = nil,
         name: String,
         kind: String,
         platform: String,
@@ -48,6 +51,7 @@ package struct EndpointRecord: SignedPayload {
             for: .systemMembership
         )
         self.agreementKey = agreementKey
+        self.linkKey = linkKey
         self.name = name
         self.kind = kind
         self.platform = platform

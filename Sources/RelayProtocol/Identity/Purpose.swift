@@ -18,8 +18,11 @@ package enum Purpose: String, CaseIterable, Sendable {
     case reply = "device-relay/1 reply"
     case invitation = "device-relay/1 invitation"
     case fingerprint = "device-relay/1 fingerprint"
+    case nearbyTag = "device-relay/1 nearby tag"
+    case nearbyKnock = "device-relay/1 nearby knock"
+    case nearbyCandidates = "device-relay/1 nearby candidates"
 
-    /// The text as bytes; the `info` of HPKE.
+    /// The text as bytes; the `info` of HPKE and HKDF.
     package var bytes: [UInt8] { Array(rawValue.utf8) }
 
     /// The signed bytes: the text, a zero byte, and the message.

@@ -46,10 +46,9 @@ package struct Advertisement: Hashable, Sendable {
         visible: Visible? = nil,
         using random: inout some RandomNumberGenerator
     ) {
-        func bytes(_ count: Int) -> [UInt8] { (0..<count).map { _ in UInt8.random(in: 0...255, using: &random) } }
-        let nonce = stride(from: 24, through: 0, by: -8).map { UInt8(hour >> UInt32($0) & 0xFF) } + bytes(8)
+        let nonce = stride(from: 24, through: 0, by: -8).map { UInt8(hour >> UInt32($0) & 0xFF) } + randomBytes(8, using: &random)
         var tags = peers.prefix(Self.maximumPeers).map { $0.tag(of: own, nonce: nonce) }
-        while tags.isEmpty || tags.count % Self.tagStep != 0 { tags.append(bytes(Self.tagBytes)) }
+        while tags.isEmpty || tags.count % Self.tagStep != 0 { tags.append(randomBytes(Self.tagBytes, using: &random)) }
         self.nonce = nonce
         self.tags = tags.sorted { $0.lexicographicallyPrecedes($1) }
         self.visible = visible

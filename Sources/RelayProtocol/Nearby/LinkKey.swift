@@ -1,54 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-package import Crypto
+public import Crypto
 import Foundation
 
-/// A private P-256 key from which two endpoints derive their keys for direct paths. It is a protocol, so that a Secure Enclave can hold it.
-package protocol LinkKey: Sendable {
-    /// It is in the endpoint's record. Nothing is sealed for it.
+/// A private P-256 key from which two endpoints derive the keys of their direct paths. It is a protocol, so that a Secure Enclave can hold
+/// the key.
+public protocol LinkKey: Sendable {
+    /// The public key. It is in the endpoint's record, and nothing is sealed for it.
     var publicKey: AgreementPublicKey { get }
-    /// The 32 bytes of the Diffie-Hellman agreement (NIST SP 800-56A, the x coordinate).
-    func sharedSecret(with other: AgreementPublicKey) throws -> Secret<[UInt8]>
+    /// The Diffie-Hellman agreement (NIST SP 800-56A §5.7.1.2) with the public key of another endpoint.
+    func sharedSecret(with other: P256.KeyAgreement.PublicKey) throws -> SharedSecret
 }
 
 /// A link key in memory.
-package struct P256LinkKey: LinkKey {
+public struct P256LinkKey: LinkKey {
     private let key: P256.KeyAgreement.PrivateKey
 
-    package init() { key = P256.KeyAgreement.PrivateKey() }
+    /// Generates a random key.
+    public init() { key = P256.KeyAgreement.PrivateKey() }
 
     /// Restores a key from its 32 bytes; throws if they are not a valid key.
-    package init(rawRepresentation: [UInt8]) throws { key = try P256.KeyAgreement.PrivateKey(rawRepresentation: rawRepresentation) }
+    public init(rawRepresentation: [UInt8]) throws { key = try P256.KeyAgreement.PrivateKey(rawRepresentation: rawRepresentation) }
 
-    package var rawRepresentation: [UInt8] { [UInt8](key.rawRepresentation) }
-    package var publicKey: AgreementPublicKey { AgreementPublicKey(key.publicKey) }
+    /// The 32 bytes of the private key.
+    public var rawRepresentation: [UInt8] { [UInt8](key.rawRepresentation) }
 
-    package func sharedSecret(with other: AgreementPublicKey) throws -> Secret<[UInt8]> {
-        Secret(try key.sharedSecretFromKeyAgreement(with: other.key).withUnsafeBytes { Array($0) })
+    /// See `LinkKey`.
+    public var publicKey: AgreementPublicKey { AgreementPublicKey(key.publicKey) }
+
+    /// See `LinkKey`.
+    public func sharedSecret(with other: P256.KeyAgreement.PublicKey) throws -> SharedSecret {
+        try key.sharedSecretFromKeyAgreement(with: other)
     }
 }
 
 /// The keys that only these two endpoints have. Both derive the same.
 package struct PairKeys: Sendable {
     /// Recognises the other's advertisements.
-    private let tag: SymmetricKey
+    let tag: SymmetricKey
     /// Proves to a listener that a known endpoint knocks.
-    private let knock: SymmetricKey
+    let knock: SymmetricKey
     /// Seals addresses that pass through the relay.
     package let candidates: SymmetricKey
 
     package init(_ own: some LinkKey, of ownID: EndpointID, with other: AgreementPublicKey, of otherID: EndpointID) throws {
-        let secret = SymmetricKey(data: try own.sharedSecret(with: other).exposed)
-        let salt = [ownID, otherID].sorted().flatMap(\.digest.bytes)
-        func derive(_ purpose: String) -> SymmetricKey {
-            let info = Array("device-relay/1 nearby \(purpose)".utf8)
-            return HKDF<SHA256>.deriveKey(inputKeyMaterial: secret, salt: salt, info: info, outputByteCount: 32)
+        let secret = try own.sharedSecret(with: other.key)
+        let salt = Self.salt(ownID, otherID)
+        func derive(_ purpose: Purpose) -> SymmetricKey {
+            secret.hkdfDerivedSymmetricKey(using: SHA256.self, salt: salt, sharedInfo: purpose.bytes, outputByteCount: 32)
         }
-        tag = derive("tag")
-        knock = derive("knock")
-        candidates = derive("candidates")
+        tag = derive(.nearbyTag)
+        knock = derive(.nearbyKnock)
+        candidates = derive(.nearbyCandidates)
     }
+
+    /// The ids of both endpoints, the smaller one first.
+    package static func salt(_ one: EndpointID, _ other: EndpointID) -> [UInt8] { [one, other].sorted().flatMap(\.digest.bytes) }
 
     /// The tag by which the other endpoint recognises an advertisement: the first 4 bytes.
     package func tag(of advertiser: EndpointID, nonce: [UInt8]) -> [UInt8] {
@@ -91,7 +99,7 @@ package struct Knock: Hashable, Sendable {
         self.listener = listener
     }
 
-    fileprivate var statement: [UInt8] {
+    package var statement: [UInt8] {
         Self.magic + challenge + [kind.rawValue] + nonce + dialer.digest.bytes + listener.digest.bytes
     }
 }

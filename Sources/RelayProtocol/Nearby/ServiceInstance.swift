@@ -26,7 +26,7 @@ package struct ServiceInstance: Hashable, Sendable {
         package let host: String
 
         package init(using random: inout some RandomNumberGenerator) {
-            func label() -> String { Base32.encode((0..<10).map { _ in UInt8.random(in: 0...255, using: &random) }) }
+            func label() -> String { Base32.encode(randomBytes(10, using: &random)) }
             (instance, host) = (label(), label())
         }
     }

@@ -94,6 +94,11 @@ package struct EntryName: Sendable, CustomStringConvertible {
     /// The name of the file that identifies the source of the part.
     package var mark: EntryName { EntryName(of: self, ending: Self.markEnding) }
 
+    /// Whether it is the name of an incomplete file or folder.
+    package var isPart: Bool {
+        text.utf8.first == UInt8(ascii: ".") && text.utf8.suffix(Self.partEnding.utf8.count).elementsEqual(Self.partEnding.utf8)
+    }
+
     /// Ignores case, because some file systems do.
     private var isOfTransfer: Bool {
         let bytes = text.utf8.map { (0x41...0x5A).contains($0) ? $0 + 0x20 : $0 }

@@ -36,7 +36,7 @@ extension AccountRelay {
     private mutating func openTunnel(_ request: EndpointMessage.TunnelOpen, on channel: AccountChannel, _ approval: TunnelApproval) {
         var random = SystemRandomNumberGenerator()
         let tunnel = TunnelID(using: &random)
-        func token() -> [UInt8] { (0..<TunnelPreface.tokenByteCount).map { _ in UInt8.random(in: 0...255, using: &random) } }
+        func token() -> [UInt8] { randomBytes(TunnelPreface.tokenByteCount, using: &random) }
         do throws(LimitExceeded) {
             let opening = TunnelTable.Opening(
                 opener: channel.endpoint,

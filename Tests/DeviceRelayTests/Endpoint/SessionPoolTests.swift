@@ -18,6 +18,8 @@ import Testing
         nonisolated let tunnels: TestTunnelRelay
         /// The tunnels that the pool has requested.
         nonisolated let requests = CurrentValue<[TunnelID]>([])
+        /// The tunnels that the pool no longer wants.
+        nonisolated let declined = CurrentValue<[TunnelID]>([])
         /// The number of opens that have begun.
         nonisolated let opens = CurrentValue(0)
         private let link: ControlLink
@@ -43,7 +45,7 @@ import Testing
             peers = Peers(endpoint, link: link, clock: clock, book: book, directories: CurrentValue([:]))
             let publisher = Publisher(endpoint, link: link, identity: identity)
             pool = SessionPool(endpoint, link: link, peers: peers, publisher: publisher, sources: [direct])
-            let requests = requests
+            let (requests, declined) = (requests, declined)
             relay.script.withLock {
                 $0.answers = { message in
                     switch message {
@@ -53,6 +55,9 @@ import Testing
                         let tunnel = TunnelID(using: &random)
                         requests.update { $0.append(tunnel) }
                         return [.ok(.init(ref: open.ref, result: .init(tunnel: tunnel)))]
+                    case .tunnelDecline(let decline):
+                        declined.update { $0.append(decline.tunnel) }
+                        return nil
                     default: return nil
                     }
                 }
@@ -82,6 +87,10 @@ import Testing
             opens.update { $0 += 1 }
             let target = ResolvedTarget(endpoint: peer.id, appID: SessionWorld.info.appID)
             return try await pool.open(SessionWorld.info, on: target, from: "com.example.remote", timeout: .seconds(60))
+        }
+
+        func openBulk(_ peer: Member) async throws(AppServiceError) -> BulkStream {
+            try await pool.openBulk(BulkToken(), to: peer.id, timeout: .seconds(60))
         }
 
         /// The peer enters the requested tunnel with this index, and the relay reports it as ready.
@@ -210,6 +219,23 @@ import Testing
         #expect(codes[0] != nil && codes[0] == codes[1])
         await world.has(0)
         // The next caller tries again.
+        async let connection = world.open(peer.member).send([:])
+        _ = try await world.admit(peer.side, 1)
+        let answer = try await connection
+        #expect(answer == [:])
+        await world.end()
+    }
+
+    @Test func silentRelayKeepsNobodyWaiting() async throws {
+        let (world, peer) = (try await World(directory), try Peer())
+        await world.connect(peer.member)
+        let stream = Task { await code { () async throws(AppServiceError) in try await world.openBulk(peer.member) } }
+        let tunnel = try #require(await world.requests.first { !$0.isEmpty }?.first)
+        stream.cancel()
+        #expect(await stream.value == .cancelled)
+        #expect(await world.declined.first { !$0.isEmpty } == [tunnel])
+        // What the relay says later changes nothing.
+        world.relay.send(.tunnelReady(.init(entrance: world.tunnels.entrance(tunnel))))
         async let connection = world.open(peer.member).send([:])
         _ = try await world.admit(peer.side, 1)
         let answer = try await connection

@@ -245,6 +245,39 @@ import Testing
         #expect(try self.names() == ["a", "a (2)", "a (3)"])
     }
 
+    @Test func abandonedPartsGo() async throws {
+        try write([UInt8](repeating: 1, count: 600_000), to: "a")
+        let collection = try collection("a")
+        let offer = try Self.offer(collection)
+        let frames = try await Self.frames(Self.source(collection, have: []))
+        // The last one still runs.
+        let senders = ["recent", "abandoned", "running"]
+        let sinks = senders.map { sink(offer, from: $0) }
+        var places: [String: String] = [:]
+        for (sender, sink) in zip(senders, sinks) {
+            let before = Set((try? FileManager.default.contentsOfDirectory(atPath: into)) ?? [])
+            _ = try await sink.prepare()
+            try await sink.take(Array(frames[..<1]))
+            if sender != "running" { await sink.close() }
+            places[sender] = try Set(FileManager.default.contentsOfDirectory(atPath: into)).subtracting(before).first
+        }
+        // Others have such names too.
+        try FileManager.default.createDirectory(atPath: into + "/.theirs.relay-part", withIntermediateDirectories: false)
+        try Data([1]).write(to: URL(filePath: into + "/.b.relay-part"))
+        let old = [places["abandoned"], places["running"], ".theirs.relay-part", ".b.relay-part"]
+        for name in old.compactMap(\.self) {
+            try FileManager.default.setAttributes([.modificationDate: Date.now - 15 * 86_400], ofItemAtPath: into + "/" + name)
+        }
+        let next = sink(offer, from: "next")
+        _ = try await next.prepare()
+        await next.close()
+        var left = Set(try FileManager.default.contentsOfDirectory(atPath: into))
+        #expect(left.remove(places["abandoned"] ?? "") == nil)
+        for name in [places["recent"], places["running"], ".theirs.relay-part", ".b.relay-part"] { #expect(left.remove(name ?? "") != nil) }
+        #expect(left.isEmpty)
+        await sinks[2].close()
+    }
+
     /// What an earlier offer had and this one has not is gone.
     @Test func partOfAnotherContentLeavesNothing() async throws {
         try write([1], to: "F/old")

@@ -122,6 +122,41 @@ struct FingerprintVectors: Codable {
     }
 }
 
+struct NearbyVectors: Codable {
+    var pairs: [Pair]
+
+    /// Two endpoints with link keys: names of keys.
+    struct Pair: Codable {
+        var name: String
+        var identities: [String]
+        var links: [String]
+        /// The salt of HKDF.
+        var salt: String
+        var tagKey: String
+        var knockKey: String
+        var candidatesKey: String
+        var tags: [Tag]
+        var knocks: [KnockVector]
+    }
+
+    struct Tag: Codable {
+        var advertiser: String
+        var nonce: String
+        var tag: String
+    }
+
+    struct KnockVector: Codable {
+        var dialer: String
+        var listener: String
+        var kind: UInt8
+        var challenge: String
+        var nonce: String
+        /// The input of the HMAC.
+        var statement: String
+        var proof: String
+    }
+}
+
 struct InvitationVectors: Codable {
     var invitations: [Invitation]
     var refusedProofs: [RefusedProof]

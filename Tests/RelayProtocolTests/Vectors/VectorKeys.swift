@@ -40,6 +40,8 @@ struct KeyVectors: Codable {
 
     func agreement(_ name: String) throws -> P256AgreementKey { try P256AgreementKey(rawRepresentation: hex(key(name).secret)) }
 
+    func link(_ name: String) throws -> P256LinkKey { try P256LinkKey(rawRepresentation: hex(key(name).secret)) }
+
     func ephemeral(_ name: String) throws -> P256.KeyAgreement.PrivateKey {
         try P256.KeyAgreement.PrivateKey(rawRepresentation: hex(key(name).secret))
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Crypto
 import Foundation
 import Testing
 
@@ -255,6 +256,48 @@ extension VectorMaker {
             },
             codes: [code(0, 1), code(1, 0), code(2, 1), code(1, 3), code(3, 1)]
         )
+    }
+
+    // MARK: Direct paths
+
+    func nearby() throws -> NearbyVectors {
+        func pair(_ name: String, _ devices: [String]) throws -> NearbyVectors.Pair {
+            let ids = try devices.map { try keys.endpoint("\($0).identity") }
+            let links = try devices.map { try keys.link("\($0).link") }
+            let shared = try PairKeys(links[0], of: ids[0], with: links[1].publicKey, of: ids[1])
+            let nonce: [UInt8] = [0, 7, 0x9A, 0x80, 1, 2, 3, 4, 5, 6, 7, 8]
+            return .init(
+                name: name,
+                identities: devices.map { "\($0).identity" },
+                links: devices.map { "\($0).link" },
+                salt: hex(PairKeys.salt(ids[0], ids[1])),
+                tagKey: hex(shared.tag.withUnsafeBytes { Array($0) }),
+                knockKey: hex(shared.knock.withUnsafeBytes { Array($0) }),
+                candidatesKey: hex(shared.candidates.withUnsafeBytes { Array($0) }),
+                tags: zip(devices, ids).map { device, id in
+                    .init(advertiser: "\(device).identity", nonce: hex(nonce), tag: hex(shared.tag(of: id, nonce: nonce)))
+                },
+                knocks: [(0, 1), (1, 0)].map { dialer, listener in
+                    let knock = Knock(
+                        challenge: Array(0..<16),
+                        kind: .known,
+                        nonce: Array(16..<24),
+                        dialer: ids[dialer],
+                        listener: ids[listener]
+                    )
+                    return .init(
+                        dialer: "\(devices[dialer]).identity",
+                        listener: "\(devices[listener]).identity",
+                        kind: knock.kind.rawValue,
+                        challenge: hex(knock.challenge),
+                        nonce: hex(knock.nonce),
+                        statement: hex(knock.statement),
+                        proof: hex(shared.proof(of: knock))
+                    )
+                }
+            )
+        }
+        return NearbyVectors(pairs: [try pair("phone and PC", ["phone", "pc"]), try pair("PC and phone", ["pc", "phone"])])
     }
 
     // MARK: Invitations and hello

@@ -9,8 +9,8 @@ import Testing
 /// Generates the files of `docs/vectors`. Keys, times and seals are constant; signatures are random and change with each run.
 struct VectorMaker {
     static let names = [
-        "phone.identity", "phone.system", "phone.agreement", "pc.identity", "pc.system", "pc.agreement", "other.identity",
-        "other.agreement",
+        "phone.identity", "phone.system", "phone.agreement", "phone.link", "pc.identity", "pc.system", "pc.agreement", "pc.link",
+        "other.identity", "other.agreement",
         "relay", "otherRelay", "ephemeral.launch", "ephemeral.message", "ephemeral.reply", "ephemeral.refused",
     ]
 
@@ -31,6 +31,8 @@ struct VectorMaker {
             identityKey: try keys.signing("\(device).identity").publicKey,
             systemKey: try keys.signing("\(device).system"),
             agreementKey: try keys.agreement("\(device).agreement").publicKey,
+            // An endpoint without direct paths has none.
+            linkKey: device == "pc" ? try keys.link("pc.link").publicKey : nil,
             name: name ?? (device == "pc" ? "PC in the study" : "Telefon für alle ☎"),
             kind: device == "pc" ? "desktop" : "phone",
             platform: device == "pc" ? "linux" : "ios",

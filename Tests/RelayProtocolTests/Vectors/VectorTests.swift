@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Crypto
 import Foundation
 import NIOCore
 import Testing
@@ -21,6 +22,7 @@ import Testing
         try VectorFolder.write(try maker.values(), "values")
         try VectorFolder.write(identities, "identity")
         try VectorFolder.write(try maker.fingerprints(), "fingerprints")
+        try VectorFolder.write(try maker.nearby(), "nearby")
         try VectorFolder.write(try maker.invitations(), "invitations")
         try VectorFolder.write(hellos, "hello")
         try VectorFolder.write(try maker.proofs(), "dpop")
@@ -115,6 +117,9 @@ import Testing
         if fingerprints.allSatisfy({ hex($0.statement).starts(with: Purpose.fingerprint.bytes + [0]) }) {
             purposes.insert(Purpose.fingerprint.rawValue)
         }
+        if !(try VectorFolder.read(NearbyVectors.self, "nearby")).pairs.isEmpty {
+            purposes.formUnion([Purpose.nearbyTag, .nearbyKnock, .nearbyCandidates].map(\.rawValue))
+        }
         #expect(purposes == Set(Purpose.allCases.map(\.rawValue)))
         #expect(Set(identities.valid.map(\.kind)) == Set(IdentityVectors.Kind.allCases))
     }
@@ -193,6 +198,37 @@ import Testing
             return (own < other) == (own.description < other.description)
         }
         #expect(orders.contains(true) && orders.contains(false))
+    }
+
+    @Test func nearbyKeysTagsAndProofsAreTheSame() throws {
+        let (keys, file) = (try VectorFolder.keys(), try VectorFolder.read(NearbyVectors.self, "nearby"))
+        #expect(file.pairs.count == 2)
+        for vector in file.pairs {
+            let ids = try vector.identities.map { try keys.endpoint($0) }
+            let links = try vector.links.map { try keys.link($0) }
+            // Both sides derive the same.
+            for own in 0..<2 {
+                let shared = try PairKeys(links[own], of: ids[own], with: links[1 - own].publicKey, of: ids[1 - own])
+                #expect(hex(PairKeys.salt(ids[own], ids[1 - own])) == vector.salt)
+                #expect(hex(shared.tag.withUnsafeBytes { Array($0) }) == vector.tagKey)
+                #expect(hex(shared.knock.withUnsafeBytes { Array($0) }) == vector.knockKey)
+                #expect(hex(shared.candidates.withUnsafeBytes { Array($0) }) == vector.candidatesKey)
+                for tag in vector.tags {
+                    #expect(hex(shared.tag(of: try keys.endpoint(tag.advertiser), nonce: hex(tag.nonce))) == tag.tag)
+                }
+                for vector in vector.knocks {
+                    let knock = Knock(
+                        challenge: hex(vector.challenge),
+                        kind: try #require(Knock.Kind(rawValue: vector.kind)),
+                        nonce: hex(vector.nonce),
+                        dialer: try keys.endpoint(vector.dialer),
+                        listener: try keys.endpoint(vector.listener)
+                    )
+                    #expect(hex(knock.statement) == vector.statement)
+                    #expect(shared.isValid(hex(vector.proof), for: knock))
+                }
+            }
+        }
     }
 
     @Test func invitationProofsAreVerified() throws {

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// Finds the instances of the service on one interface (RFC 6762 §5.2, §7.1, §10, RFC 6763 §4). It does no I/O and reads no clock: times are
+/// in milliseconds, and the owner calls `tick` at `nextTime`. It learns from every message; only while it is wanted, it asks.
+package struct MulticastBrowser {
+    /// An instance of which everything is known.
+    package struct Instance: Hashable, Sendable {
+        package let name: DNSName
+        package let port: UInt16
+        package let text: [[UInt8]]
+        /// In the order of their bytes.
+        package let addresses: [IPAddress]
+    }
+
+    private struct Record {
+        let record: DNSRecord
+        let received: Int64
+        var ends: Int64
+        /// How often it was asked for again before its end.
+        var refreshes = 0
+
+        var life: Int64 { Int64(record.timeToLive) * 1_000 }
+
+        /// When to ask for it again: at 80, 85, 90 and 95 % of its life (RFC 6762 §5.2).
+        var nextRefresh: Int64? { refreshes < 4 && record.timeToLive > 1 ? received + life * Int64(80 + 5 * refreshes) / 100 : nil }
+
+        /// - Returns: Whether to ask for it now.
+        mutating func refresh(_ now: Int64) -> Bool {
+            guard let time = nextRefresh, time <= now else { return false }
+            while let time = nextRefresh, time <= now { refreshes += 1 }
+            return true
+        }
+
+        /// Whether an asker may list it as known (RFC 6762 §7.1).
+        func isKnown(at now: Int64) -> Bool { ends - now > life / 2 }
+    }
+
+    /// What is known of an instance. Each content has one record.
+    private struct Entry {
+        var pointer: Record
+        var service: Record?
+        var text: Record?
+        /// When the missing records were last asked for, and how often.
+        var asked: Int64?
+        var questions = 0
+
+        var host: DNSName? { if case .service(_, let host)? = service?.record.content { host } else { nil } }
+    }
+
+    package static let maximumInstances = 256
+    /// New instances that are taken at once, and then in each second.
+    package static let newPerSecond = 20
+    package static let maximumAddresses = 8
+    /// Hosts whose addresses are kept.
+    private static let maximumHosts = 512
+    private static let firstPause: Int64 = 1_000
+    private static let lastPause: Int64 = 3_600_000
+    /// The lifetime of a record that others may be about to correct (RFC 6762 §10.1, §10.2).
+    private static let goodbyeLife: Int64 = 1_000
+    /// A record's life is at most a day, so that no answer is believed for ever.
+    private static let maximumLife: UInt32 = 86_400
+    /// How often the missing records of an instance are asked for, after 1, 2 and 4 s.
+    private static let maximumQuestions = 3
+
+    private var entries: [DNSName: Entry] = [:]
+    private var hosts: [DNSName: [Record]] = [:]
+    private var limiter = KeyedLimiter<Bool>()
+    /// The instances that keep their place when there are too many.
+    package var kept: Set<DNSName> = []
+    /// The next question for the type, and the pause after it; `nil` while nobody wants instances.
+    private var question: (next: Int64, pause: Int64)?
+
+    package init() {}
+
+    /// The instances of which everything is known, sorted by name.
+    package var instances: [Instance] {
+        entries.compactMap { name, entry in
+            guard case .service(let port, let host)? = entry.service?.record.content, case .text(let text)? = entry.text?.record.content,
+                let addresses = hosts[host]?.compactMap({ if case .address(let address) = $0.record.content { address } else { nil } }),
+                !addresses.isEmpty
+            else { return nil }
+            let sorted = addresses.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
+            return Instance(name: name, port: port, text: text, addresses: sorted)
+        }.sorted { $0.name.description < $1.name.description }
+    }
+
+    // MARK: Questions
+
+    package var isWanted: Bool { question != nil }
+
+    /// Begins to ask, or stops.
+    package mutating func want(_ isWanted: Bool, at now: Int64, using random: inout some RandomNumberGenerator) {
+        guard isWanted != self.isWanted else { return }
+        // Several devices may start at the same moment (RFC 6762 §5.2).
+        question = isWanted ? (now + Int64.random(in: 20...120, using: &random), Self.firstPause) : nil
+    }
+
+    /// When `tick` has something to do.
+    package var nextTime: Int64? {
+        var times = entries.values.flatMap { entry in [entry.pointer.ends, entry.service?.ends, entry.text?.ends].compactMap(\.self) }
+        times += hosts.values.flatMap { $0.map(\.ends) }
+        if let question {
+            times.append(question.next)
+            times += entries.values.flatMap { entry in
+                [entry.pointer.nextRefresh, entry.service?.nextRefresh, entry.text?.nextRefresh, missingTime(entry)].compactMap(\.self)
+            }
+        }
+        return times.min()
+    }
+
+    /// When to ask for what is missing of an instance; `nil` if nothing is, or it was asked for often enough.
+    private func missingTime(_ entry: Entry) -> Int64? {
+        guard isIncomplete(entry), entry.questions < Self.maximumQuestions else { return nil }
+        return entry.asked.map { $0 + Self.firstPause << Int64(entry.questions - 1) } ?? entry.pointer.received
+    }
+
+    private func isIncomplete(_ entry: Entry) -> Bool {
+        guard let host = entry.host, entry.text != nil else { return true }
+        return hosts[host]?.isEmpty ?? true
+    }
+
+    /// - Returns: The messages to send.
+    package mutating func tick(at now: Int64) -> [DNSMessage] {
+        expire(now)
+        guard var question else { return [] }
+        var questions: [DNSQuestion] = []
+        if question.next <= now {
+            questions.append(DNSQuestion(DeviceRelayService.type, .ptr))
+            question = (now + question.pause, min(question.pause * 2, Self.lastPause))
+            self.question = question
+        }
+        for (name, entry) in entries {
+            var entry = entry
+            if entry.pointer.refresh(now) { questions.append(DNSQuestion(DeviceRelayService.type, .ptr)) }
+            if entry.service?.refresh(now) ?? false { questions.append(DNSQuestion(name, .srv)) }
+            if entry.text?.refresh(now) ?? false { questions.append(DNSQuestion(name, .txt)) }
+            if let time = missingTime(entry), time <= now {
+                questions += missing(name, entry)
+                entry.asked = now
+                entry.questions += 1
+            }
+            entries[name] = entry
+        }
+        guard !questions.isEmpty else { return [] }
+        var message = DNSMessage(isResponse: false)
+        var seen: Set<DNSQuestion> = []
+        // The rest follows with the next tick.
+        message.questions = questions.sorted { "\($0.name) \($0.type.rawValue)" < "\($1.name) \($1.type.rawValue)" }
+            .filter { seen.insert($0).inserted }.prefix(64).map(\.self)
+        if seen.contains(where: { $0.type == .ptr }) {
+            message.answers = entries.values.filter { $0.pointer.isKnown(at: now) }.map { known($0.pointer, now) }
+                .sorted { "\($0.content)" < "\($1.content)" }.prefix(64).map(\.self)
+        }
+        return [message]
+    }
+
+    private func missing(_ name: DNSName, _ entry: Entry) -> [DNSQuestion] {
+        var questions: [DNSQuestion] = []
+        if entry.text == nil { questions.append(DNSQuestion(name, .txt)) }
+        if let host = entry.host {
+            if hosts[host]?.isEmpty ?? true { questions += [DNSQuestion(host, .a), DNSQuestion(host, .aaaa)] }
+        } else {
+            questions.append(DNSQuestion(name, .srv))
+        }
+        return questions
+    }
+
+    private func known(_ record: Record, _ now: Int64) -> DNSRecord {
+        var known = record.record
+        known.timeToLive = UInt32(clamping: (record.ends - now) / 1_000)
+        known.isUnique = false
+        return known
+    }
+
+    // MARK: Answers
+
+    /// Learns from a message of this interface.
+    package mutating func received(_ message: DNSMessage, at now: Int64) {
+        guard message.isResponse else { return }
+        let records = message.records
+        // Pointers first: nothing else is taken of what nobody points to.
+        for record in records {
+            guard case .pointer(let name) = record.content, record.name == DeviceRelayService.type, name.parent == DeviceRelayService.type
+            else { continue }
+            take(record, pointingTo: name, now)
+        }
+        for record in records {
+            switch record.content {
+            case .service: change(record, \.service, now)
+            case .text: change(record, \.text, now)
+            case .pointer, .address, .other: break
+            }
+        }
+        let named = Set(entries.values.compactMap(\.host))
+        hosts = hosts.filter { named.contains($0.key) }
+        for record in records where named.contains(record.name) { if case .address = record.content { take(address: record, now) } }
+    }
+
+    private static func record(_ record: DNSRecord, _ now: Int64) -> Record {
+        var record = record
+        record.timeToLive = min(record.timeToLive, maximumLife)
+        // A record that says goodbye stays for a second, because another host may still have it.
+        let life = record.timeToLive == 0 ? goodbyeLife : Int64(record.timeToLive) * 1_000
+        return Record(record: record, received: now, ends: now + life)
+    }
+
+    private mutating func take(_ record: DNSRecord, pointingTo name: DNSName, _ now: Int64) {
+        let new = Self.record(record, now)
+        if entries[name] != nil {
+            entries[name]?.pointer = new
+            return
+        }
+        guard record.timeToLive > 0,
+            limiter.take(true, EventRate(Self.newPerSecond, per: 1_000), now: Milliseconds(clamping: now)) == nil, makeRoom()
+        else { return }
+        entries[name] = Entry(pointer: new)
+    }
+
+    /// - Returns: Whether there is room for another instance, in place of the oldest one that need not be kept.
+    private mutating func makeRoom() -> Bool {
+        guard entries.count >= Self.maximumInstances else { return true }
+        let oldest = entries.filter { !kept.contains($0.key) }.min { $0.value.pointer.received < $1.value.pointer.received }
+        guard let oldest else { return false }
+        entries[oldest.key] = nil
+        return true
+    }
+
+    private mutating func change(_ record: DNSRecord, _ place: WritableKeyPath<Entry, Record?>, _ now: Int64) {
+        guard let entry = entries[record.name] else { return }
+        // A goodbye says only that this content ends.
+        guard record.timeToLive > 0 || entry[keyPath: place]?.record.content == record.content else { return }
+        entries[record.name]?[keyPath: place] = Self.record(record, now)
+        entries[record.name]?.questions = 0
+    }
+
+    private mutating func take(address record: DNSRecord, _ now: Int64) {
+        var all = hosts[record.name] ?? []
+        if record.isUnique {
+            // Older ones are wrong, but others of the same message are not (RFC 6762 §10.2).
+            for index in all.indices where all[index].record.kind == record.kind && all[index].received < now - Self.goodbyeLife {
+                all[index].ends = min(all[index].ends, now + Self.goodbyeLife)
+            }
+        }
+        if let index = all.firstIndex(where: { $0.record.content == record.content }) {
+            all[index] = Self.record(record, now)
+        } else if record.timeToLive > 0, all.count < Self.maximumAddresses, hosts[record.name] != nil || hosts.count < Self.maximumHosts {
+            all.append(Self.record(record, now))
+        }
+        hosts[record.name] = all
+    }
+
+    private mutating func expire(_ now: Int64) {
+        entries = entries.filter { $0.value.pointer.ends > now }
+        for name in entries.keys {
+            if let ends = entries[name]?.service?.ends, ends <= now { entries[name]?.service = nil }
+            if let ends = entries[name]?.text?.ends, ends <= now { entries[name]?.text = nil }
+        }
+        let named = Set(entries.values.compactMap(\.host))
+        hosts = hosts.filter { named.contains($0.key) }.mapValues { $0.filter { $0.ends > now } }.filter { !$0.value.isEmpty }
+    }
+}

@@ -84,12 +84,31 @@ extension ConnectedDevicesPlatform {
     }
 }
 
+extension ConnectedDevicesPlatform {
+    /// Waits until devices of an account are known: all, or without the relay the stored ones, which may be on this network.
+    /// - Returns: Whether they are. It does not return while that may change.
+    package func hasDevices(for account: ConnectedDevicesAccount) async -> Bool {
+        guard settings.nearby.mode != .off, let endpoint = endpoint(of: account.id) else { return false }
+        do throws(CommandFailure) {
+            try await endpoint.hasDirectory(within: .seconds(86_400))
+            return !endpoint.directory.endpointIDs.isEmpty
+        } catch {
+            return false
+        }
+    }
+}
+
+extension ConnectedDevicesPlatform {
+    /// Looks for an account's devices on this network for a moment.
+    package func searchNearby(for account: ConnectedDevicesAccount) async { await endpoint(of: account.id)?.searchNearby() }
+}
+
 extension LocalEndpoint: DeviceProvider {
     nonisolated var directory: DeviceDirectory { directories.value[account.id] ?? DeviceDirectory(account: account.id) }
     nonisolated var isEnumerated: Bool { link.value.isEnumerated }
 
     nonisolated func hasDirectory(within patience: Duration) async throws(CommandFailure) {
-        let link = await link.first(within: patience) { $0.isEnumerated || $0.state.problem != nil }
+        let link = await link.first(within: patience) { $0.isEnumerated || $0.state.problem != nil || $0.hasNeighbours }
         if Task.isCancelled { throw .taskCancelled }
         guard let link, link.isEnumerated || !link.isStopped else { throw .noDirectory(self.link.value.state) }
     }

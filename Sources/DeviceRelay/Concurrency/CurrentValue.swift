@@ -94,8 +94,18 @@ package final class CurrentValue<Value: Sendable>: Sendable {
         return nil
     }
 
+    /// Waits with a time limit until the value is newer than a revision; 0 means none.
+    /// - Returns: The newer revision; `nil` without one in time.
+    func next(after seen: UInt64, within duration: Duration) async -> UInt64? {
+        await limited(to: duration) { await next(after: seen, within: $0) { _ in true }?.revision }
+    }
+
     /// Waits with a time limit until the value fulfils a condition.
     func first(within duration: Duration, where isMet: @escaping @Sendable (Value) -> Bool) async -> Value? {
+        await limited(to: duration) { await first(within: $0, where: isMet) }
+    }
+
+    private func limited<Result>(to duration: Duration, _ body: (TimeLimit) async -> Result) async -> Result {
         let limit = TimeLimit()
         // An event loop's timer is cheaper than a sleeping task. The delay is limited to some thirty years.
         let delay = TimeAmount.milliseconds(min(max(0, duration.milliseconds), 1 << 40))
@@ -104,7 +114,7 @@ package final class CurrentValue<Value: Sendable>: Sendable {
             self.wake()
         }
         defer { timer.cancel() }
-        return await first(within: limit, where: isMet)
+        return await body(limit)
     }
 
     /// Waits until the value fulfils a condition.

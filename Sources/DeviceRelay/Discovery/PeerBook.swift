@@ -19,6 +19,8 @@ struct PeerBook: Sendable {
     private var openInvitations: OpenInvitations
     /// Whether watchers must still receive the error that the account has changed.
     private var hasNewAccount: Bool
+    /// The endpoints that were never known here and were revoked by a greeting.
+    var revokedStrangers = 0
 
     /// - Parameters:
     ///   - directoryName: The account's id in the app, as filters name it.
@@ -106,6 +108,9 @@ struct PeerBook: Sendable {
     /// The known endpoints without a voucher of this endpoint, or with a voucher of a lower level.
     var unvouched: [Signed<EndpointRecord>] { peers.unvouched }
 
+    /// The link keys of the known endpoints that have direct paths.
+    var linkKeys: [EndpointID: AgreementPublicKey] { peers.linkKeys }
+
     // MARK: Invitations
 
     /// The secrets of this endpoint's unused invitations.
@@ -136,7 +141,9 @@ struct PeerBook: Sendable {
             directory.loseRelay(at: time)
         case .presence(let endpoint, let presence, let path):
             // A new endpoint has no path but the relay's.
-            if isConfirmed(endpoint) || presence == nil { directory.update(endpoint) { $0.setPresence(presence, on: path) } }
+            guard isConfirmed(endpoint) || presence == nil else { return [] }
+            if !directory.isEnumerated, presence != nil, let record = peers.pinnedRecord(of: endpoint) { showStored(record, since: nil) }
+            directory.update(endpoint) { $0.setPresence(presence, on: path) }
         }
         return []
     }
@@ -297,18 +304,21 @@ struct PeerBook: Sendable {
     private mutating func showStored(since time: Milliseconds) {
         // The relay that listed them states its limit again with the next connection.
         directory.allow(endpoints: DeviceDirectory.maximumEndpoints)
-        for record in peers.pinned where directory[record.endpointID] == nil {
-            let endpoint = record.endpointID
-            directory.add(
-                DeviceDirectory.Endpoint(
-                    record: record,
-                    registrations: peers.verified(storedRegistrations[endpoint] ?? [], of: record),
-                    presence: Presence(.unknown, .relayUnreachable, since: time),
-                    trust: peers.trust(in: endpoint),
-                    knowledge: peers.knowledge(of: endpoint) ?? .firstSeen
-                )
+        for record in peers.pinned { showStored(record, since: time) }
+    }
+
+    private mutating func showStored(_ record: EndpointRecord, since time: Milliseconds?) {
+        let endpoint = record.endpointID
+        guard directory[endpoint] == nil else { return }
+        directory.add(
+            DeviceDirectory.Endpoint(
+                record: record,
+                registrations: peers.verified(storedRegistrations[endpoint] ?? [], of: record),
+                presence: Presence(.unknown, .relayUnreachable, since: time),
+                trust: peers.trust(in: endpoint),
+                knowledge: peers.knowledge(of: endpoint) ?? .firstSeen
             )
-        }
+        )
     }
 
     /// Stores the registrations of an endpoint that is pinned, if they differ from the stored ones.
@@ -377,8 +387,28 @@ struct PeerBook: Sendable {
     }
 
     /// Applies a signed revocation from the relay. `nil` if its signer may not revoke the endpoint, or is not known yet.
-    private mutating func revoke(by statement: Unverified<Revocation>) -> [Action]? {
+    mutating func revoke(by statement: Unverified<Revocation>) -> [Action]? {
         peers.verify(statement).map { refusePermanently($0, isUnsent: false) }
+    }
+
+    /// Refuses an endpoint until the relay lists it. `nil` if the signer may not revoke it.
+    mutating func shutOut(by statement: Unverified<Revocation>) -> [Action]? {
+        guard peers.verify(statement) != nil else { return nil }
+        let endpoint = statement.payload.endpoint
+        directory.remove(endpoint)
+        peers.revokeByRelay(endpoint)
+        refreshTrust()
+        return [.shutOut(endpoint)]
+    }
+
+    /// Takes the newer record and registrations of a known endpoint.
+    mutating func renew(_ record: [UInt8], _ registrations: [[UInt8]], of endpoint: EndpointID) throws(RecordError) -> [Action] {
+        let known = peers[endpoint]
+        let record = try peers.renew(record, of: endpoint)
+        let checked = try peers.set(registrations.map { Blob($0) }, of: endpoint)
+        directory.update(endpoint) { ($0.record, $0.registrations) = (record.payload, checked) }
+        refreshTrust()
+        return taken(record, before: known) + registrationsChanged(of: endpoint)
     }
 
     private mutating func refusePermanently(_ revocation: Signed<Revocation>, isUnsent: Bool) -> [Action] {

@@ -68,6 +68,25 @@ struct PeerRecords: Sendable {
         return graph.pins[endpoint] == nil ? .approved : .pinned
     }
 
+    /// The newest record of a pinned endpoint that is not revoked.
+    func pinnedRecord(of endpoint: EndpointID) -> EndpointRecord? {
+        graph.pins[endpoint] != nil && !graph.isRefused(endpoint) ? records[endpoint]?.payload : nil
+    }
+
+    /// The link keys of the known endpoints that have one.
+    var linkKeys: [EndpointID: AgreementPublicKey] {
+        graph.known.keys.reduce(into: [:]) { keys, endpoint in
+            if endpoint != own, !graph.isRefused(endpoint), let key = records[endpoint]?.payload.linkKey { keys[endpoint] = key }
+        }
+    }
+
+    /// Adds the record that a known endpoint has sent itself.
+    mutating func renew(_ record: [UInt8], of endpoint: EndpointID) throws(RecordError) -> Signed<EndpointRecord> {
+        let record = try records.add(endpointRecord: record, of: endpoint)
+        graph.setSystem(record.payload.systemID, of: endpoint)
+        return record
+    }
+
     /// The known endpoints without a voucher of this endpoint, or with a voucher of a lower level.
     var unvouched: [Signed<EndpointRecord>] {
         graph.known.keys.sorted().compactMap { endpoint in

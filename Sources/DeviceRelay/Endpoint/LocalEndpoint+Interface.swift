@@ -25,6 +25,7 @@ extension LocalEndpoint {
         guard !control.isHost else { return }
         let wasActive = control.becomeHost()
         guard life.hasStarted else { return }
+        nearby?.start(isHost: true)
         inbox.start()
         if wasActive { control.start() }
     }
@@ -69,6 +70,9 @@ extension LocalEndpoint {
     func openBulk(_ token: BulkToken, on target: ResolvedTarget, timeout: Duration) async throws(AppServiceError) -> BulkStream {
         try await sessions.openBulk(token, to: target.endpoint, timeout: timeout)
     }
+
+    /// Looks for devices on this network for a moment.
+    func searchNearby() async { await nearby?.search() }
 
     var pinnedRecords: [EndpointRecord] { peers.pinnedRecords }
     var knownEndpoints: [KnownEndpoint] { peers.knownEndpoints }

@@ -28,6 +28,8 @@ actor LocalEndpoint {
     let outbox: Outbox
     let inbox: Inbox
     let sessions: SessionPool
+    /// `nil` if the local network is not used.
+    let nearby: NearbyNetwork?
     /// Receives what other devices send.
     let shares: ShareReceiver
     let notifier: Notifier
@@ -51,6 +53,8 @@ actor LocalEndpoint {
         var takesRequests = false
         /// Whether the relay has listed all endpoints on this connection.
         var isEnumerated = false
+        /// Whether a known endpoint is on this network.
+        var hasNeighbours = false
         /// Whether the token provider works, which may mean that a user signs in.
         var isRequestingToken = false
         /// Whether the app is asked about the account that the relay has stated.
@@ -102,7 +106,11 @@ actor LocalEndpoint {
             peers: peers,
             app: publisher.app
         )
-        self.sessions = SessionPool(endpoint, link: control, peers: peers, publisher: publisher)
+        let isNearby = endpoint.settings.nearby.mode != .off
+        let nearby = isNearby ? NearbyNetwork(endpoint, clock: clock) { [weak peers] in peers?.linkKeys ?? [:] } : nil
+        self.nearby = nearby
+        let sources = [nearby].compactMap { $0 as (any PathSource)? }
+        self.sessions = SessionPool(endpoint, link: control, identity: identity, peers: peers, publisher: publisher, sources: sources)
         self.shares = ShareReceiver(sessions.bulk)
         self.notifier = Notifier(endpoint, stored: notification, link: control, status: notifications)
     }
@@ -128,6 +136,13 @@ actor LocalEndpoint {
         inbox.onIdle = { [fetching] isIdle in
             if fetching.value.isInboxIdle != isIdle { fetching.update { $0.isInboxIdle = isIdle } }
         }
+        peers.onChange = { [weak nearby] in nearby?.peersChanged() }
+        nearby?.onPresence = { [weak peers, status = endpoint.status] peer, presence in
+            peers?.take(.presence(peer, presence, on: .nearby))
+            if presence != nil, !status.value.hasNeighbours { status.update { $0.hasNeighbours = true } }
+        }
+        nearby?.onKnock = { [weak sessions] peer, transport in sessions?.knocked(peer, over: transport) }
+        sessions.onDirectSession = { [weak nearby] peer in nearby?.met(peer) }
         storageGuard.onFailure = { [weak self] error in self?.assumeIsolated { $0.storageFailed(error) } }
         storageGuard.onRecovery = { [weak self] in self?.assumeIsolated { $0.storageRecovered() } }
     }
@@ -141,6 +156,7 @@ actor LocalEndpoint {
             peers.connected()
             if control.isHost { publisher.connected() }
             notifier.connected(isHost: control.isHost)
+            nearby?.relayChanged(isAway: false)
         case .disconnected(let reason): disconnected(reason)
         case .message(let message): take(message)
         }
@@ -180,6 +196,7 @@ actor LocalEndpoint {
     }
 
     private func disconnected(_ reason: DisconnectReason) {
+        nearby?.relayChanged(isAway: true)
         sessions.disconnected()
         outbox.disconnected()
         inbox.disconnected()
@@ -253,6 +270,7 @@ actor LocalEndpoint {
         guard life == begun else { return }
         if control.isHost { inbox.start() }
         sessions.start()
+        nearby?.start(isHost: control.isHost)
         control.start()
     }
 
@@ -271,6 +289,7 @@ actor LocalEndpoint {
         storageGuard.reset()
         control.leave(reason)
         sessions.suspend()
+        await nearby?.stop()
         await control.closed()
         await sessions.closeAll()
     }

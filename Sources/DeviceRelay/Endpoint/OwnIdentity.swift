@@ -130,7 +130,8 @@ final class OwnIdentity {
     ) -> Bool {
         record.version > outdatedVersion && record.account == (account ?? Self.unknownAccount)
             && record.identityKey == endpoint.identityKey.publicKey
-            && record.systemKey == endpoint.systemKey.publicKey && record.agreementKey == agreementKey && record.linkKey == linkKey && record.name == device.name
+            && record.systemKey == endpoint.systemKey.publicKey && record.agreementKey == agreementKey && record.linkKey == linkKey
+            && record.name == device.name
             && record.kind == device.kind.rawValue && record.platform == device.platform.rawValue
             && record.manufacturer == device.manufacturer && record.model == device.model && record.invitationProof == proof
     }

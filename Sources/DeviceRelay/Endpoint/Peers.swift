@@ -23,6 +23,8 @@ final class Peers {
     private let directories: CurrentValue<[String: DeviceDirectory]>
     private var book: PeerBook
     var onEvent: (Event) -> Void = { _ in }
+    /// Called after each change of the book.
+    var onChange: () -> Void = {}
 
     init(
         _ endpoint: EndpointContext,
@@ -141,6 +143,25 @@ final class Peers {
         publish()
     }
 
+    // MARK: Without the relay
+
+    /// The link keys of the known endpoints that have direct paths.
+    var linkKeys: [EndpointID: AgreementPublicKey] { book.linkKeys }
+
+    /// The digest of the ids of all endpoints with a stored revocation.
+    func revocationDigest() throws -> Digest256 {
+        Digest256(hashing: try journal.read { try $0.revoked() }.sorted().flatMap(\.digest.bytes))
+    }
+
+    func revocations() throws -> [[UInt8]] { try journal.read { try $0.revocations() } }
+
+    /// Takes what a known endpoint says of itself.
+    func greeted(by peer: EndpointID, record: [UInt8], registrations: [[UInt8]]) {
+        change { $0.greeted(by: peer, record: record, registrations: registrations) }
+    }
+
+    func heard(_ revocations: [[UInt8]]) { change { $0.heard(revocations) } }
+
     // MARK: Actions
 
     private func change(_ body: (inout PeerBook) -> [PeerBook.Action]) {
@@ -150,6 +171,7 @@ final class Peers {
     }
 
     private func publish() {
+        onChange()
         let (directory, name) = (book.directory, endpoint.account.id)
         directories.update { $0[name] = directory }
     }

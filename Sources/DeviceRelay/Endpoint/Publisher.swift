@@ -110,6 +110,16 @@ final class Publisher {
         return signed
     }
 
+    /// The signed registrations of the published apps, for endpoints that ask this one itself.
+    func registrations() throws -> [Signed<AppRegistration>] {
+        guard let account = identity.account else { return [] }
+        return try apps.filter(\.value.isPublished).sorted { $0.key < $1.key }.map { appID, app in
+            let signed = try app.signed ?? sign(app, account: account)
+            apps[appID]?.signed = signed
+            return signed
+        }
+    }
+
     private func failed(_ appID: String, _ failure: RelayMessage.Failure) {
         switch failure.code {
         case .tooManyRequests, .unavailable, .recordOutdated:

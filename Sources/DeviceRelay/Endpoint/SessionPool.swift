@@ -21,10 +21,13 @@ final class SessionPool {
     private let link: ControlLink
     private let peers: Peers
     private let publisher: Publisher
+    private let identity: OwnIdentity
     private let tunnels: Tunnels
     private let sources: [any PathSource]
     /// The bulk streams that peers are to open.
     let bulk = BulkStreams()
+    /// Called when an endpoint has proved itself in a direct session.
+    var onDirectSession: (EndpointID) -> Void = { _ in }
     private(set) var sessions: SessionTable<PeerSession>
     /// Created with the first session.
     private var made: SessionConnector?
@@ -34,10 +37,20 @@ final class SessionPool {
     private var accepting: [EndpointID] = []
     /// The records of peers that opened sessions, including peers that are not in the directory.
     private var introduced: [EndpointID: EndpointRecord] = [:]
+    /// The digests of the revocations here and there, at the last greeting with each peer.
+    private var lastRevocations: [EndpointID: [Digest256]] = [:]
     private var life = Life.active
 
     /// - Parameter sources: The sources of paths that are tried beside the relay's tunnels.
-    init(_ endpoint: EndpointContext, link: ControlLink, peers: Peers, publisher: Publisher, sources: [any PathSource] = []) {
+    init(
+        _ endpoint: EndpointContext,
+        link: ControlLink,
+        identity: OwnIdentity,
+        peers: Peers,
+        publisher: Publisher,
+        sources: [any PathSource] = []
+    ) {
+        self.identity = identity
         self.endpoint = endpoint
         self.link = link
         self.peers = peers
@@ -202,8 +215,9 @@ final class SessionPool {
     ) async -> Result<PeerSession, AppServiceError> {
         defer { dialing[peer] = nil }
         do throws(AppServiceError) {
-            let paths = sources.flatMap { $0.paths(to: peer) }
-            let session = try await SessionDial(paths, by: try connector(), until: end, on: loop).session()
+            let connector = try connector()
+            let link = try await race(to: peer, until: end, starting: SessionStarter(pool: self, peer: peer, connector: connector))
+            guard case .session(let session) = link else { throw AppServiceError(.failure) }
             try await add(session)
             return .success(session)
         } catch {
@@ -216,9 +230,132 @@ final class SessionPool {
         guard life == .active else { throw AppServiceError(.cancelled, message: "the platform was suspended or shut down") }
         guard !peers.isRefused(peer) else { throw Self.revoked }
         let connector = try connector()
-        let entrance = try await tunnels.open(to: peer, timeout)
-        return try await tunnels.enter(entrance) { (transport) throws(AppServiceError) in
-            try await connector.openBulk(token, to: peer, over: transport)
+        let starter = BulkStarter(peer: peer, token: token, connector: connector)
+        let link = try await race(to: peer, until: ContinuousClock.now + timeout, starting: starter)
+        guard case .bulk(let stream) = link else { throw AppServiceError(.failure) }
+        return stream
+    }
+
+    private func race(
+        to peer: EndpointID,
+        until end: ContinuousClock.Instant,
+        starting starter: any LinkStarter
+    ) async throws(AppServiceError) -> EstablishedLink {
+        try await PathRace(sources.flatMap { $0.paths(to: peer) }, until: end, on: loop, starting: starter).link()
+    }
+
+    private struct SessionStarter: LinkStarter {
+        let pool: SessionPool
+        let peer: EndpointID
+        let connector: SessionConnector
+
+        func start(over transport: any PeerTransport, on kind: PathPresences.Path) async throws(AppServiceError) -> EstablishedLink {
+            guard kind == .nearby else { return .session(try await connector.open(to: peer, over: transport)) }
+            return .session(
+                try await pool.greeted(peer, by: connector) { (connector) throws(AppServiceError) in
+                    try await connector.open(to: peer, over: transport, timeout: SessionPool.directPatience)
+                }
+            )
+        }
+    }
+
+    private struct BulkStarter: LinkStarter {
+        let peer: EndpointID
+        let token: BulkToken
+        let connector: SessionConnector
+
+        func start(over transport: any PeerTransport, on kind: PathPresences.Path) async throws(AppServiceError) -> EstablishedLink {
+            .bulk(try await connector.openBulk(token, to: peer, over: transport))
+        }
+    }
+
+    // MARK: Direct sessions
+
+    /// The time for the handshake of a direct session.
+    private static let directPatience = Duration.seconds(5)
+
+    /// Establishes a direct session, over which both sides have told each other what the relay would.
+    private func greeted(
+        _ peer: EndpointID,
+        by connector: SessionConnector,
+        _ establish: (SessionConnector) async throws(AppServiceError) -> PeerSession
+    ) async throws(AppServiceError) -> PeerSession {
+        guard let caller = caller(peer, appID: nil) else { throw Self.revoked }
+        let greeting = Greeting(host(caller))
+        let bound = NIOLoopBound(Weak(self), eventLoop: loop.eventLoop)
+        let loop = loop
+        let session = try await establish(
+            connector.admitting(
+                greeting.admitting { peer, opening in
+                    await loop.run(bound) { $0.object?.admit(peer, opening) } ?? .refuse(AppServiceError(.appUnavailable))
+                }
+            )
+        )
+        do throws(AppServiceError) {
+            try await greeting.exchange(over: session)
+        } catch {
+            await session.shutDown()
+            throw error
+        }
+        onDirectSession(peer)
+        return session
+    }
+
+    /// What greetings with a peer read and change.
+    private func host(_ caller: AppServiceCaller) -> Greeting.Host {
+        let bound = NIOLoopBound(Weak(self), eventLoop: loop.eventLoop)
+        let (loop, peer) = (loop, caller.endpoint)
+        return Greeting.Host(
+            caller: caller,
+            own: {
+                let own = try await loop.run(bound) { pool in Result { try pool.object?.greeting() } }.get()
+                guard let own else { throw AppServiceError(.cancelled) }
+                return own
+            },
+            revocations: { try await loop.run(bound) { pool in Result { try pool.object?.peers.revocations() } }.get() ?? [] },
+            greeted: { greet in await loop.run(bound) { $0.object?.greeted(by: peer, greet) } ?? false },
+            revoked: { signed in await loop.run(bound) { $0.object?.peers.heard(signed) } }
+        )
+    }
+
+    private func greeting() throws -> Greeting.Greet {
+        Greeting.Greet(
+            record: try identity.currentRecord().encoded,
+            registrations: try publisher.registrations().map(\.encoded),
+            revocations: try peers.revocationDigest()
+        )
+    }
+
+    /// - Returns: Whether the peer's revocations are wanted: if they are other ones, unless both sides are as they were last time.
+    private func greeted(by peer: EndpointID, _ greet: Greeting.Greet) -> Bool {
+        peers.greeted(by: peer, record: greet.record, registrations: greet.registrations)
+        guard let own = try? peers.revocationDigest(), own != greet.revocations else { return false }
+        let both = [own, greet.revocations]
+        defer { lastRevocations[peer] = both }
+        return lastRevocations[peer] != both
+    }
+
+    /// Takes a direct connection of an endpoint that has knocked with the right key.
+    func knocked(_ peer: EndpointID, over transport: KnockedTransport) {
+        let logger = endpoint.logger
+        guard life == .active, !peers.isRefused(peer), peers.isConfirmed(peer), let connector = try? connector(),
+            room.rejection(of: peer, isKnown: true) == nil
+        else { return transport.channel.close(promise: nil) }
+        accepting.append(peer)
+        loop.spawn(self) { pool in
+            do throws(AppServiceError) {
+                // TLS proves the endpoint whose key has knocked.
+                let session = try await pool.greeted(peer, by: connector) { (connector) throws(AppServiceError) in
+                    let accepted = try await connector.accept(over: transport, timeout: Self.directPatience) { $0 == peer }
+                    // A bulk stream needs no greeting: its session has had it.
+                    guard case .session(let session) = accepted else { throw AppServiceError(.cancelled) }
+                    return session
+                }
+                try await pool.add(session)
+            } catch  where error.code != .cancelled {
+                logger.info("a direct session could not be opened", metadata: ["peer": "\(peer.label)", "code": "\(error.code)"])
+            } catch {}
+            pool.acceptEnded(peer)
         }
     }
 
@@ -263,19 +400,24 @@ final class SessionPool {
         introduced = introduced.filter { peers.contains($0.key) }
     }
 
-    /// Decides which service a peer may use.
-    private func admit(_ peer: EndpointID, _ opening: SessionOpening) -> SessionAdmission {
-        guard !peers.isRefused(peer), let record = peers.record(of: peer) ?? introduced[peer] else {
-            return .refuse(AppServiceError(.notAuthorized))
-        }
-        let caller = AppServiceCaller(
+    /// The app of a peer that asks for a connection; `nil` if the peer is unknown or revoked.
+    private func caller(_ peer: EndpointID, appID: String?) -> AppServiceCaller? {
+        guard !peers.isRefused(peer), let record = peers.record(of: peer) ?? introduced[peer] else { return nil }
+        return AppServiceCaller(
             accountID: endpoint.account.id,
             deviceName: record.name,
             systemID: RemoteSystem.ID(record.systemID),
             endpoint: peer,
-            appID: opening.callerAppID.isEmpty ? nil : opening.callerAppID,
+            appID: appID,
             isNew: !peers.isConfirmed(peer)
         )
+    }
+
+    /// Decides which service a peer may use.
+    private func admit(_ peer: EndpointID, _ opening: SessionOpening) -> SessionAdmission {
+        guard let caller = caller(peer, appID: opening.callerAppID.isEmpty ? nil : opening.callerAppID) else {
+            return .refuse(AppServiceError(.notAuthorized))
+        }
         let app = publisher.app(opening.appID)
         guard !caller.isNew || app?.newCallers == .everything else {
             return .refuse(AppServiceError(.notAuthorized, message: AccessPolicy.newcomer(peer)))

@@ -138,23 +138,20 @@ final class Tunnels {
 }
 
 extension Tunnels: PathSource {
-    private struct Path: SessionPath {
+    private struct Path: PeerPath {
         let tunnels: Tunnels
         let peer: EndpointID
-        /// Direct paths get a start.
-        var delay: Int64 { 150 }
+        var kind: PathPresences.Path { .relay }
+        var headStart: Int64 { 0 }
 
-        func open(
-            by connector: SessionConnector,
-            within timeout: Duration
-        ) async throws(AppServiceError) -> PeerSession {
+        func connect(within timeout: Duration, starting starter: any LinkStarter) async throws(AppServiceError) -> EstablishedLink {
             let entrance = try await tunnels.open(to: peer, timeout)
             return try await tunnels.enter(entrance) { (transport) throws(AppServiceError) in
-                try await connector.open(to: peer, over: transport)
+                try await starter.start(over: transport, on: kind)
             }
         }
     }
 
     /// The tunnel through the relay, to any peer.
-    func paths(to peer: EndpointID) -> [any SessionPath] { [Path(tunnels: self, peer: peer)] }
+    func paths(to peer: EndpointID) -> [any PeerPath] { [Path(tunnels: self, peer: peer)] }
 }

@@ -117,6 +117,11 @@ extension JournalTransaction {
         Set(try Row.fetchAll(statement("SELECT endpoint FROM revocations")).map { try $0.endpoint("endpoint") })
     }
 
+    /// The signed revocations, by endpoint.
+    package func revocations() throws -> [[UInt8]] {
+        try Row.fetchAll(statement("SELECT revocation FROM revocations ORDER BY endpoint")).map { try $0.bytes("revocation") }
+    }
+
     /// The revocations that must be sent to the relay.
     package func unsentRevocations() throws -> [(endpoint: EndpointID, revocation: [UInt8])] {
         try Row.fetchAll(statement("SELECT endpoint, revocation FROM revocations WHERE unsent = 1 ORDER BY endpoint")).map {

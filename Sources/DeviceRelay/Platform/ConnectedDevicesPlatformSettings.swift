@@ -40,6 +40,8 @@ public struct ConnectedDevicesPlatformSettings: Sendable {
     }
     /// The limits that this device sets.
     public var limits = DeviceLimits()
+    /// How this device uses the local network. Default: not at all.
+    public var nearby = NearbySettings()
     /// The logger of the platform. Tokens, URIs and messages are never logged. The default logs nothing.
     public var logger = Logger(label: "device-relay", factory: { _ in SwiftLogNoOpLogHandler() })
 

@@ -36,6 +36,11 @@ package struct SessionConnector: Sendable {
         self.admit = admit
     }
 
+    /// A copy whose sessions decide otherwise which service a peer may use.
+    func admitting(_ admit: @escaping SessionAdmitter) -> SessionConnector {
+        SessionConnector(certificate: certificate, limits: limits, timing: timing, memory: memory, bulk: bulk, admit: admit)
+    }
+
     /// Opens a session with a peer, as the TLS client.
     /// - Parameter timeout: The time limit of the stream, and again of the handshake.
     package func open(

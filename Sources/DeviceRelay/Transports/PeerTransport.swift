@@ -26,6 +26,10 @@ package enum PeerTransportError: Error, Hashable, Sendable {
     case refused(TunnelStatus)
     /// The relay closed the connection before it paired the two sides.
     case closed
+    /// No direct connection to the peer was established.
+    case notReached
+    /// Who was reached directly did not know the key of the peer.
+    case notProved
     /// No candidate is supported.
     case noCandidate
     /// No candidate is on a host of the relay.
@@ -54,6 +58,10 @@ extension AppServiceError {
                 message: "the relay names only tunnels on hosts that are not its own; its operator has to add these hosts to its URLs",
                 cause: error
             )
+        case .notReached:
+            self.init(.remoteSystemUnavailable, message: "the device cannot be reached on the local network", cause: error)
+        case .notProved:
+            self.init(.remoteSystemUnavailable, message: "what answers at the device's address is not that device", cause: error)
         case .timedOut: self.init(.timedOut, message: "the device did not connect in time; try again", cause: error)
         case .cancelled: self.init(.cancelled)
         }

@@ -116,7 +116,9 @@ extension PeerTransportError {
         switch self {
         case .refused: .answered
         case .closed, .unreachable(.untrusted), .unreachable(.status), .unreachable(.protocolError): .reached
-        case .unreachable(.unreachable), .unreachable(.timedOut), .noCandidate, .foreignHost, .timedOut, .cancelled: .unreached
+        case .unreachable(.unreachable), .unreachable(.timedOut), .noCandidate, .foreignHost, .timedOut, .cancelled, .notReached,
+            .notProved:
+            .unreached
         }
     }
 }

@@ -112,7 +112,7 @@ package struct Call: Sendable {
     }
 
     private func app(on local: LocalDevice) async throws -> (RemoteSystemApp, Result) {
-        try await local.waitForDirectory()
+        try await local.waitForDevices()
         let (system, app) = try await local.app(offering: service, on: target)
         let result = Result(
             device: "\(system.id)",

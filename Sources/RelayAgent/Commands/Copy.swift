@@ -92,7 +92,7 @@ extension LocalDevice {
         of text: String,
         _ body: (AppServiceConnection, RemoteSystem, RemoteSystemApp) async throws -> ClipboardResult
     ) async throws -> ClipboardResult {
-        try await waitForDirectory()
+        try await waitForDevices()
         let found: (RemoteSystem, RemoteSystemApp)
         do {
             found = try await app(offering: ClipboardService.name, on: text)

@@ -58,11 +58,15 @@ package struct Devices: DeviceCommand {
     }
 
     package func run(on local: LocalDevice) async throws -> Result {
-        try await local.waitForDirectory()
+        try await local.waitForDevices()
+        let problem = await local.connectionState()?.problem
+        // Neighbours need a moment to be found.
+        if problem != nil { await local.platform.searchNearby(for: local.account) }
         return Result(
             devices: await local.devices(showsAll: showsAll).map(DeviceResult.init),
             endpoints: showsAll ? local.platform.endpoints(for: local.account).map(EndpointResult.init) : nil,
-            current: true,
+            current: problem == nil,
+            problem: problem.map { AgentError($0).message },
             now: .now
         )
     }

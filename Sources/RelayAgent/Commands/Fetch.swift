@@ -143,7 +143,7 @@ package struct Fetch: Sendable {
         write: @escaping @Sendable ([UInt8]) async throws -> Void,
         report: @escaping @Sendable (Result) async throws -> Void
     ) async throws {
-        try await local.waitForDirectory()
+        try await local.waitForDevices()
         let (system, app) = try await local.sharedFolder(target)
         let progress = TransferProgress()
         do {

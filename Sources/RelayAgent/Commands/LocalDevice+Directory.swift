@@ -19,6 +19,25 @@ extension LocalDevice {
         try await check(isThere)
     }
 
+    /// Waits until devices are known: all of them, or without the relay the stored ones, because the local network may lead to them.
+    /// - Throws: As `waitForDirectory`.
+    func waitForDevices() async throws {
+        let isThere = try await whileWaiting {
+            "waiting for the relay: \(await connectionState()?.description ?? "")"
+        } _: {
+            try await within(Self.patience) {
+                try await withThrowingTaskGroup(of: Bool?.self) { group in
+                    group.addTask { try await enumeration() }
+                    group.addTask { await platform.hasDevices(for: account) ? true : nil }
+                    defer { group.cancelAll() }
+                    while let result = try await group.next() { if let result { return result } }
+                    return nil
+                }
+            }
+        }
+        try await check(isThere)
+    }
+
     /// Waits in the same way while a person signs in or is asked, so it shows nothing in between.
     func waitForPerson(_ patience: Duration) async throws { try await check(try await within(patience) { try await enumeration() }) }
 
@@ -75,19 +94,26 @@ extension LocalDevice {
     }
 
     /// The device that a user's text names.
-    func device(named text: String) throws -> RemoteSystem {
+    func device(named text: String) async throws -> RemoteSystem {
         do throws(RemoteSystemLookupError) {
             return try platform.remoteSystem(named: text, for: account)
         } catch {
             switch error {
-            case .notFound: throw notFound(text)
+            case .notFound: throw await notFound(text)
             case .ambiguous(let systems):
                 throw AgentError.ambiguous("several devices are called '\(text)'", systems.map(\.candidate))
             }
         }
     }
 
-    func notFound(_ text: String) -> AgentError {
+    func notFound(_ text: String) async -> AgentError {
+        if let problem = await connectionState()?.problem {
+            return AgentError(
+                "relayUnreachable",
+                "this device does not know '\(text)', and cannot ask the relay: \(AgentError(problem).message)",
+                .unreachable
+            )
+        }
         let name = text.lowercased()
         let isThere = platform.endpoints(for: account).contains { $0.record.name.lowercased() == name }
         let why =

@@ -81,7 +81,7 @@ package struct Ping: Sendable {
     /// - Parameter report: Takes each answer, and a summary at the end or after a cancellation.
     /// - Throws: The last error, if no message had an answer.
     func run(on local: LocalDevice, report: @Sendable (Event) async throws -> Void) async throws {
-        try await local.waitForDirectory()
+        try await local.waitForDevices()
         let (system, app) = try await local.app(offering: PingService.name, on: target, takesAny: true)
         // Presence is known at once, so this needs no wait.
         if app.presence.state == .unavailable {

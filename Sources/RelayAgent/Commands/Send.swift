@@ -98,7 +98,7 @@ package struct Send: Sendable {
     }
 
     private func run(_ contents: [NearShareItem], on local: LocalDevice) async throws -> Result {
-        try await local.waitForDirectory()
+        try await local.waitForDevices()
         let (system, app) = try await local.receiver(target)
         let operation = NearShareSender(local.platform).send(contents, to: RemoteSystemConnectionRequest(app))
         let line = SendingLine()

@@ -110,7 +110,7 @@ extension LocalDevice {
             }
         }
         guard let found = search.fits.first else {
-            guard let found = search.withoutApp.first else { throw notFound(text) }
+            guard let found = search.withoutApp.first else { throw await notFound(text) }
             guard found.appID != "" else {
                 throw AgentError("appMissing", "say which app: \(ShellText.word("\(text)APP")); \(has(found.system))", .usage)
             }

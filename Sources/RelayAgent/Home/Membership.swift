@@ -20,8 +20,11 @@ struct Membership: Codable, Hashable {
     /// Whether a person at the terminal has to confirm the account before this device is in it; absent in older files.
     var isUnconfirmed: Bool?
 
+    /// Whether the local network is used; absent for the default, `known`.
+    var nearby: NearbySettings.Mode?
+
     private enum CodingKeys: String, CodingKey {
-        case relay, relayID, name, kind, caFile
+        case relay, relayID, name, kind, caFile, nearby
         case isUnconfirmed = "unconfirmed"
         case allowsPlainHTTP = "insecure"
     }
@@ -63,6 +66,7 @@ struct Membership: Codable, Hashable {
         if confirmsAccount == nil, isUnconfirmed ?? false { settings.confirmsAccount = { _ in false } }
         settings.logger = Logger(label: "relay") { _ in ConsoleLogHandler { console.note($0) } }
         settings.certificateAuthorities = caFile.map { URL(filePath: $0) }
+        settings.nearby.mode = try NearbySettings.Mode(environment: ProcessInfo.processInfo.environment) ?? nearby ?? .known
         return ConnectedDevicesPlatform(settings: settings, accessTokens: accessTokens)
     }
 
@@ -81,5 +85,17 @@ struct Membership: Codable, Hashable {
             )
         }
         return name
+    }
+}
+
+extension NearbySettings.Mode {
+    /// - Returns: `nil` if the variable is not set, or empty.
+    init?(environment: [String: String]) throws {
+        guard let text = environment["DEVICE_RELAY_NEARBY"], !text.isEmpty else { return nil }
+        guard let mode = Self(rawValue: text) else {
+            let modes = Self.allCases.map(\.rawValue).joined(separator: " or ")
+            throw AgentError("usage", "DEVICE_RELAY_NEARBY must be \(modes), not '\(DisplayText.sanitized(text))'", .usage)
+        }
+        self = mode
     }
 }

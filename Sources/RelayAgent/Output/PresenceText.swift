@@ -17,7 +17,9 @@ package enum PresenceText {
         switch (presence.state, presence.reason) {
         // Two copies of one home take the connection from each other.
         case (.available, .contested): return "connected from two places: it was copied"
+        case (.available, .nearby): return "connected on this network"
         case (.available, _): return lasting("connected")
+        case (.discoveringAvailability, .nearby): return "on this network"
         // It has never had the host role: a device that only sends.
         case (.unavailable, .neverSeen): return "does not receive"
         case (.unavailable, .waking): return lasting("being woken")

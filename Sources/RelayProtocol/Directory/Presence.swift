@@ -88,6 +88,8 @@ public struct Presence: Hashable, Sendable {
         public static let relayStarting = Reason(rawValue: "relayStarting")
         /// This device has no connection to the relay.
         public static let relayUnreachable = Reason(rawValue: "relayUnreachable")
+        /// It seems to be on this network, or has just been connected over it. A relay never states this.
+        public static let nearby = Reason(rawValue: "nearby")
     }
 }
 

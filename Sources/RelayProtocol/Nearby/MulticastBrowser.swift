@@ -11,6 +11,10 @@ package struct MulticastBrowser {
         package let text: [[UInt8]]
         /// In the order of their bytes.
         package let addresses: [IPAddress]
+
+        package init(name: DNSName, port: UInt16, text: [[UInt8]], addresses: [IPAddress]) {
+            (self.name, self.port, self.text, self.addresses) = (name, port, text, addresses)
+        }
     }
 
     private struct Record {

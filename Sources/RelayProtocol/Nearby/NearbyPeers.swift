@@ -17,7 +17,7 @@ package struct NearbyPeers {
     package static let maximumCandidates = 8
     static let instancesOfAPeer = 4
     /// How long an instance is ignored at an address where it could not prove that it is the endpoint.
-    static let failurePause: Int64 = 600_000
+    package static let falsePause: Int64 = 600_000
     private static let maximumFailures = 1_024
 
     private struct Sighting {
@@ -147,11 +147,11 @@ package struct NearbyPeers {
         sightings[.init(instance: candidate.instance, interface: candidate.interface)]?.isProved = true
     }
 
-    /// A candidate could not prove that it is the endpoint.
-    package mutating func failed(_ candidate: Candidate, at now: Int64) {
+    /// A candidate was not reached, or could not prove that it is the endpoint. It is left alone for a while.
+    package mutating func failed(_ candidate: Candidate, at now: Int64, pause: Int64) {
         failures = failures.filter { $0.value > now }
         if failures.count >= Self.maximumFailures, let oldest = failures.min(by: { $0.value < $1.value }) { failures[oldest.key] = nil }
-        failures[.init(instance: candidate.instance, address: candidate.address, port: candidate.port)] = now + Self.failurePause
+        failures[.init(instance: candidate.instance, address: candidate.address, port: candidate.port)] = now + pause
         sightings[.init(instance: candidate.instance, interface: candidate.interface)]?.isProved = false
     }
 

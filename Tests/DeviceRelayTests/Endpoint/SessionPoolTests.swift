@@ -44,7 +44,14 @@ import Testing
             link = ControlLink(endpoint, clock: clock, storage: storage, identity: identity, relayURLs: [])
             peers = Peers(endpoint, link: link, clock: clock, book: book, directories: CurrentValue([:]))
             let publisher = Publisher(endpoint, link: link, identity: identity)
-            pool = SessionPool(endpoint, link: link, peers: peers, publisher: publisher, sources: [direct])
+            pool = SessionPool(
+                endpoint,
+                link: link,
+                identity: identity,
+                peers: peers,
+                publisher: publisher,
+                sources: [direct]
+            )
             let (requests, declined) = (requests, declined)
             relay.script.withLock {
                 $0.answers = { message in
@@ -115,12 +122,12 @@ import Testing
         func addPath(to peer: Member) -> TunnelTransport {
             var random = SystemRandomNumberGenerator()
             let tunnel = TunnelID(using: &random)
-            direct.paths[peer.id] = .init(peer: peer.id, transport: tunnels.transport(tunnel, [.socket]))
+            direct.paths[peer.id] = .init(transport: tunnels.transport(tunnel, [.socket]))
             return tunnels.transport(tunnel, [.socket])
         }
 
         /// There is a path to a peer that fails.
-        func addBrokenPath(to peer: Member) { direct.paths[peer.id] = .init(peer: peer.id, transport: nil) }
+        func addBrokenPath(to peer: Member) { direct.paths[peer.id] = .init(transport: nil) }
 
         /// Waits until the pool has this many sessions.
         func has(_ count: Int) async { while pool.sessions.count != count { await Task.yield() } }
@@ -146,24 +153,22 @@ import Testing
 
     /// Paths that need no relay.
     private final class DirectPaths: PathSource {
-        struct Path: SessionPath {
-            let peer: EndpointID
+        struct Path: PeerPath {
             /// `nil` if it fails.
             let transport: TunnelTransport?
-            var delay: Int64 { 0 }
+            // Both sides of a way that is not nearby need no greeting.
+            var kind: PathPresences.Path { .relay }
+            var headStart: Int64 { 150 }
 
-            func open(
-                by connector: SessionConnector,
-                within timeout: Duration
-            ) async throws(AppServiceError) -> PeerSession {
+            func connect(within timeout: Duration, starting starter: any LinkStarter) async throws(AppServiceError) -> EstablishedLink {
                 guard let transport else { throw AppServiceError(.notSupported) }
-                return try await connector.open(to: peer, over: transport, timeout: timeout)
+                return try await starter.start(over: transport, on: kind)
             }
         }
 
         var paths: [EndpointID: Path] = [:]
 
-        func paths(to peer: EndpointID) -> [any SessionPath] { paths[peer].map { [$0] } ?? [] }
+        func paths(to peer: EndpointID) -> [any PeerPath] { paths[peer].map { [$0] } ?? [] }
     }
 
     /// Another endpoint, with an echo service.

@@ -20,8 +20,12 @@ final class TestDevice {
     deinit { try? FileManager.default.removeItem(at: directory) }
 
     var environment: [String: String] {
-        ["HOME": directory.path, "XDG_CONFIG_HOME": directory.path + "/config", "PATH": "/usr/bin:/bin", "TZ": "UTC"]
-            .merging(variables) { _, new in new }
+        [
+            "HOME": directory.path, "XDG_CONFIG_HOME": directory.path + "/config", "PATH": "/usr/bin:/bin", "TZ": "UTC",
+            // Tests of paths through the relay must not find a way around it.
+            "DEVICE_RELAY_NEARBY": "off",
+        ]
+        .merging(variables) { _, new in new }
     }
 
     func start(_ arguments: String...) throws -> RelayProcess { try start(arguments) }

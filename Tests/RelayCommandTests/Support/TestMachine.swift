@@ -42,6 +42,26 @@ final class TestMachine {
         return machines
     }
 
+    /// Machines at one switch, which has the address 10.20.30.1. It ends when they do.
+    static func bridge(_ names: String...) throws -> (switch: TestMachine, machines: [TestMachine]) {
+        let hub = try TestMachine(named: "switch")
+        try hub.ip("link", "add", "br0", "type", "bridge")
+        try hub.ip("address", "add", "10.20.30.1/24", "dev", "br0")
+        try hub.ip("link", "set", "br0", "up")
+        let machines = try names.enumerated().map { index, name in
+            let machine = try TestMachine(named: name)
+            try hub.ip("link", "add", "port\(index)", "type", "veth", "peer", "name", "eth0", "netns", machine.namespace)
+            try hub.ip("link", "set", "port\(index)", "master", "br0", "up")
+            try machine.ip("address", "add", "10.20.30.\(index + 2)/24", "dev", "eth0")
+            try machine.ip("link", "set", "eth0", "up")
+            return machine
+        }
+        return (hub, machines)
+    }
+
+    /// Takes the cable out, or puts it in.
+    func setCable(_ isIn: Bool) throws { try ip("link", "set", "eth0", isIn ? "up" : "down") }
+
     /// Gives another machine a name on this one.
     func name(_ address: String, _ name: String) throws {
         try Data("127.0.0.1 localhost\n\(address) \(name)\n".utf8).write(to: directory.appending(path: "hosts"))

@@ -81,12 +81,12 @@ import Testing
         var nearby = try nearby()
         nearby.see([try instance("a", of: peer, for: [own], addresses: ["192.168.1.5", "192.168.1.6"])], on: 2, at: 0)
         let candidates = nearby.candidates(for: peer.id, hour: hour, at: 0) { _ in true }
-        nearby.failed(candidates[0], at: 0)
+        nearby.failed(candidates[0], at: 0, pause: NearbyPeers.falsePause)
         #expect(addresses(nearby) == ["192.168.1.6"])
-        #expect(addresses(nearby, at: NearbyPeers.failurePause).count == 2)
+        #expect(addresses(nearby, at: NearbyPeers.falsePause).count == 2)
         // Failures are bounded.
         for port in 0..<5_000 {
-            nearby.failed(.init(instance: .root, address: candidates[0].address, port: UInt16(port), interface: 2), at: 0)
+            nearby.failed(.init(instance: .root, address: candidates[0].address, port: UInt16(port), interface: 2), at: 0, pause: 60_000)
         }
         #expect(addresses(nearby).count >= 1)
     }

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Logging
+import NIOCore
+import RelayProtocol
+
+/// An own multicast DNS responder and browser. It shares the port with others of this machine, such as Avahi.
+final class MulticastService: NearbyService {
+    /// How often the interfaces are read, in milliseconds.
+    private static let interval: Int64 = 5_000
+
+    var onInstances: ([MulticastBrowser.Instance], Int) -> Void = { _, _ in }
+    var onInterfaces: ([LinkInterface]) -> Void = { _ in }
+    var kept: (Int) -> Set<DNSName> = { _ in [] }
+
+    private let loop: EndpointLoop
+    private let names: [String]?
+    private let logger: Logger
+    private var sockets: [MulticastSocket.Key: MulticastSocket] = [:]
+    private var links: [LinkInterface] = []
+    private var advertisement: (port: UInt16, text: () -> [[UInt8]])?
+    private var isWanted = false
+    private var timer: Scheduled<Void>?
+    private var isRunning = false
+    private var hasReportedProblem = false
+
+    init(_ loop: EndpointLoop, interfaces names: [String]?, logger: Logger) {
+        (self.loop, self.names, self.logger) = (loop, names, logger)
+    }
+
+    func start() {
+        guard !isRunning else { return }
+        isRunning = true
+        read()
+    }
+
+    private func read() {
+        let now = NetworkInterfaces.read(names)
+        if now.links != links {
+            let old = links
+            links = now.links
+            let wanted = Dictionary(uniqueKeysWithValues: links.flatMap { link in MulticastSocket.keys(of: link).map { ($0, link) } })
+            for (key, socket) in sockets where wanted[key] != socket.link {
+                sockets[key] = nil
+                socket.close()
+                onInstances([], key.interface)
+            }
+            for (key, link) in wanted where sockets[key] == nil { if let device = now.devices[key] { open(key, link, device) } }
+            if !old.isEmpty || !links.isEmpty { onInterfaces(links) }
+        } else {
+            // A socket that could not be opened, or has failed.
+            for link in links {
+                for key in MulticastSocket.keys(of: link) where sockets[key] == nil {
+                    if let device = now.devices[key] { open(key, link, device) }
+                }
+            }
+        }
+        timer = loop.after(Self.interval) { [weak self] in self?.read() }
+    }
+
+    private func open(_ key: MulticastSocket.Key, _ link: LinkInterface, _ device: NIONetworkDevice) {
+        let socket = MulticastSocket(key, link, loop)
+        sockets[key] = socket
+        socket.onChange = { [weak self] in self?.changed(key) }
+        socket.onEnd = { [weak self, weak socket] problem in
+            guard let self, let socket, sockets[key] === socket else { return }
+            sockets[key] = nil
+            changed(key)
+            guard let problem, !hasReportedProblem else { return }
+            hasReportedProblem = true
+            logger.warning("the local network cannot be used", metadata: ["interface": "\(link.name)", "error": "\(problem)"])
+        }
+        socket.want(isWanted)
+        socket.advertise(advertisement.map { ($0.port, $0.text()) })
+        socket.open(device)
+    }
+
+    /// Both families of an interface show the same instances.
+    private func changed(_ key: MulticastSocket.Key) {
+        var merged: [DNSName: MulticastBrowser.Instance] = [:]
+        for (other, socket) in sockets where other.interface == key.interface {
+            for instance in socket.instances {
+                let before = merged[instance.name]
+                let addresses = Set(instance.addresses + (before?.addresses ?? []))
+                merged[instance.name] = .init(
+                    name: instance.name,
+                    port: instance.port,
+                    text: instance.text,
+                    addresses: addresses.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
+                )
+            }
+        }
+        onInstances(merged.values.sorted { $0.name.description < $1.name.description }, key.interface)
+        let kept = kept(key.interface)
+        for (other, socket) in sockets where other.interface == key.interface { socket.keep(kept) }
+    }
+
+    func advertise(_ advertisement: (port: UInt16, text: () -> [[UInt8]])?) {
+        self.advertisement = advertisement
+        for socket in sockets.values { socket.advertise(advertisement.map { ($0.port, $0.text()) }) }
+    }
+
+    func want(_ isWanted: Bool) {
+        self.isWanted = isWanted
+        for socket in sockets.values { socket.want(isWanted) }
+    }
+
+    func stop() async {
+        timer?.cancel()
+        isRunning = false
+        links = []
+        let open = sockets.values.map { $0.end() }
+        sockets = [:]
+        for closed in open { try? await closed?.get() }
+    }
+}

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Logging
+import NIOCore
+import RelayProtocol
+
+/// The local network of an endpoint: it advertises the endpoint, finds known ones, and connects them without the relay. Only the host process
+/// advertises and listens; a client process finds and dials. Nothing is believed before a key proves it.
+final class NearbyNetwork {
+    /// The time between two advertisements, in milliseconds, which varies by a quarter.
+    private static let rotation: Int64 = 3_600_000
+    /// How long an attempt waits for the first sign of an endpoint.
+    private static let searchPatience = Duration.milliseconds(1_500)
+    /// How long neighbours may take to answer the first question. They send a record once a second at most.
+    private static let answerPatience = Duration.milliseconds(1_300)
+    /// How long a way rests after it has failed, in milliseconds.
+    private static let rest: Int64 = 60_000
+    /// How long an endpoint counts as reachable after a session, in milliseconds.
+    private static let recent: Int64 = 600_000
+
+    private let endpoint: EndpointContext
+    private let settings: NearbySettings
+    private let clock: RelayClock
+    private let service: any NearbyService
+    private let linkKeys: () -> [EndpointID: AgreementPublicKey]
+    /// Called with a connection of a known endpoint.
+    var onKnock: (EndpointID, KnockedTransport) -> Void = { $1.channel.close(promise: nil) }
+    /// Called when an endpoint appears on the network, or is gone.
+    var onPresence: (EndpointID, Presence?) -> Void = { _, _ in }
+
+    private var seen = NearbyPeers()
+    private var links: [LinkInterface] = []
+    private var keys: [EndpointID: PairKeys] = [:]
+    private var derivedFrom: [EndpointID: AgreementPublicKey] = [:]
+    private var shown: [EndpointID: Presence] = [:]
+    private var met: [EndpointID: Int64] = [:]
+    /// Grows whenever something is seen.
+    private let changes = CurrentValue(0)
+
+    private enum Life: Hashable {
+        case stopped
+        case running
+    }
+
+    private var life = Life.stopped
+    private var isServiceRunning = false
+    private var isHost = false
+    private var isRelayAway = true
+    private var searches = 0
+    private var listener: NearbyListener?
+    private var rotationTimer: Scheduled<Void>?
+    private var random = SystemRandomNumberGenerator()
+
+    init(
+        _ endpoint: EndpointContext,
+        clock: RelayClock,
+        service: (any NearbyService)? = nil,
+        linkKeys: @escaping () -> [EndpointID: AgreementPublicKey]
+    ) {
+        let settings = endpoint.settings.nearby
+        (self.endpoint, self.clock, self.linkKeys, self.settings) = (endpoint, clock, linkKeys, settings)
+        self.service = service ?? MulticastService(endpoint.loop, interfaces: settings.interfaces, logger: endpoint.logger)
+        self.service.onInterfaces = { [weak self] in self?.networkChanged($0) }
+        self.service.onInstances = { [weak self] in self?.see($0, $1) }
+        self.service.kept = { [weak self] in self?.seen.recognised(on: $0) ?? [] }
+    }
+
+    private var loop: EndpointLoop { endpoint.loop }
+    private var hour: UInt32 { UInt32(clamping: clock.time / 3_600_000) }
+
+    // MARK: Life
+
+    func start(isHost: Bool) {
+        self.isHost = self.isHost || isHost
+        life = .running
+        peersChanged()
+        update()
+    }
+
+    /// Says goodbye, until `start`. Sessions stay.
+    func stop() async {
+        guard life == .running else { return }
+        life = .stopped
+        closeListener()
+        isServiceRunning = false
+        seen.reset()
+        showPresences()
+        await service.stop()
+    }
+
+    /// The known endpoints may have changed.
+    func peersChanged() {
+        guard life == .running else { return }
+        let wanted = linkKeys()
+        guard wanted != derivedFrom else { return }
+        let own: any LinkKey
+        do {
+            own = try endpoint.storage.linkKey()
+        } catch {
+            return endpoint.logger.warning("the key for direct paths cannot be read", metadata: ["error": "\(error)"])
+        }
+        keys = wanted.reduce(into: [:]) { keys, peer in
+            // A peer whose key did not change keeps its keys.
+            keys[peer.key] =
+                derivedFrom[peer.key] == peer.value
+                ? self.keys[peer.key] : try? PairKeys(own, of: endpoint.id, with: peer.value, of: peer.key)
+        }
+        derivedFrom = wanted
+        seen.recognise(keys)
+        showPresences()
+        advertise()
+        update()
+    }
+
+    func relayChanged(isAway: Bool) {
+        guard isAway != isRelayAway else { return }
+        isRelayAway = isAway
+        update()
+    }
+
+    /// Whether the service has to run, and to ask.
+    private func update() {
+        guard life == .running else { return }
+        // Who knows nobody needs no network.
+        let wantsPeers = searches > 0 || isRelayAway
+        guard !keys.isEmpty, isHost || wantsPeers || isServiceRunning else { return }
+        service.want(wantsPeers)
+        guard !isServiceRunning else { return }
+        isServiceRunning = true
+        service.start()
+    }
+
+    // MARK: The listener
+
+    /// Another network: nothing that was seen holds, and nothing there may link this device to the network before.
+    private func networkChanged(_ links: [LinkInterface]) {
+        self.links = links
+        seen.reset()
+        showPresences()
+        listen()
+    }
+
+    private func listen() {
+        closeListener()
+        guard life == .running, isHost, !links.isEmpty, !keys.isEmpty else { return }
+        let listener = NearbyListener(
+            loop,
+            own: endpoint.id,
+            source: { [weak self] in self?.source($0) },
+            keys: { [weak self] in self?.keys ?? [:] },
+            knocked: { [weak self] in self?.onKnock($0, $1) }
+        )
+        self.listener = listener
+        listener.open { [weak self] result in
+            guard let self else { return }
+            switch result {
+            case .success(let port):
+                self.port = port
+                advertise()
+            case .failure(let error):
+                endpoint.logger.warning("direct connections cannot be accepted", metadata: ["error": "\(error)"])
+            }
+        }
+    }
+
+    private var port: UInt16?
+
+    private func closeListener() {
+        listener?.close()
+        (listener, port) = (nil, nil)
+        rotationTimer?.cancel()
+        service.advertise(nil)
+    }
+
+    /// Advertises anew, under names that nobody can link with the earlier ones.
+    private func advertise() {
+        rotationTimer?.cancel()
+        guard isHost, !keys.isEmpty else { return closeListener() }
+        guard let port else {
+            // The first known endpoint.
+            if listener == nil, isServiceRunning { listen() }
+            return
+        }
+        service.advertise(
+            (
+                port,
+                { [weak self] in
+                    guard let self else { return [] }
+                    return Advertisement(of: endpoint.id, hour: hour, for: Array(keys.values), using: &random).strings
+                }
+            )
+        )
+        let pause = Self.rotation + Int64.random(in: -Self.rotation / 4...Self.rotation / 4, using: &random)
+        rotationTimer = loop.after(pause) { [weak self] in
+            self?.showPresences()
+            self?.advertise()
+        }
+    }
+
+    private func source(_ address: IPAddress) -> KnockGate.Source? {
+        guard admits(address) else { return nil }
+        return KnockGate.Source(address, isOnLink: address.isLinkLocal || links.contains { $0.isOnLink(address) })
+    }
+
+    private func admits(_ address: IPAddress) -> Bool {
+        (settings.allowsAnyAddress ? NearbyReach.any : .local).admits(address, on: links)
+    }
+
+    // MARK: What is seen
+
+    private func see(_ instances: [MulticastBrowser.Instance], _ interface: Int) {
+        seen.see(instances, on: interface, at: loop.now)
+        showPresences()
+        changes.update { $0 += 1 }
+    }
+
+    /// An endpoint has proved itself in a direct session.
+    func met(_ peer: EndpointID) {
+        met[peer] = loop.now
+        showPresences()
+        loop.after(Self.recent) { [weak self] in self?.showPresences() }
+    }
+
+    private func showPresences() {
+        let now = loop.now
+        met = met.filter { now - $0.value < Self.recent && keys[$0.key] != nil }
+        let present = seen.present(hour: hour)
+        var wanted: [EndpointID: Presence] = [:]
+        for peer in present { wanted[peer] = Presence(.discoveringAvailability, .nearby, since: Milliseconds(clamping: clock.time)) }
+        for peer in met.keys where present.contains(peer) {
+            wanted[peer] = Presence(.available, .nearby, since: Milliseconds(clamping: clock.time))
+        }
+        for peer in Set(shown.keys).union(wanted.keys) where shown[peer]?.state != wanted[peer]?.state {
+            shown[peer] = wanted[peer]
+            onPresence(peer, wanted[peer])
+        }
+    }
+
+    // MARK: Ways
+
+    fileprivate func candidates(for peer: EndpointID) -> [NearbyPeers.Candidate] {
+        seen.candidates(for: peer, hour: hour, at: loop.now) { admits($0) }
+    }
+
+    /// Waits until all known endpoints are seen, or as long as neighbours need to answer.
+    func search() async { await search(within: Self.answerPatience) { $0.seen.present(hour: $0.hour).count == $0.keys.count } }
+
+    /// Waits for the first sign of an endpoint.
+    fileprivate func search(for peer: EndpointID) async {
+        await search(within: Self.searchPatience) { !$0.candidates(for: peer).isEmpty }
+    }
+
+    private func search(within patience: Duration, until isFound: (NearbyNetwork) -> Bool) async {
+        searches += 1
+        update()
+        defer {
+            searches -= 1
+            update()
+        }
+        var revision: UInt64 = 0
+        let end = ContinuousClock.now + patience
+        while !isFound(self) {
+            let left = ContinuousClock.now.duration(to: end)
+            guard left > .zero, let next = await changes.next(after: revision, within: left) else { return }
+            revision = next
+        }
+    }
+
+    fileprivate func proved(_ candidate: NearbyPeers.Candidate) { seen.proved(candidate) }
+
+    fileprivate func failed(_ candidate: NearbyPeers.Candidate, _ error: AppServiceError) {
+        let isFalse = error.cause as? PeerTransportError == .notProved || error.cause as? SessionStartError == .notAuthentic
+        seen.failed(candidate, at: loop.now, pause: isFalse ? NearbyPeers.falsePause : Self.rest)
+    }
+
+    fileprivate func transport(to peer: EndpointID, at candidate: NearbyPeers.Candidate) -> DirectTransport? {
+        guard let keys = keys[peer], let address = SocketAddress(candidate) else { return nil }
+        let knock = KnockExchange.Dialer(own: endpoint.id, peer: peer, keys: keys, using: &random)
+        return DirectTransport(address: address, knock: knock, loop: loop.eventLoop)
+    }
+}
+
+extension NearbyNetwork: PathSource {
+    func paths(to peer: EndpointID) -> [any PeerPath] {
+        guard life == .running, keys[peer] != nil else { return [] }
+        return [DirectPath(network: self, loop: endpoint.loop, peer: peer, isSeen: !candidates(for: peer).isEmpty)]
+    }
+}
+
+/// The way to an endpoint over the local network: to the first of its addresses where it proves itself.
+private struct DirectPath: PeerPath {
+    let network: NearbyNetwork
+    let loop: EndpointLoop
+    let peer: EndpointID
+    let isSeen: Bool
+
+    var kind: PathPresences.Path { .nearby }
+    var headStart: Int64 { isSeen ? 150 : 0 }
+
+    func connect(within timeout: Duration, starting starter: any LinkStarter) async throws(AppServiceError) -> EstablishedLink {
+        let end = ContinuousClock.now + timeout
+        if !isSeen { await network.search(for: peer) }
+        let paths = network.candidates(for: peer).enumerated().map { index, candidate in
+            AddressPath(network: network, peer: peer, candidate: candidate, index: index)
+        }
+        guard !paths.isEmpty else { throw AppServiceError(.remoteSystemUnavailable, message: "the device is not on this network") }
+        return try await PathRace(paths, until: end, on: loop, starting: starter).link()
+    }
+}
+
+/// One address of an endpoint.
+private struct AddressPath: PeerPath {
+    let network: NearbyNetwork
+    let peer: EndpointID
+    let candidate: NearbyPeers.Candidate
+    let index: Int
+
+    var kind: PathPresences.Path { .nearby }
+    /// The pause between two attempts is 100 ms (RFC 8305 §5).
+    var headStart: Int64 { 100 * Int64(index + 1) }
+
+    func connect(within timeout: Duration, starting starter: any LinkStarter) async throws(AppServiceError) -> EstablishedLink {
+        guard let transport = network.transport(to: peer, at: candidate) else { throw AppServiceError(.remoteSystemUnavailable) }
+        let begun = ContinuousClock.now
+        do throws(AppServiceError) {
+            let link = try await starter.start(over: transport, on: kind)
+            network.proved(candidate)
+            return link
+        } catch {
+            // If another way was soon faster, this one is not slow.
+            if error.code != .cancelled || begun.duration(to: .now) >= .milliseconds(150) { network.failed(candidate, error) }
+            throw error
+        }
+    }
+}
+
+extension SocketAddress {
+    /// A link-local address needs its interface.
+    fileprivate init?(_ candidate: NearbyPeers.Candidate) {
+        guard let address = try? SocketAddress(packedIPAddress: ByteBuffer(bytes: candidate.address.bytes), port: Int(candidate.port))
+        else {
+            return nil
+        }
+        guard case .v6(let six) = address, candidate.address.isLinkLocal else {
+            self = address
+            return
+        }
+        var scoped = six.address
+        // It follows family, port, flow label and address (RFC 3493 §3.3).
+        withUnsafeMutableBytes(of: &scoped) { $0.storeBytes(of: UInt32(clamping: candidate.interface), toByteOffset: 24, as: UInt32.self) }
+        self = SocketAddress(scoped)
+    }
+}

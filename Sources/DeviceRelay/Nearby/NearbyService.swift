@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOCore
+import RelayProtocol
+
+/// DNS-SD on the local network, by the system's service or by an own one. It is used on one event loop.
+protocol NearbyService: AnyObject {
+    /// Called with the instances of an interface whenever they change.
+    var onInstances: ([MulticastBrowser.Instance], _ interface: Int) -> Void { get set }
+    /// Called when another network is there, or one is gone. What was seen on it no longer holds.
+    var onInterfaces: ([LinkInterface]) -> Void { get set }
+    /// The instances that keep their place when there are too many.
+    var kept: (_ interface: Int) -> Set<DNSName> { get set }
+
+    func start()
+    /// Advertises under new names.
+    /// - Parameter advertisement: The port, and what makes the text, which is called for each interface; `nil` to advertise nothing.
+    func advertise(_ advertisement: (port: UInt16, text: () -> [[UInt8]])?)
+    /// Whether to ask for instances.
+    func want(_ isWanted: Bool)
+    /// Says goodbye, and ends.
+    func stop() async
+}
+
+/// The interfaces of this machine for multicast.
+struct NetworkInterfaces {
+    let links: [LinkInterface]
+    /// As the system names them, for each family.
+    let devices: [MulticastSocket.Key: NIONetworkDevice]
+
+    /// Reads the interfaces that can multicast, except loopback and point-to-point ones.
+    /// - Parameter names: Those that may be used; `nil` for all.
+    static func read(_ names: [String]?) -> NetworkInterfaces {
+        var found: [Int: (name: String, addresses: [LinkInterface.Address])] = [:]
+        var devices: [MulticastSocket.Key: NIONetworkDevice] = [:]
+        for device in (try? System.enumerateDevices()) ?? [] {
+            guard device.interfaceIndex > 0, device.multicastSupported, device.pointToPointDestinationAddress == nil,
+                names?.contains(device.name) ?? true, let address = IPAddress(device.address), !address.isLoopback
+            else { continue }
+            let bits = IPAddress(device.netmask).map { $0.bytes.reduce(0) { $0 + $1.nonzeroBitCount } } ?? address.bytes.count * 8
+            found[device.interfaceIndex, default: (device.name, [])].addresses.append(.init(address, prefixLength: bits))
+            let key = MulticastSocket.Key(interface: device.interfaceIndex, address)
+            devices[key] = devices[key] ?? device
+        }
+        let links = found.sorted { $0.key < $1.key }.map {
+            LinkInterface(index: $0.key, name: $0.value.name, addresses: $0.value.addresses)
+        }
+        return NetworkInterfaces(links: links, devices: devices)
+    }
+}

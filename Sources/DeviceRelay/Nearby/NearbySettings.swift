@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// How this device uses the local network.
+public struct NearbySettings: Hashable, Sendable {
+    /// Who on the local network may find this device.
+    public enum Mode: String, Hashable, Sendable, CaseIterable, Codable {
+        /// Nobody, and this device finds nobody there.
+        case off
+        /// The account's devices that this one knows. Others see that a device of this service is there, and not which.
+        case known
+    }
+
+    /// Who may find this device. Default: `off`. On Apple systems, `known` needs the local network entries in the app's `Info.plist`.
+    public var mode = Mode.off
+    /// The names of the network interfaces that are used. Default: all that are up and no loopback.
+    public var interfaces: [String]?
+    /// Whether devices beyond this network and private ones may connect, and are connected to. Default: they may not.
+    public var allowsAnyAddress = false
+
+    /// Settings with the defaults.
+    public init() {}
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import RelayTesting
+import Testing
+
+#if os(Linux)
+/// Devices on one network, with and without the relay. Each is a machine of its own.
+@Suite(
+    .serialized,
+    .timeLimit(.minutes(10)),
+    .enabled(if: TestMachine.isPossible, "root alone makes networks, with iproute2, which scripts/test installs")
+)
+struct NearbyTests {
+    /// A relay at the switch, and two devices of one account.
+    private struct World {
+        let hub: TestMachine
+        let pc: TestMachine
+        let phone: TestMachine
+        let neighbour: TestMachine
+        var relay: RelayProcess
+        var agent: RelayProcess
+
+        /// - Parameter variables: For the PC's agent.
+        init(_ variables: String = "") async throws {
+            let (hub, machines) = try TestMachine.bridge("pc", "phone", "neighbour")
+            (self.hub, pc, phone, neighbour) = (hub, machines[0], machines[1], machines[2])
+            relay = try hub.start("exec relayd serve --listen 10.20.30.1")
+            let link = try NearbyTests.link(in: try await relay.line { $0.contains("#relay=") })
+            let joined = try await pc.run(NearbyTests.pasting(link, into: "relay join --name pc --yes"))
+            try #require(joined.status == 0, "\(joined.errorText)")
+            agent = try pc.start("exec env \(variables) relay agent")
+            _ = try await agent.line { $0.hasPrefix("ready") }
+            let invited = try await pc.run("relay invite")
+            let second = try await phone.run(
+                NearbyTests.pasting(try NearbyTests.link(in: invited.text), into: "relay join --name phone --yes")
+            )
+            try #require(second.status == 0, "\(second.errorText)")
+            // The PC knows the phone now, and the phone what the PC's apps take.
+            let pinged = try await phone.run("relay ping pc --count 1")
+            try #require(pinged.status == 0, "\(pinged.errorText)")
+        }
+
+        mutating func loseRelay() async {
+            relay.send(SIGKILL)
+            _ = await relay.finish()
+        }
+
+        mutating func restartAgent() async throws {
+            agent.send(SIGKILL)
+            _ = await agent.finish()
+            agent = try pc.start("exec relay agent")
+            _ = try await agent.errorLine { $0.contains("not connected") }
+        }
+    }
+
+    fileprivate static func link(in text: String) throws -> String {
+        String(try #require(text.firstMatch(of: /https:\/\/[^ ']+#relay=[^ ']+/)).0)
+    }
+
+    fileprivate static func pasting(_ link: String, into command: String) -> String { "{ \(command)\n} <<< '\(link)'" }
+
+    @Test func devicesReachEachOtherWithoutTheRelay() async throws {
+        var world = try await World()
+        await world.loseRelay()
+        let ping = try await world.phone.run("relay ping pc --count 3 --interval 0.1")
+        #expect(ping.status == 0 && ping.output.contains("3 sent, 3 received, 0 lost"), "\(ping.text) \(ping.errorText)")
+        let devices = try await world.phone.run("relay devices --json").json
+        #expect(devices["current"] as? Bool == false)
+        let listed = try #require((devices["devices"] as? [[String: Any]])?.first)
+        #expect(listed["status"] as? String == "discoveringAvailability" && listed["reason"] as? String == "nearby", "\(listed)")
+        try Data("photo".utf8).write(to: world.phone.directory.appending(path: "photo.jpg"))
+        let sent = try await world.phone.run("relay send photo.jpg pc")
+        #expect(sent.status == 0, "\(sent.errorText)")
+        let there = world.pc.directory.appending(path: "Downloads/photo.jpg")
+        #expect(try Data(contentsOf: there) == Data("photo".utf8))
+        // Neither the relay nor a connection to it is needed to start.
+        try await world.restartAgent()
+        let again = try await world.phone.run("relay ping pc --count 1")
+        #expect(again.status == 0, "\(again.text) \(again.errorText)")
+        // Without the cable there is no way left, and that is what the error says.
+        try world.phone.setCable(false)
+        let alone = try await world.phone.run("relay ping pc --count 1")
+        #expect(alone.status == 5 && alone.errorText.contains("relay"), "\(alone.text) \(alone.errorText)")
+        try world.phone.setCable(true)
+        let back = try await world.phone.run("relay ping pc --count 1")
+        #expect(back.status == 0, "\(back.text) \(back.errorText)")
+    }
+
+    @Test func whoIsOffIsNotFound() async throws {
+        var world = try await World("DEVICE_RELAY_NEARBY=off")
+        await world.loseRelay()
+        let heard = try world.neighbour.start(Python.script("mdns-listen.py", "4"))
+        _ = try await heard.line { $0 == "listening" }
+        let ping = try await world.phone.run("relay ping pc --count 1")
+        #expect(ping.status == 5, "\(ping.text)")
+        let senders = await heard.finish().output
+        #expect(senders.contains("10.20.30.3"), "the phone asks")
+        #expect(!senders.contains("10.20.30.2"), "the PC says nothing: \(senders)")
+    }
+
+    /// Copied advertisements, replayed knocks, floods and nonsense of a neighbour lead nowhere, and hinder nobody.
+    @Test func neighbourLearnsAndHindersNothing() async throws {
+        var world = try await World()
+        await world.loseRelay()
+        let attacker = try world.neighbour.start(Python.script("nearby-attack.py", "10.20.30.4", "10.20.30.2"))
+        _ = try await attacker.line { $0 == "copied" }
+        for _ in 0..<3 {
+            let ping = try await world.phone.run("relay ping pc --count 2 --interval 0.1 --timeout 20")
+            #expect(ping.status == 0, "\(ping.text) \(ping.errorText)")
+        }
+        attacker.send(SIGTERM)
+        let output = await attacker.finish()
+        // Whoever took its copies for the PC has sent a knock, and no handshake.
+        #expect(output.output.contains("no handshake"), "\(output.text) \(output.errorText)")
+        #expect(output.output.contains("no answer to a replayed knock"), "\(output.text) \(output.errorText)")
+    }
+}
+
+private enum Python {
+    /// The command line of a script of `scripts`.
+    static func script(_ name: String, _ arguments: String...) -> String {
+        let path = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../scripts/\(name)").standardizedFileURL.path
+        let python = ProcessInfo.processInfo.environment["DEVICE_RELAY_PYTHON"] ?? "python3"
+        return (["exec", python, path] + arguments).joined(separator: " ")
+    }
+}
+#endif

@@ -135,6 +135,8 @@ def stop(*_):
 
 
 signal.signal(signal.SIGTERM, stop)
+# The tests start it with most signals blocked.
+signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 threading.Thread(target=hear, daemon=True).start()
 threading.Thread(target=serve, daemon=True).start()
 # A question, so that the victim's advertisement is heard.

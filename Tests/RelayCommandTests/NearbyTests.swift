@@ -91,7 +91,7 @@ struct NearbyTests {
     @Test func whoIsOffIsNotFound() async throws {
         var world = try await World("DEVICE_RELAY_NEARBY=off")
         await world.loseRelay()
-        let heard = try world.neighbour.start(Python.script("mdns-listen.py", "4"))
+        let heard = try world.neighbour.start(Python.script("mdns-listen.py", "10.20.30.4", "4"))
         _ = try await heard.line { $0 == "listening" }
         let ping = try await world.phone.run("relay ping pc --count 1")
         #expect(ping.status == 5, "\(ping.text)")
@@ -99,6 +99,69 @@ struct NearbyTests {
         #expect(senders.contains("10.20.30.3"), "the phone asks")
         #expect(!senders.contains("10.20.30.2"), "the PC says nothing: \(senders)")
     }
+
+    // MARK: Independent peers
+
+    @Test(.enabled(if: PythonScript.isAvailable, "scripts/test sets DEVICE_RELAY_PYTHON to a Python that has zeroconf"))
+    func zeroconfSeesUsAndIsSeen() async throws {
+        let world = try await World()
+        let zeroconf = try world.neighbour.start(Python.script("nearby-zeroconf.py", "10.20.30.4"))
+        // Its own instance, and the PC's with all that its advertisement has.
+        let found = try await zeroconf.line { $0.hasPrefix("found 10.20.30.2 ") }
+        #expect(found.wholeMatch(of: /found 10\.20\.30\.2 port=[0-9]+ v=1 n=12 t0=32 [a-z2-7]{16}/) != nil, "\(found)")
+        try await Self.sees(2, world.phone)
+        zeroconf.send(SIGTERM)
+        _ = await zeroconf.finish()
+        // Its goodbye is heard.
+        try await Self.sees(1, world.phone)
+        let resolved = try await world.phone.run("relay ping pc --count 1")
+        #expect(resolved.status == 0, "\(resolved.errorText)")
+    }
+
+    /// Avahi runs on the same machine as the command, and holds the port too.
+    @Test(
+        .enabled(
+            if: FileManager.default.isExecutableFile(atPath: "/usr/sbin/avahi-daemon"),
+            "scripts/test installs avahi-daemon and avahi-utils"
+        )
+    )
+    func avahiSeesUsAndIsSeenOnTheSameMachine() async throws {
+        var world = try await World()
+        await world.loseRelay()
+        let lines = [
+            "export DBUS_SYSTEM_BUS_ADDRESS=$DBUS_SESSION_BUS_ADDRESS",
+            "printf '[server]\\nuse-ipv4=yes\\nuse-ipv6=yes\\n[rlimits]\\n' > avahi.conf",
+            "mount -t tmpfs tmpfs /run/avahi-daemon 2>/dev/null || { mkdir -p /run/avahi-daemon; mount -t tmpfs tmpfs /run/avahi-daemon; }",
+            "avahi-daemon --no-drop-root --no-chroot --no-rlimits -f avahi.conf > avahi.log 2>&1 &",
+            "until avahi-browse -at > /dev/null 2>&1; do sleep 0.1; done",
+            "avahi-publish -s other _device-relay._tcp 4711 v=1 n=abcdefghijkl t0=aaaabbbbccccddddeeeeffffgggghhhh > publish.log 2>&1 &",
+            "until grep -q Established publish.log; do sleep 0.1; done",
+            "echo published",
+            "exec stdbuf -oL avahi-browse -rp _device-relay._tcp",
+        ]
+        try Data(lines.joined(separator: "\n").utf8).write(to: world.phone.directory.appending(path: "avahi.sh"))
+        let avahi = try world.phone.start("exec dbus-run-session bash avahi.sh")
+        _ = try await avahi.line { $0 == "published" }
+        let found = try await avahi.line { $0.hasPrefix("=;") && $0.contains(";10.20.30.2;") }
+        #expect(found.contains("v=1") && found.contains("_device-relay._tcp"), "\(found)")
+        try await Self.sees(2, world.phone)
+        let ping = try await world.phone.run("relay ping pc --count 1")
+        #expect(ping.status == 0, "\(ping.text) \(ping.errorText)")
+        // Its processes end with the machine.
+    }
+
+    /// Waits until `relay doctor` sees this number of devices.
+    private static func sees(_ count: Int, _ machine: TestMachine) async throws {
+        let text = count == 1 ? "1 device of this service is there" : "\(count) devices of this service are there"
+        while true {
+            let checks = try await machine.run("relay doctor --json").json["checks"] as? [[String: Any]] ?? []
+            let nearby = checks.first { $0["name"] as? String == "nearby" }?["message"] as? String ?? ""
+            if nearby.contains(text), nearby.contains("of these it knows pc") { return }
+            try Task.checkCancellation()
+        }
+    }
+
+    // MARK: Attacks
 
     /// Copied advertisements, replayed knocks, floods and nonsense of a neighbour lead nowhere, and hinder nobody.
     @Test func neighbourLearnsAndHindersNothing() async throws {

@@ -101,6 +101,9 @@ extension ConnectedDevicesPlatform {
 extension ConnectedDevicesPlatform {
     /// Looks for an account's devices on this network for a moment.
     package func searchNearby(for account: ConnectedDevicesAccount) async { await endpoint(of: account.id)?.searchNearby() }
+
+    /// What an account's endpoint sees on this network; `nil` if it is not used.
+    package func nearbyView(for account: ConnectedDevicesAccount) async -> NearbyView? { await endpoint(of: account.id)?.lookAround() }
 }
 
 extension LocalEndpoint: DeviceProvider {

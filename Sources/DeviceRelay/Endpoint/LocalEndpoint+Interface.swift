@@ -74,6 +74,9 @@ extension LocalEndpoint {
     /// Looks for devices on this network for a moment.
     func searchNearby() async { await nearby?.search() }
 
+    /// What is seen on this network; `nil` if it is not used.
+    func lookAround() async -> NearbyView? { await nearby?.look() }
+
     var pinnedRecords: [EndpointRecord] { peers.pinnedRecords }
     var knownEndpoints: [KnownEndpoint] { peers.knownEndpoints }
 

@@ -20,6 +20,9 @@ final class MulticastService: NearbyService {
     private var sockets: [MulticastSocket.Key: MulticastSocket] = [:]
     private var links: [LinkInterface] = []
     private var advertisement: (port: UInt16, text: () -> [[UInt8]])?
+    /// By interface.
+    private var advertised: [Int: MulticastSocket.Advertised] = [:]
+    private var random = SystemRandomNumberGenerator()
     private var isWanted = false
     private var timer: Scheduled<Void>?
     private var isRunning = false
@@ -27,6 +30,11 @@ final class MulticastService: NearbyService {
 
     init(_ loop: EndpointLoop, interfaces names: [String]?, logger: Logger) {
         (self.loop, self.names, self.logger) = (loop, names, logger)
+    }
+
+    var hearsItself: Bool? {
+        let sending = sockets.values.filter(\.hasSent)
+        return sending.isEmpty ? nil : sending.contains { $0.hasHeardItself }
     }
 
     func start() {
@@ -43,6 +51,8 @@ final class MulticastService: NearbyService {
             let wanted = Dictionary(uniqueKeysWithValues: links.flatMap { link in MulticastSocket.keys(of: link).map { ($0, link) } })
             for (key, socket) in sockets where wanted[key] != socket.link {
                 sockets[key] = nil
+                // Another network must not see the same names.
+                advertised[key.interface] = nil
                 socket.close()
                 onInstances([], key.interface)
             }
@@ -72,7 +82,7 @@ final class MulticastService: NearbyService {
             logger.warning("the local network cannot be used", metadata: ["interface": "\(link.name)", "error": "\(problem)"])
         }
         socket.want(isWanted)
-        socket.advertise(advertisement.map { ($0.port, $0.text()) })
+        socket.advertise(advertised(on: key.interface))
         socket.open(device)
     }
 
@@ -98,7 +108,20 @@ final class MulticastService: NearbyService {
 
     func advertise(_ advertisement: (port: UInt16, text: () -> [[UInt8]])?) {
         self.advertisement = advertisement
-        for socket in sockets.values { socket.advertise(advertisement.map { ($0.port, $0.text()) }) }
+        advertised = [:]
+        for (key, socket) in sockets { socket.advertise(advertised(on: key.interface)) }
+    }
+
+    private func advertised(on interface: Int) -> MulticastSocket.Advertised? {
+        if let made = advertised[interface] { return made }
+        guard let advertisement else { return nil }
+        let made = MulticastSocket.Advertised(
+            labels: ServiceInstance.Labels(using: &random),
+            port: advertisement.port,
+            text: advertisement.text()
+        )
+        advertised[interface] = made
+        return made
     }
 
     func want(_ isWanted: Bool) {

@@ -47,6 +47,8 @@ final class MulticastSocket {
     private var random = SystemRandomNumberGenerator()
     private var timer: (time: Int64, scheduled: Scheduled<Void>)?
     private(set) var instances: [MulticastBrowser.Instance] = []
+    private(set) var hasSent = false
+    private(set) var hasHeardItself = false
 
     init(_ key: Key, _ link: LinkInterface, _ loop: EndpointLoop) { (self.key, self.link, self.loop) = (key, link, loop) }
 
@@ -151,19 +153,22 @@ final class MulticastSocket {
 
     // MARK: Use
 
-    func advertise(_ advertisement: (port: UInt16, text: [[UInt8]])?) {
+    /// What is advertised on an interface, under the same names for both families.
+    struct Advertised {
+        let labels: ServiceInstance.Labels
+        let port: UInt16
+        let text: [[UInt8]]
+    }
+
+    func advertise(_ advertised: Advertised?) {
         guard !isClosed else { return }
-        guard let advertisement else {
+        guard let advertised else {
             if let actions = responder?.end() { perform(actions, asker: nil) }
             responder = nil
             return
         }
-        let instance = ServiceInstance(
-            ServiceInstance.Labels(using: &random),
-            port: advertisement.port,
-            text: advertisement.text,
-            addresses: link.addresses.map(\.address)
-        )
+        let addresses = link.addresses.map(\.address)
+        let instance = ServiceInstance(advertised.labels, port: advertised.port, text: advertised.text, addresses: addresses)
         if let actions = responder?.update(instance, at: loop.now, using: &random) {
             perform(actions, asker: nil)
         } else {
@@ -187,7 +192,8 @@ final class MulticastSocket {
             link.isOnLink(source) || source.isLinkLocal, envelope.data.readableBytes <= DNSMessage.maximumBytes,
             let message = try? DNSMessage(decoding: Array(envelope.data.readableBytesView))
         else { return }
-        browser.received(message, at: loop.now)
+        if link.addresses.contains(where: { $0.address == source }) { hasHeardItself = true }
+        browser.received(message, from: source, at: loop.now)
         let isLegacy = envelope.remoteAddress.port != DeviceRelayService.port
         if let actions = responder?.received(message, isLegacy: isLegacy, at: loop.now, using: &random) {
             perform(actions, asker: envelope.remoteAddress)
@@ -239,6 +245,7 @@ final class MulticastSocket {
 
     private func send(_ message: DNSMessage, to address: SocketAddress?) {
         guard let channel, let address else { return }
+        hasSent = true
         // A packet that the system does not take now is as good as one that is lost.
         channel.write(AddressedEnvelope(remoteAddress: address, data: ByteBuffer(bytes: message.encoded())), promise: nil)
     }

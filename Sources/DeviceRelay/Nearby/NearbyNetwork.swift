@@ -243,6 +243,17 @@ final class NearbyNetwork {
         seen.candidates(for: peer, hour: hour, at: loop.now) { admits($0) }
     }
 
+    /// What is seen once all neighbours had time to answer.
+    func look() async -> NearbyView {
+        await search(within: Self.answerPatience) { _ in false }
+        return NearbyView(
+            interfaces: links.map(\.name),
+            instances: seen.count,
+            known: seen.present(hour: hour),
+            hearsItself: service.hearsItself
+        )
+    }
+
     /// Waits until all known endpoints are seen, or as long as neighbours need to answer.
     func search() async { await search(within: Self.answerPatience) { $0.seen.present(hour: $0.hour).count == $0.keys.count } }
 

@@ -13,6 +13,9 @@ protocol NearbyService: AnyObject {
     /// The instances that keep their place when there are too many.
     var kept: (_ interface: Int) -> Set<DNSName> { get set }
 
+    /// Whether it receives what it sends to everybody; `nil` before it has sent something, or if that is not known.
+    var hearsItself: Bool? { get }
+
     func start()
     /// Advertises under new names.
     /// - Parameter advertisement: The port, and what makes the text, which is called for each interface; `nil` to advertise nothing.

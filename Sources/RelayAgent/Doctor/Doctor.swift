@@ -24,7 +24,7 @@ package struct Doctor: Sendable {
         }
 
         package enum Name: String, Encodable, Sendable, CaseIterable {
-            case account, relay, identity, clock, login, presence, tunnel, mailbox, device
+            case account, relay, identity, clock, login, presence, tunnel, mailbox, device, nearby
         }
 
         package var name: Name
@@ -100,10 +100,11 @@ package struct Doctor: Sendable {
         } catch {
             checks.append(Check(.relay, failed: error))
         }
-        guard !checks.contains(where: { $0.status == .failed && $0.name != .tunnel }) else { return Result(checks) }
+        let isRelayThere = !checks.contains { $0.status == .failed && $0.name != .tunnel }
         do {
             checks += try await context.withAccount { local in
-                await LocalDeviceChecks(local: local, target: target).run()
+                let others = isRelayThere ? await LocalDeviceChecks(local: local, target: target).run() : []
+                return others + [await NearbyCheck(local: local).run()].compactMap(\.self)
             }
         } catch {
             checks.append(Check(.login, failed: error))

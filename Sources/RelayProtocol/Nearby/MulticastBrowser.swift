@@ -53,8 +53,9 @@ package struct MulticastBrowser {
     }
 
     package static let maximumInstances = 256
-    /// New instances that are taken at once, and then in each second.
+    /// New instances that are taken at once, and then in each second: of one sender, and of all.
     package static let newPerSecond = 20
+    package static let newOfAllPerSecond = 200
     package static let maximumAddresses = 8
     /// Hosts whose addresses are kept.
     private static let maximumHosts = 512
@@ -69,7 +70,8 @@ package struct MulticastBrowser {
 
     private var entries: [DNSName: Entry] = [:]
     private var hosts: [DNSName: [Record]] = [:]
-    private var limiter = KeyedLimiter<Bool>()
+    /// By sender; `nil` for all together.
+    private var limiter = KeyedLimiter<IPAddress?>()
     /// The instances that keep their place when there are too many.
     package var kept: Set<DNSName> = []
     /// The next question for the type, and the pause after it; `nil` while nobody wants instances.
@@ -180,14 +182,14 @@ package struct MulticastBrowser {
     // MARK: Answers
 
     /// Learns from a message of this interface.
-    package mutating func received(_ message: DNSMessage, at now: Int64) {
+    package mutating func received(_ message: DNSMessage, from sender: IPAddress, at now: Int64) {
         guard message.isResponse else { return }
         let records = message.records
         // Pointers first: nothing else is taken of what nobody points to.
         for record in records {
             guard case .pointer(let name) = record.content, record.name == DeviceRelayService.type, name.parent == DeviceRelayService.type
             else { continue }
-            take(record, pointingTo: name, now)
+            take(record, pointingTo: name, from: sender, now)
         }
         for record in records {
             switch record.content {
@@ -209,14 +211,15 @@ package struct MulticastBrowser {
         return Record(record: record, received: now, ends: now + life)
     }
 
-    private mutating func take(_ record: DNSRecord, pointingTo name: DNSName, _ now: Int64) {
+    private mutating func take(_ record: DNSRecord, pointingTo name: DNSName, from sender: IPAddress, _ now: Int64) {
         let new = Self.record(record, now)
         if entries[name] != nil {
             entries[name]?.pointer = new
             return
         }
-        guard record.timeToLive > 0,
-            limiter.take(true, EventRate(Self.newPerSecond, per: 1_000), now: Milliseconds(clamping: now)) == nil, makeRoom()
+        let time = Milliseconds(clamping: now)
+        guard record.timeToLive > 0, limiter.take(sender, EventRate(Self.newPerSecond, per: 1_000), now: time) == nil,
+            limiter.take(nil, EventRate(Self.newOfAllPerSecond, per: 1_000), now: time) == nil, makeRoom()
         else { return }
         entries[name] = Entry(pointer: new)
     }

@@ -94,6 +94,9 @@ package struct NearbyPeers {
         Set(sightings.values.filter { $0.interface == interface && $0.peer != nil }.map(\.instance.name))
     }
 
+    /// The number of instances.
+    package var count: Int { Set(sightings.keys.map(\.instance)).count }
+
     /// The endpoints that may be here.
     /// - Parameter hour: Since 1970.
     package func present(hour: UInt32) -> Set<EndpointID> {

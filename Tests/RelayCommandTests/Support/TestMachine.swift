@@ -26,6 +26,8 @@ final class TestMachine {
     }
 
     deinit {
+        // What was started in the background.
+        try? Self.run("sh", "-c", "ip netns pids \(namespace) | xargs -r kill -9")
         try? Self.run("ip", "netns", "delete", namespace)
         try? FileManager.default.removeItem(at: directory)
     }

@@ -31,7 +31,10 @@ import Testing
 
         mutating func want(_ isWanted: Bool = true) { browser.want(isWanted, at: now, using: &random) }
 
-        mutating func receive(_ message: DNSMessage) { browser.received(message, at: now) }
+        mutating func receive(_ message: DNSMessage, from sender: [UInt8] = [192, 0, 2, 1]) {
+            guard let sender = IPAddress(bytes: sender) else { return }
+            browser.received(message, from: sender, at: now)
+        }
 
         /// Lets time pass, and returns what was asked with the times of it.
         mutating func pass(_ time: Int64) -> [(time: Int64, message: DNSMessage)] {
@@ -170,6 +173,13 @@ import Testing
         var world = World()
         for number in 0..<1_000 { world.receive(world.announcement(world.instance(number))) }
         #expect(world.browser.instances.count == MulticastBrowser.newPerSecond)
+        // A flood of one sender does not hide another one.
+        world.receive(world.announcement(world.instance(1_000)), from: [192, 0, 2, 2])
+        #expect(world.browser.instances.map(\.name).contains(world.instance(1_000).name))
+        for number in 1_001..<2_000 {
+            world.receive(world.announcement(world.instance(number)), from: [10, 0, UInt8(number / 256), UInt8(number % 256)])
+        }
+        #expect(world.browser.instances.count == MulticastBrowser.newOfAllPerSecond)
     }
 
     @Test func hostHasFewAddresses() {

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import RelayProtocol
+
+/// Whether this device sees others on its network. It needs no relay, and is no failure: the way through the relay remains.
+struct NearbyCheck: Sendable {
+    let local: LocalDevice
+
+    /// - Returns: `nil` if the network is not used.
+    func run() async -> Doctor.Check? {
+        guard let view = await local.platform.nearbyView(for: local.account) else { return nil }
+        guard !(await local.platform.knownEndpoints(for: local.account)).isEmpty else {
+            return Doctor.Check(.nearby, .skipped, "this device knows no other one yet, so it looks for none")
+        }
+        guard !view.interfaces.isEmpty else {
+            return Doctor.Check(
+                .nearby,
+                .warning,
+                "this machine has no network interface for multicast",
+                advice: "connect it to a network; until then only the relay leads to other devices"
+            )
+        }
+        let names = view.interfaces.map(DisplayText.sanitized).joined(separator: ", ")
+        guard view.hearsItself ?? true else {
+            return Doctor.Check(
+                .nearby,
+                .warning,
+                "on \(names), what this device sends to its neighbours does not even come back to itself",
+                advice: "permit UDP port 5353, in and out, in the firewall of this machine"
+            )
+        }
+        let known = local.platform.endpoints(for: local.account).filter { view.known.contains($0.record.endpointID) }
+            .map { DisplayText.sanitized($0.record.name) }.sorted()
+        let others = view.instances == 1 ? "1 device of this service is there" : "\(view.instances) devices of this service are there"
+        let who = known.isEmpty ? "none that this one knows" : "of these it knows \(known.joined(separator: ", "))"
+        return Doctor.Check(.nearby, .ok, view.instances == 0 ? "on \(names): no other device answers" : "on \(names): \(others), \(who)")
+    }
+}

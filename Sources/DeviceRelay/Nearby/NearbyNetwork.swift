@@ -278,11 +278,11 @@ final class NearbyNetwork {
         }
     }
 
-    fileprivate func proved(_ candidate: NearbyPeers.Candidate) { seen.proved(candidate) }
+    fileprivate func proved(_ candidate: NearbyPeers.Candidate, _ peer: EndpointID) { seen.proved(candidate, peer) }
 
-    fileprivate func failed(_ candidate: NearbyPeers.Candidate, _ error: AppServiceError) {
+    fileprivate func failed(_ candidate: NearbyPeers.Candidate, _ peer: EndpointID, _ error: AppServiceError) {
         let isFalse = error.cause as? PeerTransportError == .notProved || error.cause as? SessionStartError == .notAuthentic
-        seen.failed(candidate, at: loop.now, pause: isFalse ? NearbyPeers.falsePause : Self.rest)
+        seen.failed(candidate, peer, at: loop.now, pause: isFalse ? NearbyPeers.falsePause : Self.rest)
     }
 
     fileprivate func transport(to peer: EndpointID, at candidate: NearbyPeers.Candidate) -> DirectTransport? {
@@ -301,6 +301,9 @@ extension NearbyNetwork: PathSource {
 
 /// The way to an endpoint over the local network: to the first of its addresses where it proves itself.
 private struct DirectPath: PeerPath {
+    /// How often other addresses are tried after all have failed.
+    private static let rounds = 4
+
     let network: NearbyNetwork
     let loop: EndpointLoop
     let peer: EndpointID
@@ -312,11 +315,21 @@ private struct DirectPath: PeerPath {
     func connect(within timeout: Duration, starting starter: any LinkStarter) async throws(AppServiceError) -> EstablishedLink {
         let end = ContinuousClock.now + timeout
         if !isSeen { await network.search(for: peer) }
-        let paths = network.candidates(for: peer).enumerated().map { index, candidate in
-            AddressPath(network: network, peer: peer, candidate: candidate, index: index)
+        var last = AppServiceError(.remoteSystemUnavailable, message: "the device is not on this network")
+        // Copies of its advertisement may come before it.
+        for _ in 0..<Self.rounds {
+            let paths = network.candidates(for: peer).enumerated().map { index, candidate in
+                AddressPath(network: network, peer: peer, candidate: candidate, index: index)
+            }
+            guard !paths.isEmpty, ContinuousClock.now < end else { break }
+            do throws(AppServiceError) {
+                return try await PathRace(paths, until: end, on: loop, starting: starter).link()
+            } catch {
+                guard error.code != .cancelled else { throw error }
+                last = error
+            }
         }
-        guard !paths.isEmpty else { throw AppServiceError(.remoteSystemUnavailable, message: "the device is not on this network") }
-        return try await PathRace(paths, until: end, on: loop, starting: starter).link()
+        throw last
     }
 }
 
@@ -336,11 +349,11 @@ private struct AddressPath: PeerPath {
         let begun = ContinuousClock.now
         do throws(AppServiceError) {
             let link = try await starter.start(over: transport, on: kind)
-            network.proved(candidate)
+            network.proved(candidate, peer)
             return link
         } catch {
             // If another way was soon faster, this one is not slow.
-            if error.code != .cancelled || begun.duration(to: .now) >= .milliseconds(150) { network.failed(candidate, error) }
+            if error.code != .cancelled || begun.duration(to: .now) >= .milliseconds(150) { network.failed(candidate, peer, error) }
             throw error
         }
     }

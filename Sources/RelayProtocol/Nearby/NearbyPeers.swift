@@ -15,8 +15,11 @@ package struct NearbyPeers {
 
     /// The addresses of one endpoint that are dialled at once.
     package static let maximumCandidates = 8
+    /// Of one address: a neighbour with many copies of an advertisement gets no more.
+    static let candidatesOfAnAddress = 2
+    /// The instances of one endpoint that keep their place in the browser.
     static let instancesOfAPeer = 4
-    /// How long an instance is ignored at an address where it could not prove that it is the endpoint.
+    /// How long an address is left alone for an endpoint that did not prove itself there.
     package static let falsePause: Int64 = 600_000
     private static let maximumFailures = 1_024
 
@@ -26,11 +29,11 @@ package struct NearbyPeers {
         let advertisement: Advertisement
         let peer: EndpointID?
         let since: Int64
-        var isProved = false
     }
 
-    private struct Failure: Hashable {
-        let instance: DNSName
+    /// Where an endpoint was dialled. Names are not part of it: a copy has any.
+    private struct Door: Hashable {
+        let peer: EndpointID
         let address: IPAddress
         let port: UInt16
     }
@@ -42,7 +45,8 @@ package struct NearbyPeers {
 
     private var keys: [EndpointID: PairKeys] = [:]
     private var sightings: [Place: Sighting] = [:]
-    private var failures: [Failure: Int64] = [:]
+    private var failures: [Door: Int64] = [:]
+    private var proved: Set<Door> = []
 
     package init() {}
 
@@ -76,22 +80,34 @@ package struct NearbyPeers {
             }
             guard let advertisement = Advertisement(strings: instance.text) else { continue }
             let old = sightings[place]
-            let isSame = old?.advertisement == advertisement
             kept[place] = Sighting(
                 instance: instance,
                 interface: interface,
                 advertisement: advertisement,
-                peer: isSame ? old?.peer : peer(of: advertisement),
-                since: old?.since ?? now,
-                isProved: isSame && old?.isProved ?? false
+                peer: old?.advertisement == advertisement ? old?.peer : peer(of: advertisement),
+                since: old?.since ?? now
             )
         }
         sightings = kept
     }
 
-    /// The instances that may be known endpoints, which keep their place in the browser of an interface.
+    /// The instances that may be known endpoints, which keep their place in the browser of an interface: a few of each.
     package func recognised(on interface: Int) -> Set<DNSName> {
-        Set(sightings.values.filter { $0.interface == interface && $0.peer != nil }.map(\.instance.name))
+        let seen = sightings.values.filter { $0.interface == interface && $0.peer != nil }
+        return Set(Dictionary(grouping: seen) { $0.peer }.values.flatMap { ordered($0).prefix(Self.instancesOfAPeer).map(\.instance.name) })
+    }
+
+    /// Those at addresses where the endpoint has proved itself first, then those that were seen first.
+    private func ordered(_ sightings: [Sighting]) -> [Sighting] {
+        func rank(_ sighting: Sighting) -> Int {
+            guard let peer = sighting.peer else { return 1 }
+            let isProved = sighting.instance.addresses.contains {
+                proved.contains(Door(peer: peer, address: $0, port: sighting.instance.port))
+            }
+            return isProved ? 0 : 1
+        }
+        return sightings.map { (rank($0), $0) }
+            .sorted { ($0.0, $0.1.since, $0.1.interface) < ($1.0, $1.1.since, $1.1.interface) }.map(\.1)
     }
 
     /// The number of instances.
@@ -112,55 +128,52 @@ package struct NearbyPeers {
         }
     }
 
-    /// Where an endpoint may be dialled: proved instances first, then those that were seen first; the families of addresses alternate
-    /// (RFC 8305 §4).
+    /// Where an endpoint may be dialled: where it has proved itself first, then where it was seen first; the families of addresses
+    /// alternate (RFC 8305 §4).
     package func candidates(for peer: EndpointID, hour: UInt32, at now: Int64, admits: (IPAddress) -> Bool) -> [Candidate] {
-        let seen = sightings.values.filter { $0.peer == peer && $0.advertisement.isRecent(at: hour) }
-            .sorted { ($0.isProved ? 0 : 1, $0.since, $0.interface) < ($1.isProved ? 0 : 1, $1.since, $1.interface) }
-        var result: [Candidate] = []
-        for sighting in seen.prefix(Self.instancesOfAPeer) {
-            let all = sighting.instance.addresses.filter { address in
-                admits(address)
-                    && failures[.init(instance: sighting.instance.name, address: address, port: sighting.instance.port)].map { $0 <= now }
-                        ?? true
-            }
-            let (six, four) = (all.filter { $0.bytes.count == 16 }, all.filter { $0.bytes.count == 4 })
-            for index in 0..<max(six.count, four.count) {
-                for family in [six, four] where index < family.count {
-                    let candidate = Candidate(
-                        instance: sighting.instance.name,
-                        address: family[index],
-                        port: sighting.instance.port,
-                        interface: sighting.interface
-                    )
-                    // The same address on another interface leads to the same place, unless it is link-local.
-                    let isNew = !result.contains {
-                        $0.address == candidate.address && $0.port == candidate.port
-                            && (!$0.address.isLinkLocal || $0.interface == candidate.interface)
-                    }
-                    if isNew { result.append(candidate) }
+        let seen = ordered(sightings.values.filter { $0.peer == peer && $0.advertisement.isRecent(at: hour) })
+        var all: [Candidate] = []
+        var ofAddress: [IPAddress: Int] = [:]
+        for sighting in seen {
+            for address in sighting.instance.addresses where admits(address) {
+                let door = Door(peer: peer, address: address, port: sighting.instance.port)
+                // The same address on another interface leads to the same place, unless it is link-local.
+                let isKnown = all.contains {
+                    $0.address == address && $0.port == door.port && (!address.isLinkLocal || $0.interface == sighting.interface)
                 }
+                guard !isKnown, (failures[door] ?? .min) <= now, ofAddress[address, default: 0] < Self.candidatesOfAnAddress else {
+                    continue
+                }
+                ofAddress[address, default: 0] += 1
+                all.append(.init(instance: sighting.instance.name, address: address, port: door.port, interface: sighting.interface))
             }
         }
-        return Array(result.prefix(Self.maximumCandidates))
+        let (six, four) = (all.filter { $0.address.bytes.count == 16 }, all.filter { $0.address.bytes.count == 4 })
+        let alternating = (0..<max(six.count, four.count)).flatMap { index in
+            [six, four].compactMap { index < $0.count ? $0[index] : nil }
+        }
+        return Array(alternating.prefix(Self.maximumCandidates))
     }
 
     /// The endpoint has proved itself at a candidate.
-    package mutating func proved(_ candidate: Candidate) {
-        sightings[.init(instance: candidate.instance, interface: candidate.interface)]?.isProved = true
+    package mutating func proved(_ candidate: Candidate, _ peer: EndpointID) {
+        if proved.count >= Self.maximumFailures { proved.removeAll() }
+        proved.insert(Door(peer: peer, address: candidate.address, port: candidate.port))
     }
 
-    /// A candidate was not reached, or could not prove that it is the endpoint. It is left alone for a while.
-    package mutating func failed(_ candidate: Candidate, at now: Int64, pause: Int64) {
+    /// The endpoint was not reached at a candidate, or did not prove itself there. It is left alone for a while.
+    package mutating func failed(_ candidate: Candidate, _ peer: EndpointID, at now: Int64, pause: Int64) {
         failures = failures.filter { $0.value > now }
         if failures.count >= Self.maximumFailures, let oldest = failures.min(by: { $0.value < $1.value }) { failures[oldest.key] = nil }
-        failures[.init(instance: candidate.instance, address: candidate.address, port: candidate.port)] = now + pause
-        sightings[.init(instance: candidate.instance, interface: candidate.interface)]?.isProved = false
+        let door = Door(peer: peer, address: candidate.address, port: candidate.port)
+        failures[door] = now + pause
+        proved.remove(door)
     }
 
     /// Another network: nothing that was seen holds.
     package mutating func reset() {
         sightings = [:]
         failures = [:]
+        proved = []
     }
 }

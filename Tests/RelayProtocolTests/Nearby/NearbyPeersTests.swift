@@ -81,12 +81,17 @@ import Testing
         var nearby = try nearby()
         nearby.see([try instance("a", of: peer, for: [own], addresses: ["192.168.1.5", "192.168.1.6"])], on: 2, at: 0)
         let candidates = nearby.candidates(for: peer.id, hour: hour, at: 0) { _ in true }
-        nearby.failed(candidates[0], at: 0, pause: NearbyPeers.falsePause)
+        nearby.failed(candidates[0], peer.id, at: 0, pause: NearbyPeers.falsePause)
         #expect(addresses(nearby) == ["192.168.1.6"])
         #expect(addresses(nearby, at: NearbyPeers.falsePause).count == 2)
         // Failures are bounded.
         for port in 0..<5_000 {
-            nearby.failed(.init(instance: .root, address: candidates[0].address, port: UInt16(port), interface: 2), at: 0, pause: 60_000)
+            nearby.failed(
+                .init(instance: .root, address: candidates[0].address, port: UInt16(port), interface: 2),
+                peer.id,
+                at: 0,
+                pause: 60_000
+            )
         }
         #expect(addresses(nearby).count >= 1)
     }
@@ -94,25 +99,46 @@ import Testing
     @Test func copiesComeAfterWhatWasProved() throws {
         var nearby = try nearby()
         let original = try instance("z", of: peer, for: [own])
-        func copy(_ label: String, _ address: String) -> MulticastBrowser.Instance {
+        func copy(_ label: String, _ address: String, port: UInt16) -> MulticastBrowser.Instance {
             .init(
                 name: .local([label, "_device-relay", "_tcp"]),
-                port: 1,
+                port: port,
                 text: original.text,
                 addresses: [IPAddress(parsing: address.utf8)].compactMap(\.self)
             )
         }
-        let copies = (0..<20).map { copy("a\($0)", "192.168.1.\(100 + $0)") }
-        nearby.see([original], on: 2, at: 0)
-        nearby.see([original] + copies, on: 2, at: 10)
-        // Few are dialled, and the first one is.
-        #expect(addresses(nearby).count == NearbyPeers.instancesOfAPeer && addresses(nearby)[0] == "192.168.1.5")
-        // A copy that was there first loses its place once another is proved.
+        // Those of one neighbour, and one each of many.
+        let ofOne = (0..<50).map { copy("a\($0)", "192.168.1.100", port: UInt16($0 + 1)) }
+        nearby.see(ofOne, on: 2, at: 0)
+        nearby.see(ofOne + [original], on: 2, at: 10)
+        #expect(addresses(nearby) == ["192.168.1.100", "192.168.1.100", "192.168.1.5"])
+        #expect(nearby.recognised(on: 2).count == NearbyPeers.instancesOfAPeer)
+        // What failed makes room.
+        let ofMany = (0..<20).map { copy("b\($0)", "192.168.1.\(100 + $0)", port: 1) }
         nearby = try self.nearby()
-        nearby.see(copies, on: 2, at: 0)
-        nearby.see([original] + copies, on: 2, at: 10)
-        nearby.proved(.init(instance: original.name, address: original.addresses[0], port: original.port, interface: 2))
-        #expect(addresses(nearby)[0] == "192.168.1.5")
+        nearby.see(ofMany, on: 2, at: 0)
+        nearby.see(ofMany + [original], on: 2, at: 10)
+        for _ in 0..<3 {
+            let tried = nearby.candidates(for: peer.id, hour: hour, at: 20) { _ in true }
+            #expect(tried.count <= NearbyPeers.maximumCandidates)
+            for candidate in tried where candidate.port == 1 { nearby.failed(candidate, peer.id, at: 20, pause: NearbyPeers.falsePause) }
+        }
+        #expect(addresses(nearby, at: 20) == ["192.168.1.5"])
+        nearby.proved(.init(instance: original.name, address: original.addresses[0], port: original.port, interface: 2), peer.id)
+        nearby.see(ofMany + [original], on: 3, at: 30)
+        #expect(addresses(nearby, at: NearbyPeers.falsePause + 20)[0] == "192.168.1.5")
+        #expect(nearby.recognised(on: 2).contains(original.name))
+    }
+
+    /// A copy that names the address of another known device does not make that device unreachable.
+    @Test func copyAtTheAddressOfAnotherDeviceHarmsNobody() throws {
+        let other = Device()
+        var nearby = NearbyPeers()
+        nearby.recognise([peer.id: try own.keys(with: peer), other.id: try own.keys(with: other)])
+        nearby.see([try instance("a", of: peer, for: [own]), try instance("b", of: other, for: [own])], on: 2, at: 0)
+        let candidate = nearby.candidates(for: other.id, hour: hour, at: 0) { _ in true }[0]
+        nearby.failed(candidate, other.id, at: 0, pause: NearbyPeers.falsePause)
+        #expect(addresses(nearby) == ["192.168.1.5"])
     }
 
     @Test func familiesAlternateAndTwiceSeenIsDialledOnce() throws {
@@ -124,7 +150,7 @@ import Testing
         let found = nearby.candidates(for: peer.id, hour: hour, at: 2) { _ in true }
         #expect(
             found.map { "\($0.address) \($0.interface)" } == [
-                "fd00::1 2", "192.168.1.5 2", "fe80::1 2", "192.168.1.6 2", "192.168.1.7 2", "fe80::1 3",
+                "fd00::1 2", "192.168.1.5 2", "fe80::1 2", "192.168.1.6 2", "fe80::1 3", "192.168.1.7 2",
             ]
         )
         #expect(nearby.candidates(for: peer.id, hour: hour, at: 2) { $0.bytes.count == 4 }.count == 3)

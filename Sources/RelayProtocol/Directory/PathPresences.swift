@@ -31,9 +31,10 @@ package struct PathPresences: Hashable, Sendable {
         }
     }
 
-    /// The best presence; of equals, that of the relay.
+    /// The best presence; of equals, that of the relay. A device that was killed says no goodbye on its network, and the relay notices its end
+    /// at once. So the relay's word that a device is not connected counts.
     package var best: Presence {
-        guard let nearby, nearby.isBetter(than: relay) else { return relay }
+        guard let nearby, relay.state != .unavailable, nearby.isBetter(than: relay) else { return relay }
         return nearby
     }
 }

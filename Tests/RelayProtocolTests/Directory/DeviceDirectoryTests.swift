@@ -159,6 +159,13 @@ import Testing
         #expect(directory[endpoint.id]?.presence(on: .relay)?.reason == .relayUnreachable)
         directory.update(endpoint.id) { $0.setPresence(nil, on: .nearby) }
         #expect(directory.systems()[0].presence == Presence(.unknown, .relayUnreachable, since: 5_000))
+        // A device that was killed may still seem to be there. The relay knows better.
+        directory.update(endpoint.id) { $0.setPresence(Presence(.unavailable, .lost, since: 6_000), on: .relay) }
+        directory.update(endpoint.id) { $0.setPresence(Presence(.discoveringAvailability, .nearby), on: .nearby) }
+        #expect(directory.systems()[0].presence.reason == .lost)
+        directory.loseRelay(at: 7_000)
+        #expect(directory.systems()[0].presence.reason == .nearby)
+        directory.update(endpoint.id) { $0.setPresence(nil, on: .nearby) }
         // What the relay stated last is never forgotten.
         directory.update(endpoint.id) { $0.setPresence(nil, on: .relay) }
         #expect(directory.systems()[0].presence.reason == .relayUnreachable)

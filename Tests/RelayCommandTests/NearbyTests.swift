@@ -63,6 +63,10 @@ struct NearbyTests {
 
     @Test func devicesReachEachOtherWithoutTheRelay() async throws {
         var world = try await World()
+        let phoneAgent = try world.phone.start("exec relay agent")
+        _ = try await phoneAgent.line { $0.hasPrefix("ready") }
+        let known = try await world.pc.run("relay ping phone --count 1")
+        #expect(known.status == 0, "\(known.errorText)")
         await world.loseRelay()
         let ping = try await world.phone.run("relay ping pc --count 3 --interval 0.1")
         #expect(ping.status == 0 && ping.output.contains("3 sent, 3 received, 0 lost"), "\(ping.text) \(ping.errorText)")
@@ -75,6 +79,13 @@ struct NearbyTests {
         #expect(sent.status == 0, "\(sent.errorText)")
         let there = world.pc.directory.appending(path: "Downloads/photo.jpg")
         #expect(try Data(contentsOf: there) == Data("photo".utf8))
+        // Both directions: a command of a device says nothing about what its agent offers.
+        for _ in 0..<2 {
+            let there = try await world.phone.run("relay ping pc --count 1")
+            #expect(there.status == 0, "\(there.text) \(there.errorText)")
+            let back = try await world.pc.run("relay ping phone --count 1")
+            #expect(back.status == 0, "\(back.text) \(back.errorText)")
+        }
         // Neither the relay nor a connection to it is needed to start.
         try await world.restartAgent()
         let again = try await world.phone.run("relay ping pc --count 1")
@@ -86,6 +97,7 @@ struct NearbyTests {
         try world.phone.setCable(true)
         let back = try await world.phone.run("relay ping pc --count 1")
         #expect(back.status == 0, "\(back.text) \(back.errorText)")
+        phoneAgent.send(SIGKILL)
     }
 
     @Test func whoIsOffIsNotFound() async throws {

@@ -89,13 +89,17 @@ extension ConnectedDevicesPlatform {
     /// - Returns: Whether they are. It does not return while that may change.
     package func hasDevices(for account: ConnectedDevicesAccount) async -> Bool {
         guard settings.nearby.mode != .off, let endpoint = endpoint(of: account.id) else { return false }
-        do throws(CommandFailure) {
-            try await endpoint.hasDirectory(within: .seconds(86_400))
-            return !endpoint.directory.endpointIDs.isEmpty
-        } catch {
-            return false
-        }
+        // A neighbour may be faster than a relay that works, and knows one device only.
+        let known = await endpoint.link.first(within: Self.relayPatience) { $0.isEnumerated || $0.state.problem != nil }
+        guard known == nil else { return !endpoint.directory.endpointIDs.isEmpty }
+        return await endpoint.link.first { $0.isEnumerated || $0.state.problem != nil || $0.hasNeighbours } != nil
     }
+
+    /// How long devices on this network wait for the relay's list.
+    private static let relayPatience = Duration.seconds(2)
+
+    /// Whether the relay has listed all devices of an account on this connection.
+    package func isEnumerated(_ account: ConnectedDevicesAccount) -> Bool { endpoint(of: account.id)?.isEnumerated ?? false }
 }
 
 extension ConnectedDevicesPlatform {

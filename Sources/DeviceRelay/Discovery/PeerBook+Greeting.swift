@@ -11,27 +11,32 @@ extension PeerBook {
     /// Takes the record and the registrations that a known endpoint has sent. What is older or invalid changes nothing.
     mutating func greeted(by endpoint: EndpointID, record: [UInt8], registrations: [[UInt8]]) -> [Action] {
         guard isConfirmed(endpoint), !isRefused(endpoint), endpoint != own else { return [] }
-        do throws(RecordError) {
-            return try renew(record, registrations, of: endpoint)
-        } catch {
-            report(.recordRefused(endpoint, error))
-            return []
-        }
+        // The relay has no part in it, so its watchers hear of no error.
+        return (try? renew(record, registrations, of: endpoint)) ?? []
     }
 
-    /// Takes the signed revocations that a known endpoint has sent. One that does not count here is dropped. One by an endpoint that nobody
-    /// has verified holds until the relay lists the endpoint.
-    mutating func heard(_ revocations: [[UInt8]]) -> [Action] {
-        revocations.flatMap { bytes -> [Action] in
-            guard let statement = try? Unverified<Revocation>(decoding: bytes) else { return [] }
+    /// Takes signed revocations that a known endpoint has sent. A revocation by an endpoint that is not verified counts until the relay lists
+    /// the revoked endpoint. A revocation of an endpoint that was never known here counts in this process only, so that it takes no stored
+    /// place: the next greeting repeats it.
+    /// - Returns: Whether all were decided. Otherwise a signer is not known yet, or there are too many.
+    mutating func heard(_ revocations: [[UInt8]]) -> (actions: [Action], areDecided: Bool) {
+        var (actions, areDecided) = ([Action](), true)
+        for bytes in revocations {
+            guard let statement = try? Unverified<Revocation>(decoding: bytes) else { continue }
             let (endpoint, signer) = (statement.payload.endpoint, statement.payload.revoker)
-            guard endpoint != own, !isRefused(endpoint) else { return [] }
+            guard endpoint != own, !isRefused(endpoint) else { continue }
             let isStranger = record(of: endpoint) == nil && !isConfirmed(endpoint)
-            guard !isStranger || revokedStrangers < Self.maximumRevokedStrangers else { return [] }
+            guard !isStranger || revokedStrangers < Self.maximumRevokedStrangers else {
+                areDecided = false
+                continue
+            }
             let isFinal = signer == endpoint || knowledge(of: signer) == .verified
-            let actions = isFinal ? revoke(by: statement) : shutOut(by: statement)
-            if isStranger, actions != nil { revokedStrangers += 1 }
-            return actions ?? []
+            guard let taken = isFinal ? revoke(by: statement) : shutOut(by: statement) else {
+                areDecided = false
+                continue
+            }
+            if isStranger { revokedStrangers += 1 } else { actions += taken }
         }
+        return (actions, areDecided)
     }
 }

@@ -164,6 +164,7 @@ struct PeerBook: Sendable {
             peers.restore(endpoint)
             unproven.remove(endpoint)
             var actions = taken(record, before: known)
+            let nearby = directory[endpoint]?.presence(on: .nearby)
             let admission = directory.add(
                 DeviceDirectory.Endpoint(
                     record: record.payload,
@@ -176,6 +177,8 @@ struct PeerBook: Sendable {
                     isLocal: endpoint == own
                 )
             )
+            // The relay says nothing about other paths.
+            directory.update(endpoint) { $0.setPresence(nearby, on: .nearby) }
             switch admission {
             case .admitted: break
             case .admittedInsteadOf(let other): peers.forget(other)
@@ -404,8 +407,11 @@ struct PeerBook: Sendable {
     /// Takes the newer record and registrations of a known endpoint.
     mutating func renew(_ record: [UInt8], _ registrations: [[UInt8]], of endpoint: EndpointID) throws(RecordError) -> [Action] {
         let known = peers[endpoint]
-        let record = try peers.renew(record, of: endpoint)
-        let checked = try peers.set(registrations.map { Blob($0) }, of: endpoint)
+        // Both or none.
+        var renewed = peers
+        let record = try renewed.renew(record, of: endpoint)
+        let checked = try renewed.set(registrations.map { Blob($0) }, of: endpoint)
+        peers = renewed
         directory.update(endpoint) { ($0.record, $0.registrations) = (record.payload, checked) }
         refreshTrust()
         return taken(record, before: known) + registrationsChanged(of: endpoint)

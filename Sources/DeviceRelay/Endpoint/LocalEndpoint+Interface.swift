@@ -25,7 +25,7 @@ extension LocalEndpoint {
         guard !control.isHost else { return }
         let wasActive = control.becomeHost()
         guard life.hasStarted else { return }
-        nearby?.start(isHost: true)
+        if life.isWanted { nearby?.start(isHost: true) }
         inbox.start()
         if wasActive { control.start() }
     }

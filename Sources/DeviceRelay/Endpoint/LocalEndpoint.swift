@@ -137,10 +137,12 @@ actor LocalEndpoint {
             if fetching.value.isInboxIdle != isIdle { fetching.update { $0.isInboxIdle = isIdle } }
         }
         peers.onChange = { [weak nearby] in nearby?.peersChanged() }
-        nearby?.onPresence = { [weak peers, status = endpoint.status] peer, presence in
+        nearby?.onPresence = { [weak peers, weak nearby, status = endpoint.status] peer, presence in
             peers?.take(.presence(peer, presence, on: .nearby))
-            if presence != nil, !status.value.hasNeighbours { status.update { $0.hasNeighbours = true } }
+            let hasNeighbours = nearby?.hasNeighbours ?? false
+            if hasNeighbours != status.value.hasNeighbours { status.update { $0.hasNeighbours = hasNeighbours } }
         }
+        nearby?.onNetworkChange = { [weak sessions] in sessions?.networkChanged() }
         nearby?.onKnock = { [weak sessions] peer, transport in sessions?.knocked(peer, over: transport) }
         sessions.onDirectSession = { [weak nearby] peer in nearby?.met(peer) }
         storageGuard.onFailure = { [weak self] error in self?.assumeIsolated { $0.storageFailed(error) } }
@@ -181,7 +183,9 @@ actor LocalEndpoint {
 
     private func take(_ event: Peers.Event) {
         switch event {
-        case .enumerated: inbox.takeHeld()
+        case .enumerated:
+            inbox.takeHeld()
+            nearby?.repeatPresences()
         case .shutOut(let peer): sessions.close(with: peer)
         case .gone(let sender): inbox.senderRemoved(sender)
         }
@@ -299,6 +303,8 @@ actor LocalEndpoint {
         guard !life.isShutDown else { return }
         await leave(reason)
         life.shutDown()
+        // It may have started again while the connection closed.
+        await nearby?.stop()
         poll?.cancel()
         storageGuard.end()
         control.end()

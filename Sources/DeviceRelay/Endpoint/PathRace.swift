@@ -16,7 +16,12 @@ protocol PeerPath {
 
 /// Starts links over transports. It is no closure: a stored one would not run on the event loop.
 protocol LinkStarter {
-    func start(over transport: any PeerTransport, on kind: PathPresences.Path) async throws(AppServiceError) -> EstablishedLink
+    /// - Parameter timeout: The time that the caller still waits.
+    func start(
+        over transport: any PeerTransport,
+        on kind: PathPresences.Path,
+        within timeout: Duration
+    ) async throws(AppServiceError) -> EstablishedLink
 }
 
 /// What is established with a peer.
@@ -28,7 +33,7 @@ enum EstablishedLink: Sendable {
     fileprivate func abandon() async {
         switch self {
         case .session(let session): await session.shutDown()
-        case .bulk(let stream): try? await stream.channel.channel.close()
+        case .bulk(let stream): stream.close()
         }
     }
 }
@@ -66,6 +71,8 @@ final class PathRace {
         guard let result = await outcome.first(where: { $0 != nil }) ?? nil else {
             perform(race.end())
             timer?.cancel()
+            // A path may have won at the same moment.
+            if case .success(let link)? = outcome.value { loop.spawn(self) { _ in await link.abandon() } }
             throw AppServiceError(.cancelled)
         }
         return try result.get()

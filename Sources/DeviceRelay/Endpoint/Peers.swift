@@ -160,7 +160,16 @@ final class Peers {
         change { $0.greeted(by: peer, record: record, registrations: registrations) }
     }
 
-    func heard(_ revocations: [[UInt8]]) { change { $0.heard(revocations) } }
+    /// - Returns: Whether all were decided.
+    func heard(_ revocations: [[UInt8]]) -> Bool {
+        var areDecided = false
+        change { book in
+            let heard = book.heard(revocations)
+            areDecided = heard.areDecided
+            return heard.actions
+        }
+        return areDecided
+    }
 
     // MARK: Actions
 

@@ -93,6 +93,8 @@ final class Publisher {
     /// version.
     private func sign(_ app: App, account: String) throws -> Signed<AppRegistration> {
         let registration = app.registration
+        // The endpoint itself answers for this app on direct sessions.
+        guard registration.appID != Greeting.info.appID else { throw RecordError.invalidField("appID") }
         // The content is checked before it uses a version number.
         try registration.content(version: 1, account: account, endpoint: endpoint.id).validate(limits: link.limits)
         let stored = try endpoint.journal.read { try $0.registration(of: registration.appID) }
@@ -110,14 +112,21 @@ final class Publisher {
         return signed
     }
 
-    /// The signed registrations of the published apps, for endpoints that ask this one itself.
-    func registrations() throws -> [Signed<AppRegistration>] {
+    /// The signed registrations of the endpoint's apps, for endpoints that ask this one itself. Other processes of the endpoint publish some
+    /// of them: a command publishes none, and must not make the others forget the agent's apps.
+    func registrations() throws -> [[UInt8]] {
         guard let account = identity.account else { return [] }
-        return try apps.filter(\.value.isPublished).sorted { $0.key < $1.key }.map { appID, app in
+        let key = endpoint.identityKey.publicKey
+        var all = try endpoint.journal.read { try $0.registrations() }.filter { _, stored in
+            let signed = try? Signed<AppRegistration>(verifying: stored, key: { (_) throws(RecordError) in key })
+            return signed?.payload.account == account
+        }
+        for (appID, app) in apps where app.isPublished {
             let signed = try app.signed ?? sign(app, account: account)
             apps[appID]?.signed = signed
-            return signed
+            all[appID] = signed.encoded
         }
+        return all.sorted { $0.key < $1.key }.map(\.value)
     }
 
     private func failed(_ appID: String, _ failure: RelayMessage.Failure) {

@@ -130,6 +130,9 @@ final class SessionPool {
 
     func disconnected() { tunnels.disconnected() }
 
+    /// Another network: the sessions that were lost with the one before end soon.
+    func networkChanged() { for session in sessions.sessions { session.probe() } }
+
     /// Closes all sessions.
     func closeAll() async {
         tunnels.disconnected()
@@ -249,11 +252,15 @@ final class SessionPool {
         let peer: EndpointID
         let connector: SessionConnector
 
-        func start(over transport: any PeerTransport, on kind: PathPresences.Path) async throws(AppServiceError) -> EstablishedLink {
+        func start(
+            over transport: any PeerTransport,
+            on kind: PathPresences.Path,
+            within timeout: Duration
+        ) async throws(AppServiceError) -> EstablishedLink {
             guard kind == .nearby else { return .session(try await connector.open(to: peer, over: transport)) }
             return .session(
                 try await pool.greeted(peer, by: connector) { (connector) throws(AppServiceError) in
-                    try await connector.open(to: peer, over: transport, timeout: SessionPool.directPatience)
+                    try await connector.open(to: peer, over: transport, timeout: min(timeout, SessionPool.directPatience))
                 }
             )
         }
@@ -264,8 +271,14 @@ final class SessionPool {
         let token: BulkToken
         let connector: SessionConnector
 
-        func start(over transport: any PeerTransport, on kind: PathPresences.Path) async throws(AppServiceError) -> EstablishedLink {
-            .bulk(try await connector.openBulk(token, to: peer, over: transport))
+        func start(
+            over transport: any PeerTransport,
+            on kind: PathPresences.Path,
+            within timeout: Duration
+        ) async throws(AppServiceError) -> EstablishedLink {
+            guard kind == .nearby else { return .bulk(try await connector.openBulk(token, to: peer, over: transport)) }
+            let patience = min(timeout, SessionPool.directPatience)
+            return .bulk(try await connector.openBulk(token, to: peer, over: transport, timeout: patience))
         }
     }
 
@@ -297,6 +310,11 @@ final class SessionPool {
             await session.shutDown()
             throw error
         }
+        // What the peer told may have taken its own confirmation away.
+        guard peers.isConfirmed(peer) else {
+            await session.shutDown()
+            throw Self.revoked
+        }
         onDirectSession(peer)
         return session
     }
@@ -314,25 +332,29 @@ final class SessionPool {
             },
             revocations: { try await loop.run(bound) { pool in Result { try pool.object?.peers.revocations() } }.get() ?? [] },
             greeted: { greet in await loop.run(bound) { $0.object?.greeted(by: peer, greet) } ?? false },
-            revoked: { signed in await loop.run(bound) { $0.object?.peers.heard(signed) } }
+            revoked: { signed in await loop.run(bound) { $0.object?.peers.heard(signed) } ?? false },
+            informed: { digest in await loop.run(bound) { $0.object?.informed(by: peer, digest) } }
         )
     }
 
     private func greeting() throws -> Greeting.Greet {
         Greeting.Greet(
             record: try identity.currentRecord().encoded,
-            registrations: try publisher.registrations().map(\.encoded),
+            registrations: try publisher.registrations(),
             revocations: try peers.revocationDigest()
         )
     }
 
-    /// - Returns: Whether the peer's revocations are wanted: if they are other ones, unless both sides are as they were last time.
+    /// - Returns: Whether the peer's revocations are wanted: if they are other ones, unless both sides are as they were when all had come.
     private func greeted(by peer: EndpointID, _ greet: Greeting.Greet) -> Bool {
         peers.greeted(by: peer, record: greet.record, registrations: greet.registrations)
-        guard let own = try? peers.revocationDigest(), own != greet.revocations else { return false }
-        let both = [own, greet.revocations]
-        defer { lastRevocations[peer] = both }
-        return lastRevocations[peer] != both
+        guard let own = try? peers.revocationDigest() else { return true }
+        return own != greet.revocations && lastRevocations[peer] != [own, greet.revocations]
+    }
+
+    private func informed(by peer: EndpointID, _ revocations: Digest256) {
+        guard let own = try? peers.revocationDigest() else { return }
+        lastRevocations[peer] = [own, revocations]
     }
 
     /// Takes a direct connection of an endpoint that has knocked with the right key.

@@ -147,7 +147,7 @@ extension Tunnels: PathSource {
         func connect(within timeout: Duration, starting starter: any LinkStarter) async throws(AppServiceError) -> EstablishedLink {
             let entrance = try await tunnels.open(to: peer, timeout)
             return try await tunnels.enter(entrance) { (transport) throws(AppServiceError) in
-                try await starter.start(over: transport, on: kind)
+                try await starter.start(over: transport, on: kind, within: timeout)
             }
         }
     }

@@ -78,6 +78,13 @@ extension JournalTransaction {
         try Row.fetchOne(statement("SELECT registration FROM registrations WHERE app = ?"), arguments: .bound(appID))?.bytes("registration")
     }
 
+    /// The last signed registrations of all apps, whichever process publishes them.
+    package func registrations() throws -> [String: [UInt8]] {
+        try Row.fetchAll(statement("SELECT app, registration FROM registrations")).reduce(into: [:]) { all, row in
+            all[row["app"] as String] = try row.bytes("registration")
+        }
+    }
+
     package func setRegistration(_ registration: [UInt8], of appID: String) throws {
         try run(
             "INSERT OR REPLACE INTO registrations (app, registration) VALUES (?, ?)",

@@ -68,7 +68,9 @@ private final class KnockDialHandler: ChannelInboundHandler, RemovableChannelHan
         switch machine.receive(unwrapInboundIn(data).readableBytesView) {
         case .more: break
         case .send(let bytes): context.writeAndFlush(wrapOutboundOut(ByteBuffer(bytes: bytes)), promise: nil)
-        case .refused: context.close(promise: nil)
+        case .refused:
+            settle(.failure(.notProved))
+            context.close(promise: nil)
         case .accepted:
             timer?.cancel()
             do {
@@ -83,8 +85,8 @@ private final class KnockDialHandler: ChannelInboundHandler, RemovableChannelHan
 
     func channelInactive(context: ChannelHandlerContext) {
         timer?.cancel()
-        // Whoever closes before it accepts is not the endpoint, or does not know this one.
-        settle(.failure(.notProved))
+        // The endpoint may be busy, or not know this one yet.
+        settle(.failure(.closed))
         context.fireChannelInactive()
     }
 

@@ -50,12 +50,17 @@ final class Greeting: Sendable {
         let revocations: @Sendable () async throws -> [[UInt8]]
         /// Takes what the other side tells. Returns whether its revocations are wanted.
         let greeted: @Sendable (Greet) async -> Bool
-        let revoked: @Sendable ([[UInt8]]) async -> Void
+        /// Takes signed revocations. Returns whether all could be decided; another one may come later, once its signer is known.
+        let revoked: @Sendable ([[UInt8]]) async -> Bool
+        /// All revocations of the other side, whose digest this is, have come and are decided.
+        let informed: @Sendable (Digest256) async -> Void
     }
 
     private enum Heard {
         case nothing
-        case greet(revocations: Int)
+        /// A message is being taken.
+        case busy
+        case revocations(of: Digest256, count: Int, areDecided: Bool)
         case all
     }
 
@@ -69,19 +74,21 @@ final class Greeting: Sendable {
 
     /// Tells the other side everything, and waits until it has done so too.
     func exchange(over session: PeerSession) async throws(AppServiceError) {
+        let end = ContinuousClock.now + Self.patience
+        func left() -> Duration { max(.zero, ContinuousClock.now.duration(to: end)) }
         do {
-            let connection = try await session.open(Self.info, from: "", timeout: Self.patience)
+            let connection = try await session.open(Self.info, from: "", timeout: left())
             defer { connection.close() }
-            let answer = try await connection.call(try await host.own(), timeout: Self.patience)
+            let answer = try await connection.call(try await host.own(), timeout: left())
             if answer.wants {
                 var rest = try await host.revocations().prefix(Self.maximumRevocations)
                 repeat {
                     let page = Array(rest.prefix(Self.page))
                     rest = rest.dropFirst(Self.page)
-                    _ = try await connection.call(Revocations(signed: page, isLast: rest.isEmpty), timeout: Self.patience)
+                    _ = try await connection.call(Revocations(signed: page, isLast: rest.isEmpty), timeout: left())
                 } while !rest.isEmpty
             }
-            let all = await heard.first(within: Self.patience) { if case .all = $0 { true } else { false } }
+            let all = await heard.first(within: left()) { if case .all = $0 { true } else { false } }
             guard all != nil else { throw AppServiceError(Task.isCancelled ? .cancelled : .timedOut) }
             isDone.update { $0 = true }
         } catch let error as AppServiceError {
@@ -112,17 +119,27 @@ final class Greeting: Sendable {
     }
 
     private func answer(_ message: ValueSet) async throws -> ValueSet {
-        switch (message["Type"]?.string, heard.value) {
+        // Several connections may ask at once, so a message leaves the state before it is taken.
+        var before = Heard.nothing
+        heard.update { state in
+            before = state
+            if case .all = state { return }
+            state = .busy
+        }
+        switch (message["Type"]?.string, before) {
         case (Greet.type, .nothing):
             let greet = try Self.decode(Greet.self, message)
             let wants = await host.greeted(greet)
-            heard.update { $0 = wants ? .greet(revocations: 0) : .all }
+            heard.update { $0 = wants ? .revocations(of: greet.revocations, count: 0, areDecided: true) : .all }
             return try ValueSetEncoder().encode(Greet.Response(wants: wants))
-        case (Revocations.type, .greet(let count)):
+        case (Revocations.type, .revocations(let digest, let count, let wereDecided)):
             let page = try Self.decode(Revocations.self, message)
             guard page.signed.count <= Self.page, count + page.signed.count <= Self.maximumRevocations else { throw Self.invalid }
-            await host.revoked(page.signed)
-            heard.update { $0 = page.isLast ? .all : .greet(revocations: count + page.signed.count) }
+            let areDecided = await host.revoked(page.signed) && wereDecided
+            if page.isLast, areDecided { await host.informed(digest) }
+            heard.update {
+                $0 = page.isLast ? .all : .revocations(of: digest, count: count + page.signed.count, areDecided: areDecided)
+            }
             return try ValueSetEncoder().encode(Revocations.Response())
         default: throw Self.invalid
         }

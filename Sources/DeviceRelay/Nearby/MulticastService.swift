@@ -47,6 +47,7 @@ final class MulticastService: NearbyService {
         let now = NetworkInterfaces.read(names)
         if now.links != links {
             let old = links
+            let known = Set(old.map(\.index))
             links = now.links
             let wanted = Dictionary(uniqueKeysWithValues: links.flatMap { link in MulticastSocket.keys(of: link).map { ($0, link) } })
             for (key, socket) in sockets where wanted[key] != socket.link {
@@ -56,20 +57,23 @@ final class MulticastService: NearbyService {
                 socket.close()
                 onInstances([], key.interface)
             }
-            for (key, link) in wanted where sockets[key] == nil { if let device = now.devices[key] { open(key, link, device) } }
+            for (key, link) in wanted where sockets[key] == nil {
+                // A network that is new gets another port first.
+                if let device = now.devices[key] { open(key, link, device, isKnown: known.contains(key.interface)) }
+            }
             if !old.isEmpty || !links.isEmpty { onInterfaces(links) }
         } else {
             // A socket that could not be opened, or has failed.
             for link in links {
                 for key in MulticastSocket.keys(of: link) where sockets[key] == nil {
-                    if let device = now.devices[key] { open(key, link, device) }
+                    if let device = now.devices[key] { open(key, link, device, isKnown: true) }
                 }
             }
         }
         timer = loop.after(Self.interval) { [weak self] in self?.read() }
     }
 
-    private func open(_ key: MulticastSocket.Key, _ link: LinkInterface, _ device: NIONetworkDevice) {
+    private func open(_ key: MulticastSocket.Key, _ link: LinkInterface, _ device: NIONetworkDevice, isKnown: Bool) {
         let socket = MulticastSocket(key, link, loop)
         sockets[key] = socket
         socket.onChange = { [weak self] in self?.changed(key) }
@@ -82,7 +86,7 @@ final class MulticastService: NearbyService {
             logger.warning("the local network cannot be used", metadata: ["interface": "\(link.name)", "error": "\(problem)"])
         }
         socket.want(isWanted)
-        socket.advertise(advertised(on: key.interface))
+        socket.advertise(isKnown ? advertised(on: key.interface) : nil)
         socket.open(device)
     }
 
@@ -101,7 +105,7 @@ final class MulticastService: NearbyService {
                 )
             }
         }
-        onInstances(merged.values.sorted { $0.name.description < $1.name.description }, key.interface)
+        onInstances(merged.values.sorted { $0.name < $1.name }, key.interface)
         let kept = kept(key.interface)
         for (other, socket) in sockets where other.interface == key.interface { socket.keep(kept) }
     }

@@ -45,6 +45,8 @@ final class MulticastSocket {
     private var responder: MulticastResponder?
     private var browser = MulticastBrowser()
     private var random = SystemRandomNumberGenerator()
+    private var packets = KeyedLimiter<IPAddress?>()
+    private var legacyAnswers = KeyedLimiter<Bool>()
     private var timer: (time: Int64, scheduled: Scheduled<Void>)?
     private(set) var instances: [MulticastBrowser.Instance] = []
     private(set) var hasSent = false
@@ -189,16 +191,28 @@ final class MulticastSocket {
     fileprivate func receive(_ envelope: AddressedEnvelope<ByteBuffer>) {
         // The system gives each socket the packets of all interfaces on which any socket has joined the group.
         guard !isClosed, envelope.metadata?.packetInfo?.interfaceIndex == key.interface, let source = IPAddress(envelope.remoteAddress),
-            link.isOnLink(source) || source.isLinkLocal, envelope.data.readableBytes <= DNSMessage.maximumBytes,
+            link.isOnLink(source) || source.isLinkLocal, mayTake(source), envelope.data.readableBytes <= DNSMessage.maximumBytes,
             let message = try? DNSMessage(decoding: Array(envelope.data.readableBytesView))
         else { return }
+        let isLegacy = envelope.remoteAddress.port != DeviceRelayService.port
+        // RFC 6762 §6.
+        guard !isLegacy || !message.isResponse else { return }
         if link.addresses.contains(where: { $0.address == source }) { hasHeardItself = true }
         browser.received(message, from: source, at: loop.now)
-        let isLegacy = envelope.remoteAddress.port != DeviceRelayService.port
         if let actions = responder?.received(message, isLegacy: isLegacy, at: loop.now, using: &random) {
             perform(actions, asker: envelope.remoteAddress)
         }
         advance()
+    }
+
+    /// The packets of a neighbour, and of all, before they are read: a flood must leave the event loop to the relay and the sessions.
+    private static let packetRate = EventRate(100, per: 1_000)
+    private static let allPacketsRate = EventRate(400, per: 1_000)
+    private static let legacyRate = EventRate(10, per: 1_000)
+
+    private func mayTake(_ source: IPAddress) -> Bool {
+        let now = Milliseconds(clamping: loop.now)
+        return packets.take(source, Self.packetRate, now: now) == nil && packets.take(nil, Self.allPacketsRate, now: now) == nil
     }
 
     private func advance() {
@@ -236,7 +250,9 @@ final class MulticastSocket {
         for action in actions {
             switch action {
             case .send(let message, .multicast): send(message, to: group)
-            case .send(let message, .asker): send(message, to: asker)
+            case .send(let message, .asker):
+                // The source of a query may be a victim.
+                if legacyAnswers.take(true, Self.legacyRate, now: Milliseconds(clamping: loop.now)) == nil { send(message, to: asker) }
             case .renamed: break
             }
         }

@@ -14,8 +14,14 @@ final class NearbyNetwork {
     private static let searchPatience = Duration.milliseconds(1_500)
     /// How long neighbours may take to answer the first question. They send a record once a second at most.
     private static let answerPatience = Duration.milliseconds(1_300)
-    /// How long a way rests after it has failed, in milliseconds.
+    /// How long an address rests where nothing was reached, and where somebody closed the connection before it was used: the endpoint may
+    /// have been busy. In milliseconds.
     private static let rest: Int64 = 60_000
+    private static let shortRest: Int64 = 5_000
+    /// How often the hour and the presences are checked: timers stand still while a machine sleeps.
+    private static let interval: Int64 = 60_000
+    /// How long to ask on a network that is new, and the pause after a listener that could not be opened.
+    private static let arrival: Int64 = 5_000
     /// How long an endpoint counts as reachable after a session, in milliseconds.
     private static let recent: Int64 = 600_000
 
@@ -28,6 +34,10 @@ final class NearbyNetwork {
     var onKnock: (EndpointID, KnockedTransport) -> Void = { $1.channel.close(promise: nil) }
     /// Called when an endpoint appears on the network, or is gone.
     var onPresence: (EndpointID, Presence?) -> Void = { _, _ in }
+    /// Called when this machine is at another network.
+    var onNetworkChange: () -> Void = {}
+    /// Whether a known endpoint is here.
+    var hasNeighbours: Bool { !shown.isEmpty }
 
     private var seen = NearbyPeers()
     private var links: [LinkInterface] = []
@@ -49,7 +59,9 @@ final class NearbyNetwork {
     private var isRelayAway = true
     private var searches = 0
     private var listener: NearbyListener?
-    private var rotationTimer: Scheduled<Void>?
+    private var timer: Scheduled<Void>?
+    /// What is advertised: since which hour, and until when by the steady clock.
+    private var advertised: (hour: UInt32, until: Int64)?
     private var random = SystemRandomNumberGenerator()
 
     init(
@@ -75,13 +87,26 @@ final class NearbyNetwork {
         self.isHost = self.isHost || isHost
         life = .running
         peersChanged()
+        // It may have become the host only now.
+        if listener == nil { advertise() }
         update()
+        tick()
+    }
+
+    /// Checks what time changes.
+    func tick() {
+        timer?.cancel()
+        guard life == .running else { return }
+        if let advertised, loop.now >= advertised.until || !(advertised.hour...advertised.hour &+ 1).contains(hour) { advertise() }
+        showPresences()
+        timer = loop.after(Self.interval) { [weak self] in self?.tick() }
     }
 
     /// Says goodbye, until `start`. Sessions stay.
     func stop() async {
         guard life == .running else { return }
         life = .stopped
+        timer?.cancel()
         closeListener()
         isServiceRunning = false
         seen.reset()
@@ -133,12 +158,23 @@ final class NearbyNetwork {
 
     // MARK: The listener
 
-    /// Another network: nothing that was seen holds, and nothing there may link this device to the network before.
+    /// The service reports itself what was seen on interfaces that are gone or changed. At a network that is new, nothing may link this device
+    /// to the one before.
     private func networkChanged(_ links: [LinkInterface]) {
+        let before = Dictionary(self.links.map { ($0.index, $0.networks) }) { first, _ in first }
+        let isNew = links.contains { !$0.networks.isSubset(of: before[$0.index] ?? []) }
         self.links = links
-        seen.reset()
         showPresences()
+        guard isNew else { return }
+        seen.forgetFailures()
+        onNetworkChange()
         listen()
+        searches += 1
+        update()
+        loop.after(Self.arrival) { [weak self] in
+            self?.searches -= 1
+            self?.update()
+        }
     }
 
     private func listen() {
@@ -160,6 +196,8 @@ final class NearbyNetwork {
                 advertise()
             case .failure(let error):
                 endpoint.logger.warning("direct connections cannot be accepted", metadata: ["error": "\(error)"])
+                self.listener = nil
+                loop.after(Self.arrival) { [weak self] in if self?.listener == nil { self?.listen() } }
             }
         }
     }
@@ -168,14 +206,12 @@ final class NearbyNetwork {
 
     private func closeListener() {
         listener?.close()
-        (listener, port) = (nil, nil)
-        rotationTimer?.cancel()
+        (listener, port, advertised) = (nil, nil, nil)
         service.advertise(nil)
     }
 
     /// Advertises anew, under names that nobody can link with the earlier ones.
     private func advertise() {
-        rotationTimer?.cancel()
         guard isHost, !keys.isEmpty else { return closeListener() }
         guard let port else {
             // The first known endpoint.
@@ -192,10 +228,7 @@ final class NearbyNetwork {
             )
         )
         let pause = Self.rotation + Int64.random(in: -Self.rotation / 4...Self.rotation / 4, using: &random)
-        rotationTimer = loop.after(pause) { [weak self] in
-            self?.showPresences()
-            self?.advertise()
-        }
+        advertised = (hour, loop.now + pause)
     }
 
     private func source(_ address: IPAddress) -> KnockGate.Source? {
@@ -236,6 +269,9 @@ final class NearbyNetwork {
             onPresence(peer, wanted[peer])
         }
     }
+
+    /// Says again what is shown, to a directory that did not have all endpoints before.
+    func repeatPresences() { for (peer, presence) in shown { onPresence(peer, presence) } }
 
     // MARK: Ways
 
@@ -281,8 +317,16 @@ final class NearbyNetwork {
     fileprivate func proved(_ candidate: NearbyPeers.Candidate, _ peer: EndpointID) { seen.proved(candidate, peer) }
 
     fileprivate func failed(_ candidate: NearbyPeers.Candidate, _ peer: EndpointID, _ error: AppServiceError) {
-        let isFalse = error.cause as? PeerTransportError == .notProved || error.cause as? SessionStartError == .notAuthentic
-        seen.failed(candidate, peer, at: loop.now, pause: isFalse ? NearbyPeers.falsePause : Self.rest)
+        let pause: Int64? =
+            switch (error.cause as? PeerTransportError, error.cause as? SessionStartError) {
+            // Another way was faster, or the caller has ended.
+            case _ where error.code == .cancelled: nil
+            // It speaks something else, or proved another key.
+            case (.notProved, _), (_, .notAuthentic): NearbyPeers.falsePause
+            case (.notReached, _): Self.rest
+            default: Self.shortRest
+            }
+        if let pause { seen.failed(candidate, peer, at: loop.now, pause: pause) }
     }
 
     fileprivate func transport(to peer: EndpointID, at candidate: NearbyPeers.Candidate) -> DirectTransport? {
@@ -346,14 +390,12 @@ private struct AddressPath: PeerPath {
 
     func connect(within timeout: Duration, starting starter: any LinkStarter) async throws(AppServiceError) -> EstablishedLink {
         guard let transport = network.transport(to: peer, at: candidate) else { throw AppServiceError(.remoteSystemUnavailable) }
-        let begun = ContinuousClock.now
         do throws(AppServiceError) {
-            let link = try await starter.start(over: transport, on: kind)
+            let link = try await starter.start(over: transport, on: kind, within: timeout)
             network.proved(candidate, peer)
             return link
         } catch {
-            // If another way was soon faster, this one is not slow.
-            if error.code != .cancelled || begun.duration(to: .now) >= .milliseconds(150) { network.failed(candidate, peer, error) }
+            network.failed(candidate, peer, error)
             throw error
         }
     }

@@ -7,13 +7,13 @@ import Synchronization
 
 /// A byte stream to another endpoint, end to end encrypted, that carries the content of files beside the session. It has its own connection,
 /// so a large file delays no message.
-package struct BulkStream: Sendable {
+package final class BulkStream: Sendable {
     /// An element is one read of the connection, so this bounds the memory to some hundred KiB.
     private static let backPressure = NIOAsyncSequenceProducerBackPressureStrategies.HighLowWatermark(lowWatermark: 4, highWatermark: 16)
 
     /// The peer's endpoint id, proved by its key.
     package let peer: EndpointID
-    let channel: NIOAsyncChannel<ByteBuffer, ByteBuffer>
+    private let channel: NIOAsyncChannel<ByteBuffer, ByteBuffer>
 
     /// Takes over a channel whose handshake is complete. Call it on the channel's event loop.
     init(_ channel: any Channel, with peer: EndpointID) throws {
@@ -23,6 +23,16 @@ package struct BulkStream: Sendable {
             configuration: .init(backPressureStrategy: Self.backPressure)
         )
     }
+
+    /// A stream that nobody has used is closed. The async channel must live until then: it does not permit to be dropped open.
+    deinit {
+        let channel = channel
+        channel.channel.close(promise: nil)
+        channel.channel.closeFuture.whenComplete { _ in withExtendedLifetime(channel) {} }
+    }
+
+    /// Closes the stream, whose use then ends.
+    func close() { channel.channel.close(promise: nil) }
 
     /// Uses the stream, once, and closes it. An error of the closing is none of its use: the peer may have closed it before.
     func use<Result: Sendable>(
@@ -117,7 +127,7 @@ package final class BulkStreams: Sendable {
 
         func take(_ stream: BulkStream) {
             // The transfer has ended.
-            if !expected.take(stream) { stream.channel.channel.close(promise: nil) }
+            if !expected.take(stream) { stream.close() }
         }
     }
 }

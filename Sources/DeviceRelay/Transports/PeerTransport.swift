@@ -28,7 +28,7 @@ package enum PeerTransportError: Error, Hashable, Sendable {
     case closed
     /// No direct connection to the peer was established.
     case notReached
-    /// Who was reached directly did not know the key of the peer.
+    /// What was reached directly does not speak this protocol.
     case notProved
     /// No candidate is supported.
     case noCandidate

@@ -59,14 +59,15 @@ package struct Devices: DeviceCommand {
 
     package func run(on local: LocalDevice) async throws -> Result {
         try await local.waitForDevices()
-        let problem = await local.connectionState()?.problem
+        let isCurrent = local.platform.isEnumerated(local.account)
+        let state = await local.connectionState()
         // Neighbours need a moment to be found.
-        if problem != nil { await local.platform.searchNearby(for: local.account) }
+        if !isCurrent { await local.platform.searchNearby(for: local.account) }
         return Result(
             devices: await local.devices(showsAll: showsAll).map(DeviceResult.init),
             endpoints: showsAll ? local.platform.endpoints(for: local.account).map(EndpointResult.init) : nil,
-            current: problem == nil,
-            problem: problem.map { AgentError($0).message },
+            current: isCurrent,
+            problem: isCurrent ? nil : state?.problem.map { AgentError($0).message } ?? "it has not answered yet",
             now: .now
         )
     }

@@ -107,12 +107,9 @@ extension LocalDevice {
     }
 
     func notFound(_ text: String) async -> AgentError {
-        if let problem = await connectionState()?.problem {
-            return AgentError(
-                "relayUnreachable",
-                "this device does not know '\(text)', and cannot ask the relay: \(AgentError(problem).message)",
-                .unreachable
-            )
+        if !platform.isEnumerated(account) {
+            let why = await connectionState()?.problem.map { AgentError($0).message } ?? "it has not answered yet"
+            return AgentError("relayUnreachable", "'\(text)' is not known here, and the relay cannot be asked: \(why)", .unreachable)
         }
         let name = text.lowercased()
         let isThere = platform.endpoints(for: account).contains { $0.record.name.lowercased() == name }

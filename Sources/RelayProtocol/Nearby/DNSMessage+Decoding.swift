@@ -115,11 +115,15 @@ private struct DNSReader {
         }
     }
 
+    /// More than any writer needs. Each one leads back to a longer part of a name.
+    private static let maximumPointers = 16
+
     /// Reads a name. A pointer leads back, before the part of the name that it ends, so a name ends.
     private mutating func name() throws(DNSError) -> DNSName {
         var labels: [[UInt8]] = []
         var (place, limit, length) = (position, position, 0)
         var end: Int?
+        var pointers = 0
         while true {
             guard place < bytes.count else { throw .truncated }
             let head = bytes[place]
@@ -139,7 +143,8 @@ private struct DNSReader {
             case 3:
                 guard place + 1 < bytes.count else { throw .truncated }
                 let target = Int(head & 0x3F) << 8 | Int(bytes[place + 1])
-                guard target < limit else { throw .invalidName }
+                pointers += 1
+                guard target < limit, pointers <= Self.maximumPointers else { throw .invalidName }
                 end = end ?? place + 2
                 (place, limit) = (target, target)
             default: throw .invalidName

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 /// A domain name (RFC 1035 §3.1). Names that differ only in the case of ASCII letters are equal (RFC 6762 §16).
-package struct DNSName: Hashable, Sendable, CustomStringConvertible {
+package struct DNSName: Hashable, Comparable, Sendable, CustomStringConvertible {
     package static let maximumBytes = 255
     package static let maximumLabelBytes = 63
 
@@ -39,6 +39,8 @@ package struct DNSName: Hashable, Sendable, CustomStringConvertible {
     /// The name without its first label; `nil` for the root.
     package var parent: DNSName? { labels.isEmpty ? nil : DNSName(Array(labels.dropFirst())) }
 
+    /// The order of their encodings.
+    package static func < (one: DNSName, other: DNSName) -> Bool { one.key.lexicographicallyPrecedes(other.key) }
     package static func == (one: DNSName, other: DNSName) -> Bool { one.key == other.key }
     package func hash(into hasher: inout Hasher) { hasher.combine(key) }
 

@@ -23,6 +23,8 @@ package struct LinkInterface: Hashable, Sendable {
         (self.index, self.name, self.addresses) = (index, name, addresses)
     }
 
+    package var networks: Set<IPNetwork> { Set(addresses.map(\.network)) }
+
     /// Whether an address is in a network of this interface.
     package func isOnLink(_ address: IPAddress) -> Bool { addresses.contains { $0.network.contains(address) } }
 }

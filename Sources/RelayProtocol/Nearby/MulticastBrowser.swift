@@ -65,6 +65,9 @@ package struct MulticastBrowser {
     private static let goodbyeLife: Int64 = 1_000
     /// A record's life is at most a day, so that no answer is believed for ever.
     private static let maximumLife: UInt32 = 86_400
+    /// The rest follows with the next message.
+    private static let maximumQuestionsAtOnce = 48
+    private static let maximumKnown = 64
     /// How often the missing records of an instance are asked for, after 1, 2 and 4 s.
     private static let maximumQuestions = 3
 
@@ -80,15 +83,21 @@ package struct MulticastBrowser {
     package init() {}
 
     /// The instances of which everything is known, sorted by name.
-    package var instances: [Instance] {
-        entries.compactMap { name, entry in
+    package private(set) var instances: [Instance] = []
+    /// Whether a content has come or gone since `instances` was made.
+    private var isChanged = false
+
+    private mutating func update() {
+        guard isChanged else { return }
+        isChanged = false
+        instances = entries.compactMap { name, entry in
             guard case .service(let port, let host)? = entry.service?.record.content, case .text(let text)? = entry.text?.record.content,
                 let addresses = hosts[host]?.compactMap({ if case .address(let address) = $0.record.content { address } else { nil } }),
                 !addresses.isEmpty
             else { return nil }
             let sorted = addresses.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
             return Instance(name: name, port: port, text: text, addresses: sorted)
-        }.sorted { $0.name.description < $1.name.description }
+        }.sorted { $0.name < $1.name }
     }
 
     // MARK: Questions
@@ -108,6 +117,7 @@ package struct MulticastBrowser {
         times += hosts.values.flatMap { $0.map(\.ends) }
         if let question {
             times.append(question.next)
+            times += hosts.values.flatMap { $0.compactMap(\.nextRefresh) }
             times += entries.values.flatMap { entry in
                 [entry.pointer.nextRefresh, entry.service?.nextRefresh, entry.text?.nextRefresh, missingTime(entry)].compactMap(\.self)
             }
@@ -136,7 +146,7 @@ package struct MulticastBrowser {
             question = (now + question.pause, min(question.pause * 2, Self.lastPause))
             self.question = question
         }
-        for (name, entry) in entries {
+        for (name, entry) in entries where questions.count < Self.maximumQuestionsAtOnce {
             var entry = entry
             if entry.pointer.refresh(now) { questions.append(DNSQuestion(DeviceRelayService.type, .ptr)) }
             if entry.service?.refresh(now) ?? false { questions.append(DNSQuestion(name, .srv)) }
@@ -148,15 +158,19 @@ package struct MulticastBrowser {
             }
             entries[name] = entry
         }
+        for (name, records) in hosts where questions.count < Self.maximumQuestionsAtOnce {
+            for index in records.indices where hosts[name]?[index].refresh(now) ?? false {
+                questions.append(DNSQuestion(name, records[index].record.kind))
+            }
+        }
         guard !questions.isEmpty else { return [] }
         var message = DNSMessage(isResponse: false)
         var seen: Set<DNSQuestion> = []
-        // The rest follows with the next tick.
-        message.questions = questions.sorted { "\($0.name) \($0.type.rawValue)" < "\($1.name) \($1.type.rawValue)" }
-            .filter { seen.insert($0).inserted }.prefix(64).map(\.self)
+        message.questions = questions.filter { seen.insert($0).inserted }
+            .sorted { ($0.name, $0.type.rawValue) < ($1.name, $1.type.rawValue) }
         if seen.contains(where: { $0.type == .ptr }) {
-            message.answers = entries.values.filter { $0.pointer.isKnown(at: now) }.map { known($0.pointer, now) }
-                .sorted { "\($0.content)" < "\($1.content)" }.prefix(64).map(\.self)
+            message.answers = entries.filter { $0.value.pointer.isKnown(at: now) }.sorted { $0.key < $1.key }.prefix(Self.maximumKnown)
+                .map { known($0.value.pointer, now) }
         }
         return [message]
     }
@@ -193,14 +207,15 @@ package struct MulticastBrowser {
         }
         for record in records {
             switch record.content {
-            case .service: change(record, \.service, now)
-            case .text: change(record, \.text, now)
+            case .service: change(record, \.service, from: sender, now)
+            case .text: change(record, \.text, from: sender, now)
             case .pointer, .address, .other: break
             }
         }
         let named = Set(entries.values.compactMap(\.host))
         hosts = hosts.filter { named.contains($0.key) }
         for record in records where named.contains(record.name) { if case .address = record.content { take(address: record, now) } }
+        update()
     }
 
     private static func record(_ record: DNSRecord, _ now: Int64) -> Record {
@@ -217,11 +232,15 @@ package struct MulticastBrowser {
             entries[name]?.pointer = new
             return
         }
-        let time = Milliseconds(clamping: now)
-        guard record.timeToLive > 0, limiter.take(sender, EventRate(Self.newPerSecond, per: 1_000), now: time) == nil,
-            limiter.take(nil, EventRate(Self.newOfAllPerSecond, per: 1_000), now: time) == nil, makeRoom()
-        else { return }
+        guard record.timeToLive > 0, mayChange(sender, now), makeRoom() else { return }
         entries[name] = Entry(pointer: new)
+    }
+
+    /// Whether a sender may bring something new now. Each costs the owner the search for its peer.
+    private mutating func mayChange(_ sender: IPAddress, _ now: Int64) -> Bool {
+        let time = Milliseconds(clamping: now)
+        return limiter.take(sender, EventRate(Self.newPerSecond, per: 1_000), now: time) == nil
+            && limiter.take(nil, EventRate(Self.newOfAllPerSecond, per: 1_000), now: time) == nil
     }
 
     /// - Returns: Whether there is room for another instance, in place of the oldest one that need not be kept.
@@ -230,13 +249,18 @@ package struct MulticastBrowser {
         let oldest = entries.filter { !kept.contains($0.key) }.min { $0.value.pointer.received < $1.value.pointer.received }
         guard let oldest else { return false }
         entries[oldest.key] = nil
+        isChanged = true
         return true
     }
 
-    private mutating func change(_ record: DNSRecord, _ place: WritableKeyPath<Entry, Record?>, _ now: Int64) {
+    private mutating func change(_ record: DNSRecord, _ place: WritableKeyPath<Entry, Record?>, from sender: IPAddress, _ now: Int64) {
         guard let entry = entries[record.name] else { return }
-        // A goodbye says only that this content ends.
-        guard record.timeToLive > 0 || entry[keyPath: place]?.record.content == record.content else { return }
+        let old = entry[keyPath: place]?.record.content
+        if old != record.content {
+            // A goodbye says only that this content ends. The first content came with the instance, which was counted.
+            guard record.timeToLive > 0, old == nil || mayChange(sender, now) else { return }
+            isChanged = true
+        }
         entries[record.name]?[keyPath: place] = Self.record(record, now)
         entries[record.name]?.questions = 0
     }
@@ -253,17 +277,29 @@ package struct MulticastBrowser {
             all[index] = Self.record(record, now)
         } else if record.timeToLive > 0, all.count < Self.maximumAddresses, hosts[record.name] != nil || hosts.count < Self.maximumHosts {
             all.append(Self.record(record, now))
+            isChanged = true
         }
         hosts[record.name] = all
     }
 
     private mutating func expire(_ now: Int64) {
+        let old = entries.count
         entries = entries.filter { $0.value.pointer.ends > now }
+        if entries.count != old { isChanged = true }
         for name in entries.keys {
-            if let ends = entries[name]?.service?.ends, ends <= now { entries[name]?.service = nil }
-            if let ends = entries[name]?.text?.ends, ends <= now { entries[name]?.text = nil }
+            for place in [\Entry.service, \.text] {
+                guard let ends = entries[name]?[keyPath: place]?.ends, ends <= now else { continue }
+                entries[name]?[keyPath: place] = nil
+                isChanged = true
+            }
         }
         let named = Set(entries.values.compactMap(\.host))
-        hosts = hosts.filter { named.contains($0.key) }.mapValues { $0.filter { $0.ends > now } }.filter { !$0.value.isEmpty }
+        hosts = hosts.filter { named.contains($0.key) }
+        for (name, records) in hosts where records.contains(where: { $0.ends <= now }) {
+            let left = records.filter { $0.ends > now }
+            hosts[name] = left.isEmpty ? nil : left
+            isChanged = true
+        }
+        update()
     }
 }

@@ -195,7 +195,7 @@ package struct MulticastResponder {
             let old = pending[record]
             pending[record] = Pending(
                 due: min(old?.due ?? earliest, earliest),
-                wantsAdditionals: record == instance.pointer || old?.wantsAdditionals ?? false
+                wantsAdditionals: record == instance.pointer || record.kind == .srv || old?.wantsAdditionals ?? false
             )
         }
         return sendPending(at: now)

@@ -170,7 +170,10 @@ package struct NearbyPeers {
         proved.remove(door)
     }
 
-    /// Another network: nothing that was seen holds.
+    /// Another network: what could not be reached may be there now.
+    package mutating func forgetFailures() { failures = [:] }
+
+    /// Nothing that was seen holds any more.
     package mutating func reset() {
         sightings = [:]
         failures = [:]

@@ -162,7 +162,7 @@ import Testing
 
             func connect(within timeout: Duration, starting starter: any LinkStarter) async throws(AppServiceError) -> EstablishedLink {
                 guard let transport else { throw AppServiceError(.notSupported) }
-                return try await starter.start(over: transport, on: kind)
+                return try await starter.start(over: transport, on: kind, within: timeout)
             }
         }
 

@@ -67,6 +67,18 @@ import Testing
         await relay.stop()
     }
 
+    /// The async channel of an open stream does not permit to be dropped.
+    @Test func streamThatNobodyUsesIsClosed() async throws {
+        let opened = await target.bulk.expecting(from: opener.id) { expected in
+            let (opened, accepted) = await open(expected.token, as: opener)
+            if case .failure(let error) = accepted { Issue.record(error) }
+            return opened
+        }
+        // The transfer has ended without its stream.
+        try await opened.get().use { inbound, _ in for try await _ in inbound { break } }
+        await relay.stop()
+    }
+
     /// The content arrives with the token while the server still checks the client.
     @Test func contentBehindTheTokenIsKept() async throws {
         let tunnel = relay.tunnel()

@@ -45,7 +45,7 @@ import Testing
                 let (before, messages) = (browser.nextTime, browser.tick(at: now))
                 asked += messages.map { (now, $0) }
                 // Each tick gets somewhere.
-                guard browser.nextTime != before else { break }
+                guard !messages.isEmpty || browser.nextTime != before else { break }
             }
             now = end
             return asked
@@ -128,9 +128,10 @@ import Testing
         world.want()
         let instance = world.instance(0)
         world.receive(world.announcement(instance))
-        // The service record lives for 2 min: it is asked for at 80, 85, 90 and 95 %.
+        // The service record and the address live for 2 min: they are asked for at 80, 85, 90 and 95 %.
         let asked = world.pass(119_000).filter { types($0.message).contains(.srv) }
         #expect(asked.map(\.time) == [97_000, 103_000, 109_000, 115_000])
+        #expect(asked.allSatisfy { types($0.message).contains(.a) })
         #expect(world.browser.instances.count == 1)
         _ = world.pass(2_000)
         #expect(world.browser.instances.isEmpty)
@@ -180,6 +181,40 @@ import Testing
             world.receive(world.announcement(world.instance(number)), from: [10, 0, UInt8(number / 256), UInt8(number % 256)])
         }
         #expect(world.browser.instances.count == MulticastBrowser.newOfAllPerSecond)
+    }
+
+    /// Each new text costs its owner the search for the peer.
+    @Test func changedTextsAreLimitedInTime() {
+        var world = World()
+        var instances = (0..<MulticastBrowser.newPerSecond).map { world.instance($0) }
+        for instance in instances { world.receive(world.announcement(instance)) }
+        var changes = 0
+        for round in 0..<50 {
+            for index in instances.indices {
+                instances[index].text = [Array("v=1".utf8), Array("x=\(round)".utf8)]
+                let before = world.browser.instances
+                world.receive(world.announcement(instances[index]))
+                if world.browser.instances != before { changes += 1 }
+            }
+        }
+        #expect(changes == 0)
+        _ = world.pass(1_000)
+        world.receive(world.announcement(instances[0]))
+        #expect(world.browser.instances.contains { $0.text == instances[0].text })
+    }
+
+    /// What does not fit into a message is asked in the next one.
+    @Test func everyMissingRecordIsAskedFor() {
+        var world = World()
+        let instances = (0..<200).map { world.instance($0) }
+        for (number, instance) in instances.enumerated() {
+            var message = DNSMessage(isResponse: true)
+            message.answers = [instance.pointer]
+            world.receive(message, from: [10, 0, 0, UInt8(number)])
+        }
+        world.want()
+        let asked = Set(world.pass(500).flatMap(\.message.questions).filter { $0.type == .srv }.map(\.name))
+        #expect(asked == Set(instances.map(\.name)))
     }
 
     @Test func hostHasFewAddresses() {

@@ -20,6 +20,7 @@ final class Inbox {
     private let app: (String) -> RemoteSystemAppRegistration?
     private let handlers: CommandHandlers
     private let contents: InboxContents
+    weak var direct: (any DirectSending)?
 
     private var machine: InboxMachine
     private var isWorking = false
@@ -106,13 +107,57 @@ final class Inbox {
     private func take(_ command: SealedCommand, _ message: RelayMessage.Command) {
         let descriptor = command.descriptor
         let isKnown = machine.knows(descriptor)
-        let (check, body) = isKnown ? (.valid, nil) : check(command, message.sender)
+        let (check, body) = isKnown ? (.valid, nil) : check(command, introducedBy: message.sender)
         machine.offered(descriptor, check: check, wasReceived: message.wasReceived, clock.target)
         if !isKnown, machine.knows(descriptor), let record = message.sender?.record {
             contents.keep(.init(sealed: command, body: body, record: record.bytes), for: descriptor.key)
         }
         work()
     }
+
+    /// A sender offers a command on a direct session, over which both have told each other their records.
+    /// - Parameters:
+    ///   - wasReceived: The sender knows that it was stored here.
+    ///   - isCancelled: The sender has cancelled it.
+    /// - Returns: `nil` if this is no command of the sender.
+    func offered(_ bytes: [UInt8], by peer: EndpointID, wasReceived: Bool, isCancelled: Bool) -> CommandKey? {
+        guard let command = try? SealedCommand(decoding: bytes), command.header.sender == peer,
+            let record = peers.signedRecord(of: peer)
+        else { return nil }
+        let descriptor = command.descriptor
+        let isKnown = machine.knows(descriptor)
+        let (check, body) = isKnown ? (.valid, nil) : check(command, from: record.payload, isNew: !peers.isConfirmed(peer))
+        machine.offered(
+            descriptor,
+            check: check,
+            wasReceived: wasReceived,
+            isCancelled: isCancelled,
+            on: .direct(peer),
+            clock.target
+        )
+        if !isKnown, machine.knows(descriptor) {
+            contents.keep(.init(sealed: command, body: body, record: record.encoded), for: descriptor.key)
+        }
+        work()
+        return descriptor.key
+    }
+
+    /// A direct session with a sender is open.
+    func connected(directlyTo sender: EndpointID) { input { $0.connected(directlyTo: sender) } }
+
+    /// The sender has stored the result of its command.
+    func settledDirectly(_ key: CommandKey) {
+        contents.settled(key)
+        input { $0.settled(key, isKept: keepsSettled(key.sender), on: .direct(key.sender)) }
+    }
+
+    /// Whether a sender can offer its commands directly, too.
+    private func keepsSettled(_ sender: EndpointID) -> Bool {
+        endpoint.settings.nearby.mode != .off && peers.record(of: sender)?.linkKey != nil
+    }
+
+    /// Forgets the settled commands that nobody offers any more.
+    func removeForgotten() { input { $0.removeForgotten(clock.target) } }
 
     /// Handles the held commands, because the enumeration is complete, or a command cannot wait any longer.
     func takeHeld() {
@@ -129,17 +174,23 @@ final class Inbox {
 
     func senderRemoved(_ sender: EndpointID) { input { $0.senderRemoved(sender) } }
 
-    private func check(_ command: SealedCommand, _ introduction: Introduction?) -> (CommandCheck, CommandBody?) {
-        guard let account = identity.account, let introduction else { return (.unverifiable, nil) }
-        let header = command.header
+    private func check(_ command: SealedCommand, introducedBy introduction: Introduction?) -> (CommandCheck, CommandBody?) {
+        guard identity.account != nil, let introduction else { return (.unverifiable, nil) }
+        let sender = command.header.sender
         // The command is answered, so that the relay can delete it from the mailbox. Not so if only the relay says that the sender is
         // revoked: it may list the sender again, and then the answer would not be true.
-        guard !peers.isRevoked(header.sender) else { return (.forged(reason: "the sender was revoked on this device"), nil) }
-        guard let peer = try? peers.introduce(introduction, as: header.sender) else { return (.unverifiable, nil) }
+        guard !peers.isRevoked(sender) else { return (.forged(reason: "the sender was revoked on this device"), nil) }
+        guard let peer = try? peers.introduce(introduction, as: sender) else { return (.unverifiable, nil) }
+        return check(command, from: peer.record, isNew: peer.isNew)
+    }
+
+    private func check(_ command: SealedCommand, from record: EndpointRecord, isNew: Bool) -> (CommandCheck, CommandBody?) {
+        guard let account = identity.account else { return (.unverifiable, nil) }
+        let header = command.header
         let recipient = SealedCommand.Recipient(account: account, relay: endpoint.relay, endpoint: endpoint.id)
         do throws(CommandError) {
             // The state machine checks the expiry when the command is next in its lane.
-            try command.verify(for: recipient, from: peer.record, now: .min)
+            try command.verify(for: recipient, from: record, now: .min)
         } catch {
             return (.forged(reason: "the command is not signed by its sender for this device"), nil)
         }
@@ -147,10 +198,10 @@ final class Inbox {
         do {
             let body = try command.open(with: identity.agreementKeys(for: header.keyID))
             let identity = peers.identity(ofApp: header.senderApp, at: header.sender)
-            let check = AccessPolicy.check(body, from: header.sender, header.senderApp, of: identity, isNew: peer.isNew, to: app)
-            guard check == .valid, AccessPolicy.isBounded(body, isNew: peer.isNew, to: app) else { return (check, body) }
+            let check = AccessPolicy.check(body, from: header.sender, header.senderApp, of: identity, isNew: isNew, to: app)
+            guard check == .valid, AccessPolicy.isBounded(body, isNew: isNew, to: app) else { return (check, body) }
             let perMinute = app.newCallerBounds.launchesPerMinute
-            let isWithin = newcomerRate.admit(RemoteSystem.ID(peer.record.systemID), isNew: true, perMinute: perMinute, at: .now)
+            let isWithin = newcomerRate.admit(RemoteSystem.ID(record.systemID), isNew: true, perMinute: perMinute, at: .now)
             return (isWithin ? .valid : AccessPolicy.tooManyLaunches(perMinute: perMinute), body)
         } catch let error as StorageError {
             // A storage error is not a fault of the command. The relay offers it again on the next connection.
@@ -218,16 +269,18 @@ final class Inbox {
         case .commit(let commit):
             try await contents.store(commit)
             machine.committed()
-        case .sendReceived(let key): link.say(.commandReceived(.init(sender: key.sender, id: key.id)))
-        case .sendResult(let key, let unwritten):
+        case .sendReceived(let key, .relay): link.say(.commandReceived(.init(sender: key.sender, id: key.id)))
+        case .sendReceived(let key, .direct): direct?.received(key)
+        case .postpone(let key): direct?.postpone(key)
+        case .sendResult(let key, let unwritten, let path):
             if let unwritten {
-                send(try contents.signed(unwritten), for: key)
+                send(try contents.signed(unwritten), for: key, on: path)
             } else if let result = try await contents.storedResult(key) {
-                send(result, for: key)
+                send(result, for: key, on: path)
             }
-        case .sendUnstoredResult(let command, let outcome, let highest):
+        case .sendUnstoredResult(let command, let outcome, let highest, let path):
             let receipt = CommandReceipt(for: command, outcome: outcome, highest: highest, time: clock.time)
-            send(.init(receipt: try Signed(receipt, key: endpoint.identityKey).encoded, reply: nil), for: command.key)
+            send(.init(receipt: try Signed(receipt, key: endpoint.identityKey).encoded, reply: nil), for: command.key, on: path)
         case .handle(let command): try await handle(command)
         case .extendTime(let key): handlers.extendTime(key)
         case .tellCancelled(let key): handlers.cancel(key)
@@ -239,7 +292,8 @@ final class Inbox {
         }
     }
 
-    private func send(_ result: InboxContents.Result, for key: CommandKey) {
+    private func send(_ result: InboxContents.Result, for key: CommandKey, on path: CommandPath) {
+        guard path == .relay else { return direct?.send(result, for: key) ?? () }
         link.request {
             let reply = result.reply.map { Blob<BlobKinds.Reply>($0) }
             return .commandResult(.init(ref: $0, sender: key.sender, id: key.id, receipt: Blob(result.receipt), reply: reply))
@@ -247,7 +301,7 @@ final class Inbox {
             switch answer {
             case .settled, .ok:
                 contents.settled(key)
-                input { $0.settled(key, hadReply: result.reply != nil) }
+                input { $0.settled(key, isKept: keepsSettled(key.sender), hadReply: result.reply != nil) }
             // The relay does not know the command yet, or cannot store its end now. The result is sent again on the next connection, or
             // earlier if the account has no room for it now.
             case .failure(let failure):

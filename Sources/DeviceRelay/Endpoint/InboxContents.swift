@@ -64,7 +64,7 @@ final class InboxContents {
     /// Signs a result once, so that the sent receipt equals the stored one.
     func signed(_ write: InboxMachine.Write) throws -> Result {
         if let result = results[write.key] { return result }
-        guard case .answered(let outcome) = write.row.state else { throw CommandFailure.shutDown }
+        guard let outcome = write.row.outcome else { throw CommandFailure.shutDown }
         var result: Result
         do {
             result = try sign(outcome, reply: write.reply, for: write)
@@ -108,7 +108,12 @@ final class InboxContents {
     }
 
     private func result(of write: InboxMachine.Write) throws -> Result? {
-        if case .answered = write.row.state { try signed(write) } else { nil }
+        switch write.row.state {
+        case .received, .handling: nil
+        case .answered: try signed(write)
+        // Unless its result is stored already.
+        case .settled: results[write.key]
+        }
     }
 
     /// Moves a command's data to the cache for the step that follows the write.
@@ -119,6 +124,9 @@ final class InboxContents {
             guard let command = arriving.removeValue(forKey: key) else { return }
             arrived.keep(command, for: key, bytes: command.sealed.encoded.count)
         case .handling: break
+        case .settled:
+            results[key] = nil
+            _ = storedResults.take(key)
         case .answered:
             arriving[key] = nil
             _ = arrived.take(key)

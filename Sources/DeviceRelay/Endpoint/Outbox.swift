@@ -20,10 +20,13 @@ final class Outbox {
     private let identity: OwnIdentity
     private let peers: Peers
     private let contents: OutboxContents
+    weak var direct: (any DirectSending)?
 
     private var machine = OutboxMachine()
     private var isWorking = false
     private var isFlushScheduled = false
+    /// The deadline for which a timer runs.
+    private var deadline: Int64?
     private var marks = OutboxMarks()
     /// The states that apps observe.
     private var states: [CommandID: State] = [:]
@@ -78,6 +81,7 @@ final class Outbox {
             // The command is stored, and proceeds after the storage works again.
             storage.fail(error)
         }
+        direct?.submitted(to: target.endpoint)
         return (stored.row, state)
     }
 
@@ -113,7 +117,7 @@ final class Outbox {
         try await contents.reply(to: id, final)
     }
 
-    // MARK: Messages of the relay
+    // MARK: Messages of the relay, and of targets
 
     func connected() {
         machine.connected()
@@ -123,6 +127,37 @@ final class Outbox {
     func disconnected() { machine.disconnected() }
 
     func receive(_ status: RelayMessage.CommandStatus) { mark(.status(status)) }
+
+    /// Sends commands to a target on the direct session that is open.
+    func connected(directlyTo target: EndpointID) {
+        machine.connected(directlyTo: target)
+        work()
+    }
+
+    func disconnected(directlyFrom target: EndpointID) { machine.disconnected(directlyFrom: target) }
+
+    /// A target has stored a command.
+    func receivedDirectly(_ id: CommandID) {
+        machine.receivedDirectly(id)
+        work()
+    }
+
+    /// The pause of a command for which its target had no room is over.
+    func retryDirectly(_ id: CommandID) {
+        machine.retryDirectly(id)
+        work()
+    }
+
+    /// A target has sent the result of a command. `DirectSending.settle` follows once it is stored.
+    func ended(_ id: CommandID, _ result: JournalTransaction.Result, at target: EndpointID) { mark(.result(id, result, from: target)) }
+
+    /// Whether the relay has a command, and has not said that its target has it.
+    func waitsForTarget(_ id: CommandID) -> Bool {
+        if case .accepted(let progress)? = machine[id]?.state { progress < .delivered } else { false }
+    }
+
+    /// The targets of the open commands, including those of other processes.
+    func openTargets() async throws -> Set<EndpointID> { try await journal.write { try $0.openTargets() } }
 
     /// Waits until all earlier changes are stored, or lost with a failed write.
     func finishWork() async { _ = await withCheckedContinuation { mark(.stored($0)) } }
@@ -150,12 +185,28 @@ final class Outbox {
                 machine.failed()
                 contents.storeFailed()
                 marks.fail(error)
+                direct?.reset()
                 storage.fail(error)
                 break
             }
         }
         isWorking = false
         scheduleFlush()
+        scheduleDeadline()
+    }
+
+    /// Ends the direct commands whose targets no longer answer.
+    private func scheduleDeadline() {
+        guard let next = machine.nextDeadline, deadline.map({ next < $0 }) ?? true else { return }
+        deadline = next
+        // The clock may be set meanwhile.
+        loop.after(min(max(next - clock.time, 0), 3_600_000)) { [weak self] in
+            guard let self else { return }
+            deadline = nil
+            machine.handleDeadlines(now: clock.time)
+            work()
+            scheduleDeadline()
+        }
     }
 
     /// Stores deferred writes after their delay.
@@ -178,6 +229,13 @@ final class Outbox {
         case .commit(let rows): machine.committed(superseded: try await contents.store(rows))
         case .load(let rows): try await load(rows)
         case .send(let id, let again): try await send(id, again: again)
+        case .markDirect(let target, let rows):
+            let connection = machine.connectionNumber(on: .direct(target))
+            machine.marked(try await contents.markDirect(to: target, storing: rows), directlyTo: target, for: connection)
+        case .offer(let id):
+            guard let blob = try await contents.blob(of: id), let row = machine[id] else { return }
+            direct?.offer(row, blob)
+        case .settle(let id, let target): direct?.settle(id, at: target)
         case .cancel(let id): cancelAtRelay(id)
         case .acknowledge(let id): link.say(.commandAcknowledge(.init(id: id)))
         case .signAnew(let id, let number): try await signAnew(id, above: number)
@@ -191,6 +249,7 @@ final class Outbox {
         case .reached(let mark):
             switch marks.take(mark) {
             case .status(let status): try await take(status)
+            case .result(let id, let result, let target): try await take(result, of: id, from: target)
             case .stored(let continuation): continuation.resume(returning: .success(()))
             case .list(let continuation):
                 do {
@@ -211,9 +270,10 @@ final class Outbox {
     }
 
     private func send(_ id: CommandID, again: Bool) async throws {
-        guard let blob = try await contents.blob(of: id), let command = machine[id]?.command else { return }
+        guard let blob = try await contents.blob(of: id), let row = machine[id] else { return }
+        let (command, isDirect) = (row.command, row.isDirect)
         link.request {
-            .commandSend(.init(ref: $0, command: Blob(blob), again: again))
+            .commandSend(.init(ref: $0, command: Blob(blob), again: again, offered: isDirect))
         } answer: { [self] answer in
             // An answer to earlier bytes says nothing about the bytes that were signed since.
             guard machine[id]?.command.digest == command.digest else { return }
@@ -271,25 +331,41 @@ final class Outbox {
         switch message.status {
         case .waking(let wake): machine.progressed(id, .waking(wake))
         case .step(let state): if let progress = CommandProgress(state) { machine.progressed(id, progress) }
-        case .attestedByRelay(let outcome): machine.ended(id, CommandFinal(attestedByRelay: outcome), receiptIsValid: false)
+        case .attestedByRelay(let outcome):
+            let isRevoked = machine[id].map { peers.isRevoked($0.command.lane.target) } ?? false
+            machine.ended(id, CommandFinal(attestedByRelay: outcome), receiptIsValid: false, targetIsRevoked: isRevoked)
         case .attestedByTarget(let receipt, let reply):
-            guard let row = machine[id], let target = try await record(of: row.command.lane.target, to: id) else {
-                return endpoint.logger.warning("a receipt cannot be verified; it is ignored")
-            }
-            let final = CommandFinal(
-                receipt: receipt.bytes,
-                reply: reply?.bytes,
-                of: row.command,
-                isSignedAgain: row.signings > 1,
-                from: target
-            )
-            guard let final else { return }
-            if let highest = final.highest { raise(row.command.lane, to: highest) }
-            if final.attestedBy == .relay {
-                endpoint.logger.warning("a receipt is not valid: the outcome of the command cannot be determined")
-            }
-            machine.ended(id, final, receiptIsValid: final.attestedBy == .target)
+            try await end(id, .init(receipt: receipt.bytes, reply: reply?.bytes), directly: false)
         }
+    }
+
+    /// A target's result that came directly.
+    private func take(_ result: JournalTransaction.Result, of id: CommandID, from target: EndpointID) async throws {
+        if machine[id] == nil {
+            let row = try await journal.write { try $0.sent(id) }
+            guard machine.adopt(row, id, endedAt: target) else { return }
+        }
+        guard machine[id]?.command.lane.target == target else { return }
+        try await end(id, result, directly: true)
+    }
+
+    private func end(_ id: CommandID, _ result: JournalTransaction.Result, directly isDirect: Bool) async throws {
+        guard let row = machine[id], let target = try await record(of: row.command.lane.target, to: id) else {
+            return endpoint.logger.warning("a receipt cannot be verified; it is ignored")
+        }
+        let final = CommandFinal(
+            receipt: result.receipt,
+            reply: result.reply,
+            of: row.command,
+            isSignedAgain: row.signings > 1,
+            from: target
+        )
+        guard let final else { return }
+        if let highest = final.highest { raise(row.command.lane, to: highest) }
+        if final.attestedBy == .relay {
+            endpoint.logger.warning("a receipt is not valid: the outcome of the command cannot be determined")
+        }
+        machine.ended(id, final, receiptIsValid: final.attestedBy == .target, directly: isDirect)
     }
 
     /// The record of a command's target. If the target is gone, it is the record that was stored with the command.
@@ -308,6 +384,7 @@ final class Outbox {
     }
 
     private func report(_ row: SentCommand) {
+        if waitsForTarget(row.command.id) { direct?.accepted(row.command.id, to: row.command.lane.target) }
         guard let state = states[row.command.id] else { return }
         state.update { $0 = row.state }
         guard row.isEnded else { return }

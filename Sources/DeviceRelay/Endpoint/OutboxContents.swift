@@ -123,6 +123,15 @@ final class OutboxContents {
         return loaded
     }
 
+    /// Stores rows, and marks all open commands to a target as direct.
+    /// - Returns: These commands.
+    func markDirect(to target: EndpointID, storing rows: [SentCommand]) async throws -> [SentCommand] {
+        try await journal.write { transaction in
+            for row in rows { try transaction.update(row) }
+            return try transaction.markDirect(to: target)
+        }
+    }
+
     /// Drops unstored signatures after a failed write.
     func storeFailed() { resigned = [:] }
 

@@ -10,6 +10,8 @@ struct OutboxMarks {
     enum Work {
         /// The relay has reported the status of a command.
         case status(RelayMessage.CommandStatus)
+        /// A target has sent the result of a command.
+        case result(CommandID, JournalTransaction.Result, from: EndpointID)
         /// A caller waits until all earlier changes are stored.
         case stored(Waiter<Void>)
         /// A caller requests all stored commands. At the mark no command can end between reading its state and observing it.
@@ -34,7 +36,7 @@ struct OutboxMarks {
         work = [:]
         for work in failed.values {
             switch work {
-            case .status: break
+            case .status, .result: break
             case .stored(let waiter): waiter.resume(returning: .failure(error))
             case .list(let waiter): waiter.resume(returning: .failure(error))
             }

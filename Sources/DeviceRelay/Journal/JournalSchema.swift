@@ -13,6 +13,9 @@ enum JournalSchema {
         migrator.registerMigration("2 registrations of peers") { database in
             try database.execute(sql: second)
         }
+        migrator.registerMigration("3 commands on direct paths") { database in
+            try database.execute(sql: third)
+        }
         return migrator
     }
 
@@ -168,5 +171,13 @@ enum JournalSchema {
             registration BLOB NOT NULL,
             PRIMARY KEY (endpoint, position)
         ) WITHOUT ROWID;
+        """
+
+    /// Whether the target may have got a command without the relay; whether a command was first offered without the relay; and whether the
+    /// relay or the sender has the result of an answered command, which is kept for late offers.
+    private static let third = """
+        ALTER TABLE sent_commands ADD COLUMN direct INTEGER NOT NULL DEFAULT 0 CHECK (direct IN (0, 1));
+        ALTER TABLE received_commands ADD COLUMN direct INTEGER NOT NULL DEFAULT 0 CHECK (direct IN (0, 1));
+        ALTER TABLE received_commands ADD COLUMN settled INTEGER NOT NULL DEFAULT 0 CHECK (settled IN (0, 1));
         """
 }

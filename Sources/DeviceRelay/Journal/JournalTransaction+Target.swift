@@ -52,18 +52,20 @@ extension JournalTransaction {
         switch row.state {
         case .received: state = "received"
         case .handling: state = "handling"
-        case .answered(let value): (state, outcome) = ("answered", value)
+        case .answered(let value), .settled(let value): (state, outcome) = ("answered", value)
         }
         try run(
             """
-            INSERT INTO received_commands (sender, id, app, number, created, expires, digest, size, state, outcome, outcome_reason)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-            ON CONFLICT (sender, id) DO UPDATE
-            SET (state, outcome, outcome_reason) = (excluded.state, excluded.outcome, excluded.outcome_reason)
+            INSERT INTO received_commands (
+                sender, id, app, number, created, expires, digest, size, state, outcome, outcome_reason, direct, settled)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            ON CONFLICT (sender, id) DO UPDATE SET (state, outcome, outcome_reason, settled) =
+                (excluded.state, excluded.outcome, excluded.outcome_reason, excluded.settled)
             """,
             [
                 command.lane.sender.column, command.id.column, command.lane.appID, NumberColumn.encode(command.number), command.created,
                 command.expires, command.digest.column, command.size, state, outcome?.column, outcome?.reasonColumn,
+                !row.paths.contains(.relay), row.isSettled,
             ]
         )
         let key: [(any DatabaseValueConvertible)?] = [command.lane.sender.column, command.id.column]
@@ -115,20 +117,28 @@ extension JournalTransaction {
             let lane = CommandLane(sender: try row.endpoint("sender"), target: journal.endpoint, appID: try row.required("app"))
             positions[lane] = .init(number: try row.number("highest"), latest: try row.commandID("latest"))
         }
-        let rows = try Row.fetchAll(statement("SELECT * FROM received_commands")).map { row in
-            CommandTarget.Row(
-                restoring: try row.descriptor(sender: row.endpoint("sender"), target: journal.endpoint),
-                state: try receivedState(row)
+        let rows = try Row.fetchAll(statement(Self.selectReceived)).map { row in
+            let sender = try row.endpoint("sender")
+            return CommandTarget.Row(
+                restoring: try row.descriptor(sender: sender, target: journal.endpoint),
+                state: try receivedState(row),
+                paths: [try row.required("direct", as: Bool.self) ? .direct(sender) : .relay],
+                replyBytes: try row.required("reply_bytes")
             )
         }
         return CommandTarget(limits: journal.limits, positions: positions, rows: rows)
     }
 
+    private static let selectReceived = """
+        SELECT received_commands.*, coalesce(length(results.reply), 0) AS reply_bytes
+        FROM received_commands LEFT JOIN results USING (sender, id)
+        """
+
     private func receivedState(_ row: Row) throws -> CommandTarget.State {
         switch try row.required("state", as: String.self) {
         case "received": .received
         case "handling": .handling
-        case "answered": .answered(try row.outcome())
+        case "answered": try row.required("settled", as: Bool.self) ? .settled(row.outcome()) : .answered(row.outcome())
         default: throw ColumnError()
         }
     }

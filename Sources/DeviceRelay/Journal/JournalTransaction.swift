@@ -119,20 +119,20 @@ package struct JournalTransaction {
     }
 
     /// Stores a command's new state, and its new content if it was signed again.
-    /// - Returns: False if another process has stored the command's end, has signed it again or sent it meanwhile, or has deleted it. Then
-    ///   nothing is changed.
+    /// - Returns: False if another process has stored the command's end, has signed it again, sent it or marked it as direct meanwhile, or has
+    ///   deleted it. Then nothing is changed.
     @discardableResult
     package func update(_ sent: SentCommand, _ resigned: ResignedContent? = nil) throws -> Bool {
         let earlier = resigned?.earlier ?? sent.command.digest
         try run(
-            resigned == nil ? Self.updateState : Self.updateSigned,
+            resigned == nil ? Self.update(sent.precondition) : Self.updateSigned,
             Self.stateValues(sent) + [sent.command.id.column, earlier.column]
         )
         guard database.changesCount > 0 else { return false }
         if let content = resigned?.content {
             try raiseSentLane(sent.command.lane.target, sent.command.lane.appID, to: sent.command.number)
             try run(
-                "UPDATE sent_commands SET (\(Self.signedColumns)) = (\(Self.marks(9))) WHERE id = ?",
+                "UPDATE sent_commands SET (\(Self.signedColumns)) = (\(Self.marks(8))) WHERE id = ?",
                 Self.signedValues(sent) + [sent.command.id.column]
             )
             try run(
@@ -141,6 +141,19 @@ package struct JournalTransaction {
             )
         }
         return true
+    }
+
+    /// Marks all open commands to a target as direct: from now on the target may get them without the relay.
+    /// - Returns: These commands, sorted by number.
+    package func markDirect(to target: EndpointID) throws -> [SentCommand] {
+        try run(Self.markDirect, [target.column])
+        return try Row.fetchAll(statement(Self.selectOpen), arguments: .bound(target.column)).map(sentCommand)
+    }
+
+    /// The targets of the open commands.
+    package func openTargets() throws -> Set<EndpointID> {
+        let sql = "SELECT DISTINCT target FROM sent_commands INDEXED BY sent_commands_open WHERE \(JournalSchema.isOpen)"
+        return Set(try Row.fetchAll(statement(sql)).map { try $0.endpoint("target") })
     }
 
     /// Deletes a command that the app no longer needs.
@@ -183,23 +196,39 @@ package struct JournalTransaction {
         """
     private static let insertSent = "INSERT INTO sent_commands (\(signedColumns), \(stateColumns)) VALUES (\(marks(22)))"
     private static let updateState = """
-        UPDATE sent_commands SET (\(stateColumns)) = (\(marks(13))) WHERE id = ? AND digest = ? AND \(JournalSchema.isOpen)
+        UPDATE sent_commands SET (\(stateColumns)) = (\(marks(14))) WHERE id = ? AND digest = ? AND \(JournalSchema.isOpen)
         """
-    private static let updateSigned = "\(updateState) AND state = 'prepared'"
+    private static let updateAtRelay = "\(updateState) AND direct = 0"
+    private static let updateNeverSent = "\(updateState) AND state = 'prepared' AND signings = 1"
+    private static let updateSigned = "\(updateAtRelay) AND state = 'prepared'"
+
+    private static func update(_ precondition: SentCommand.Precondition) -> String {
+        switch precondition {
+        case .open: updateState
+        case .onlyAtRelay: updateAtRelay
+        case .neverSent: updateNeverSent
+        }
+    }
+
+    private static let markDirect = """
+        UPDATE sent_commands SET direct = 1, state = CASE state WHEN 'prepared' THEN 'sent' ELSE state END
+        WHERE target = ? AND direct = 0 AND \(JournalSchema.isOpen)
+        """
+    private static let selectOpen = "SELECT * FROM sent_commands WHERE target = ? AND \(JournalSchema.isOpen) ORDER BY number"
 
     // The columns that change only when the command is signed again.
-    private static let signedColumns = "id, target, app, number, created, expires, digest, size, signings"
+    private static let signedColumns = "id, target, app, number, created, expires, digest, size"
 
     private static func signedValues(_ sent: SentCommand) -> [(any DatabaseValueConvertible)?] {
         let command = sent.command
         return [
             command.id.column, command.lane.target.column, command.lane.appID, NumberColumn.encode(command.number), command.created,
-            command.expires, command.digest.column, command.size, sent.signings,
+            command.expires, command.digest.column, command.size,
         ]
     }
 
     private static let stateColumns = """
-        cancel_requested, state, progress, rejection, rejection_limit, limit_allowed, limit_requested, may_have_run, outcome, outcome_reason, \
+        signings, cancel_requested, state, progress, rejection, rejection_limit, limit_allowed, limit_requested, may_have_run, outcome, outcome_reason, \
         attested_by, receipt, reply
         """
 
@@ -215,7 +244,7 @@ package struct JournalTransaction {
         case .final(let value): (state, final) = ("final", value)
         }
         return [
-            sent.cancelRequested, state, progress?.column, rejection?.reason.column, rejection?.reason.limit?.limit.rawValue,
+            sent.signings, sent.cancelRequested, state, progress?.column, rejection?.reason.column, rejection?.reason.limit?.limit.rawValue,
             rejection?.reason.limit?.allowed, rejection?.reason.limit?.requested, rejection?.mayHaveRun, final?.outcome.column,
             final?.outcome.reasonColumn, final?.attestedBy.rawValue, final?.receipt.map { Data($0) }, final?.reply.map { Data($0) },
         ]
@@ -226,7 +255,8 @@ package struct JournalTransaction {
             restoring: try row.descriptor(sender: journal.endpoint, target: row.endpoint("target")),
             state: try sentState(row),
             cancelRequested: try row.required("cancel_requested"),
-            signings: try row.required("signings")
+            signings: try row.required("signings"),
+            isDirect: try row.required("direct")
         )
     }
 

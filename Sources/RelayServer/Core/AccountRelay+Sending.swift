@@ -8,7 +8,7 @@ extension AccountRelay {
     mutating func send(_ request: EndpointMessage.CommandSend, _ command: SealedCommand, on channel: AccountChannel) {
         let host = channels.host(of: command.header.target)?.id
         let offered = mailboxes.begin(command.descriptor, for: host)
-        transact(.send(command, again: request.again, request.ref, channel, host: offered, sleeps: host == nil))
+        transact(.send(command, request.history, request.ref, channel, host: offered, sleeps: host == nil))
     }
 
     /// - Parameter host: the channel to which the command was to be offered.
@@ -93,14 +93,14 @@ extension AccountTransaction {
     ///   - sleeps: whether its target has no host channel.
     func send(
         _ command: SealedCommand,
-        again: Bool,
+        _ history: CommandHistory,
         isOffered: Bool,
         sleeps: Bool,
         in account: AccountID,
         _ rules: RelayRules,
         at now: Int64
     ) throws -> (change: CommandChange, wake: WakeDecision) {
-        let change = try store(command, again: again, in: account, rules.admission, now: now, offersIt: isOffered)
+        let change = try store(command, history, in: account, rules.admission, now: now, offersIt: isOffered)
         guard sleeps, let urgency = change.newUrgency else { return (change, .none) }
         let waiting = WaitingCommands(urgency: urgency, expires: command.header.expires)
         return (change, try wake(command.header.target, of: account, for: waiting, rules, at: now))
@@ -108,7 +108,7 @@ extension AccountTransaction {
 
     private func store(
         _ command: SealedCommand,
-        again: Bool,
+        _ history: CommandHistory,
         in account: AccountID,
         _ admission: CommandAdmission,
         now: Int64,
@@ -128,7 +128,8 @@ extension AccountTransaction {
         let admitted = Result { () throws(CommandRejection) in
             let inDoubt = try admission.check(
                 descriptor,
-                again: again,
+                again: history != .new,
+                offered: history == .offered,
                 now: now,
                 targetIsKnown: target != nil,
                 targetIsRevoked: isRevoked,
@@ -146,8 +147,12 @@ extension AccountTransaction {
             if offersIt { actions += row.offer(now: now) }
             // One write adds the row with its offer. Nearly all commands are new, so the insertion itself detects the few that are not.
             let urgency = command.header.urgency(from: sender, to: target)
-            // The earlier bytes of a command that its sender has signed again with a higher number have no use any more.
-            let isReplaced = try descriptor.firstNumber != nil && self.command(key).map { descriptor.replaces($0.command) } ?? false
+            // The earlier bytes of a command that its sender has signed again with a higher number have no use any more, nor has an end that
+            // the relay could not know.
+            var isReplaced = false
+            if descriptor.firstNumber != nil || history == .offered, let known = try self.command(key) {
+                isReplaced = descriptor.replaces(known.command) || history == .offered && known.isReopened(by: descriptor)
+            }
             if isReplaced { try removeCommand(key) }
             if try add(row, urgency: urgency, blob: command.encoded, account: account) {
                 actions.removeAll { if case .persist = $0 { true } else { false } }
@@ -160,7 +165,10 @@ extension AccountTransaction {
         }
         // Identical bytes get the same answer, even if admission would now decide differently.
         let rejection = if case .failure(let rejection) = admitted { rejection } else { nil as CommandRejection? }
-        if let known = try self.change(key, { $0.sentAgain(descriptor, refusedFor: rejection) }) { return known }
+        let known = try change(key) { row in
+            (history == .offered ? row.offeredElsewhere(descriptor) : []) + row.sentAgain(descriptor, refusedFor: rejection)
+        }
+        if let known { return known }
         guard let rejection else { throw Rejection(.internalError, "the stored command cannot be found") }
         return CommandChange(command: descriptor, state: .accepted, effects: [.refuse(rejection)])
     }

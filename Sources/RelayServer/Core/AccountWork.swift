@@ -37,7 +37,7 @@ indirect enum AccountWork: Hashable, Sendable {
     // MARK: Commands
     /// - host: the channel to which it is offered in the transaction that stores it.
     /// - sleeps: whether its target has no host channel.
-    case send(SealedCommand, again: Bool, RequestRef, AccountChannel, host: ChannelID?, sleeps: Bool)
+    case send(SealedCommand, CommandHistory, RequestRef, AccountChannel, host: ChannelID?, sleeps: Bool)
     case cancel(EndpointMessage.CommandCancel, AccountChannel)
     case acknowledge(StoredCommandKey, AccountChannel)
     case readOutcome(StoredCommandKey, ChannelID)
@@ -187,11 +187,11 @@ extension AccountWork {
                 then: { if let change = $1 { $0.changed(change, except: channel.endpoint) } }
             )
 
-        case .send(let command, let again, let ref, let channel, let host, let sleeps):
+        case .send(let command, let history, let ref, let channel, let host, let sleeps):
             .init(
                 on: channel,
                 bytes: command.encoded.count,
-                { try $0.send(command, again: again, isOffered: host != nil, sleeps: sleeps, in: account, rules, at: now().count) },
+                { try $0.send(command, history, isOffered: host != nil, sleeps: sleeps, in: account, rules, at: now().count) },
                 then: { $0.sent(command.descriptor, ref, on: channel, host: host, $1) }
             )
         case .cancel(let request, let channel):

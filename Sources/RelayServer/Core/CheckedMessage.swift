@@ -94,7 +94,7 @@ extension AccountChannel {
             return .send(request, command)
         } catch {
             var failure = Rejection(error).failure(request.ref)
-            failure.mayHaveRun = request.again
+            failure.mayHaveRun = request.history != .new
             return .refused(failure)
         }
     }

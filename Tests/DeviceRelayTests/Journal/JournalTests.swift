@@ -127,9 +127,15 @@ import Testing
     @Test func everyStateOfAReceivedCommandIsReadBack() async throws {
         let states: [CommandTarget.State] = [
             .received, .handling, .answered(.succeeded), .answered(.failed(reason: "x")), .answered(.indeterminate(.timedOut)),
+            .settled(.succeeded), .settled(.declined(reason: "y")),
         ]
         let rows = states.enumerated().map { index, state in
-            CommandTarget.Row(restoring: command(UInt64(index) + 1, to: endpoint, from: peer, appID: "app\(index % 2)"), state: state)
+            CommandTarget.Row(
+                restoring: command(UInt64(index) + 1, to: endpoint, from: peer, appID: "app\(index % 2)"),
+                state: state,
+                paths: [index < 3 ? .relay : .direct(peer)],
+                replyBytes: index == 2 ? 1 : 0
+            )
         }
         let result = JournalTransaction.Result(receipt: [7], reply: [8])
         do {
@@ -143,8 +149,8 @@ import Testing
         }
         let again = try journal()
         let positions = [
-            CommandLane(sender: peer, target: endpoint, appID: "app0"): CommandTarget.LanePosition(number: 5, latest: rows[4].command.id),
-            CommandLane(sender: peer, target: endpoint, appID: "app1"): .init(number: 4, latest: rows[3].command.id),
+            CommandLane(sender: peer, target: endpoint, appID: "app0"): CommandTarget.LanePosition(number: 7, latest: rows[6].command.id),
+            CommandLane(sender: peer, target: endpoint, appID: "app1"): .init(number: 6, latest: rows[5].command.id),
         ]
         #expect(try again.read { try $0.target() } == CommandTarget(positions: positions, rows: rows))
         #expect(try again.read { try $0.result(rows[2].command.key) } == result)

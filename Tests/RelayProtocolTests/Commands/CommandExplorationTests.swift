@@ -67,7 +67,7 @@ struct Exploration {
             guard let next = next(in: world) else {
                 endings += 1
                 // All nodes are up, and nothing is pending.
-                if let row = world.senders[0].stored.values.first, !row.isEnded { fail("stuck in \(row.state)", path, step) }
+                if let row = world.journals[0].stored.values.first, !row.isEnded { fail("stuck in \(row.state)", path, step) }
                 return
             }
             world.apply(next)
@@ -89,7 +89,7 @@ struct Exploration {
             if world.links[node].isUp { steps.append(.disconnect(node)) }
             if world.due(node).contains(.store(node)) { steps.append(.failToStore(node)) }
         }
-        if let id = world.senders[0].open.first { steps.append(.cancel(sender: 0, id)) }
+        if let id = world.journals[0].open.first { steps.append(.cancel(sender: 0, id)) }
         if let command = world.targets[0].handlers.first { steps.append(.timeOut(target: 0, command.key)) }
         return steps
     }

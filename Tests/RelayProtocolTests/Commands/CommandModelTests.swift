@@ -27,8 +27,8 @@ import Testing
         }
         // The walk must reach all outcomes, otherwise it proves nothing.
         for outcome in faults.expectedOutcomes { #expect(outcomes[outcome, default: 0] > 0, "never \(outcome)") }
-        if faults == .none || faults == .connections {
-            let unknown = outcomes.filter { if case .indeterminate = $0.key { true } else { false } }
+        if !faults.crashes {
+            let unknown = outcomes.filter { if case .indeterminate = $0.key { $0.value > 0 } else { false } }
             #expect(unknown.isEmpty, "nobody stopped, and yet nobody knows")
         }
         for code in faults.expectedRejections { #expect(rejections[code, default: 0] > 0, "never \(code)") }
@@ -77,24 +77,35 @@ struct CommandWalk {
         case restored
         /// Time jumps, targets are removed, mailboxes are full.
         case everything
+        /// Connections and direct sessions break, and two processes of each sender send in the same lanes.
+        case paths
+        /// The same, and processes crash.
+        case pathsAndCrashes
+        /// The same, and stored state goes back.
+        case pathsAndRestored
+        /// The same without returns of stored state: time jumps, targets are removed, mailboxes are full.
+        case pathsAndEverything
 
-        var restores: Bool { self == .restoredSenders || self == .restoredTargets || self == .restored }
+        var restores: Bool { self == .restoredSenders || self == .restoredTargets || self == .restored || self == .pathsAndRestored }
+        var hasPaths: Bool { self == .paths || self == .pathsAndCrashes || self == .pathsAndRestored || self == .pathsAndEverything }
+        var crashes: Bool { self != .none && self != .connections && self != .paths }
+        var isEverything: Bool { self == .everything || self == .pathsAndEverything }
 
         var testDescription: String { rawValue }
 
         var expectedOutcomes: [CommandOutcome] {
             let always: [CommandOutcome] = [.succeeded, .declined, .unsupported, .failed(reason: "no"), .expired, .cancelled]
             return switch self {
-            case .none, .connections: always
-            case .crashes, .lostDatabase: always + [.indeterminate(.interrupted), .indeterminate(.timedOut)]
-            case .restoredSenders, .restored: always + [.indeterminate(.forgotten)]
+            case .none, .connections, .paths: always
+            case .crashes, .lostDatabase, .pathsAndCrashes: always + [.indeterminate(.interrupted), .indeterminate(.timedOut)]
+            case .restoredSenders, .restored, .pathsAndRestored: always + [.indeterminate(.forgotten)]
             case .restoredTargets: always + [.indeterminate(.forgotten)]
-            case .everything:
+            case .everything, .pathsAndEverything:
                 always + [.indeterminate(.interrupted), .indeterminate(.timedOut), .indeterminate(.targetLost), .failed(reason: "refused")]
             }
         }
 
-        var expectedRejections: [String] { self == .everything ? ["mailboxFull", "expired", "targetUnknown"] : [] }
+        var expectedRejections: [String] { isEverything ? ["mailboxFull", "expired", "targetUnknown"] : [] }
     }
 
     private(set) var world: CommandWorld
@@ -106,13 +117,14 @@ struct CommandWalk {
         self.faults = faults
         let skews = (0..<4).map { _ in Int64.random(in: -3_600_000...3_600_000, using: &random) }
         var limits = Limits()
-        if faults == .everything { limits[.mailboxCommands] = 12 }
+        if faults.isEverything { limits[.mailboxCommands] = 12 }
         self.world = CommandWorld(
             senders: 2,
+            processes: faults.hasPaths ? 2 : 1,
             targets: 2,
             skews: skews,
             limits: limits,
-            refusesEvery: faults == .everything ? 7 : .max
+            refusesEvery: faults.isEverything ? 7 : .max
         )
         self.random = random
     }
@@ -163,7 +175,7 @@ struct CommandWalk {
     }
 
     private mutating func submission() -> CommandWorld.Step {
-        let sender = Int.random(in: 0..<2, using: &random)
+        let sender = Int.random(in: world.senders.indices, using: &random)
         let lane = CommandLane(
             sender: world.senders[sender].id,
             target: world.targets[Int.random(in: 0..<2, using: &random)].id,
@@ -174,35 +186,42 @@ struct CommandWalk {
     }
 
     private mutating func cancellation() -> CommandWorld.Step? {
-        let sender = Int.random(in: 0..<2, using: &random)
-        let open = world.senders[sender].open
+        let sender = Int.random(in: world.senders.indices, using: &random)
+        let open = world.journals[world.senders[sender].journal].open
         return open.randomElement(using: &random).map { .cancel(sender: sender, $0) }
     }
 
     private mutating func handlerStep() -> CommandWorld.Step {
         let target = Int.random(in: 0..<2, using: &random)
         guard let command = world.targets[target].handlers.randomElement(using: &random) else { return progress() }
-        if faults != .none, faults != .connections, chance(5) { return .timeOut(target: target, command.key) }
+        if faults.crashes, chance(5) { return .timeOut(target: target, command.key) }
         let outcomes: [CommandOutcome] = [.succeeded, .succeeded, .declined, .unsupported, .failed(reason: "no")]
         return .answer(target: target, command.key, outcomes.randomElement(using: &random) ?? .succeeded)
     }
 
     private mutating func faultStep() -> CommandWorld.Step? {
-        let node = Int.random(in: 0..<4, using: &random)
+        let node = Int.random(in: world.links.indices, using: &random)
         if faults.restores, let step = restoration() { return step }
+        if faults.hasPaths, chance(40) {
+            let pairs = world.senders.indices.flatMap { sender in
+                world.targets.indices.map { CommandWorld.Pair(sender: sender, target: $0) }
+            }
+            guard let pair = pairs.randomElement(using: &random) else { return nil }
+            return chance(60) ? .connectDirectly(pair) : .disconnectDirectly(pair)
+        }
         switch Int.random(in: 0..<100, using: &random) {
         case 0..<45: return .connect(node)
         case 45..<62: return .disconnect(node)
         case 62..<68: return .losePipes(node)
-        case 68..<80: return faults == .connections ? nil : .crash(node)
-        case 80..<85: return faults == .connections || faults == .restoredTargets ? nil : .crashRelay(losingDatabase: false)
-        case 97, 98: return faults == .connections ? nil : .failToStore(node)
-        case 85..<87: return faults == .lostDatabase || faults == .everything ? .crashRelay(losingDatabase: true) : nil
+        case 68..<80: return faults.crashes ? .crash(node) : nil
+        case 80..<85: return !faults.crashes || faults == .restoredTargets ? nil : .crashRelay(losingDatabase: false)
+        case 97, 98: return faults.crashes ? .failToStore(node) : nil
+        case 85..<87: return faults == .lostDatabase || faults.isEverything ? .crashRelay(losingDatabase: true) : nil
         case 87..<92:
-            guard faults == .everything else { return nil }
+            guard faults.isEverything else { return nil }
             let leaps: [Int64] = [600_000, 600_000, 3_600_000, 90_000_000, 8 * 86_400_000]
             return leaps.randomElement(using: &random).map { .pass($0) }
-        case 92: return faults == .everything && chance(30) ? .revoke(target: 1) : nil
+        case 92: return faults.isEverything && chance(30) ? .revoke(target: 1) : nil
         case 93..<97: return forgery()
         default: return lie()
         }
@@ -210,12 +229,13 @@ struct CommandWalk {
 
     /// A copy of stored state, or its return.
     private mutating func restoration() -> CommandWorld.Step? {
-        let node = Int.random(in: 0..<2, using: &random)
+        let sender = Int.random(in: world.senders.indices, using: &random)
+        let target = world.senders.count + Int.random(in: world.targets.indices, using: &random)
         let nodes: [CommandWorld.Step] =
             switch faults {
-            case .restoredSenders: [.backUp(node), .restore(node)]
-            case .restoredTargets: [.backUp(2 + node), .restore(2 + node)]
-            default: [.backUp(node), .restore(node), .backUp(2 + node), .restore(2 + node), .backUpRelay, .restoreRelay]
+            case .restoredSenders: [.backUp(sender), .restore(sender)]
+            case .restoredTargets: [.backUp(target), .restore(target)]
+            default: [.backUp(sender), .restore(sender), .backUp(target), .restore(target), .backUpRelay, .restoreRelay]
             }
         return chance(20) ? nodes.randomElement(using: &random) : nil
     }
@@ -239,8 +259,8 @@ struct CommandWalk {
 
     /// A forged outcome by the relay.
     private mutating func lie() -> CommandWorld.Step? {
-        let sender = Int.random(in: 0..<2, using: &random)
-        let open = world.senders[sender].open
+        let sender = Int.random(in: world.senders.indices, using: &random)
+        let open = world.journals[world.senders[sender].journal].open
         guard let id = open.randomElement(using: &random) else { return nil }
         let final =
             chance(50)
@@ -272,6 +292,11 @@ struct CommandWalk {
                 steps.append(.deliverDown(link: node, pipe: index, twice: false))
             }
         }
+        for pair in world.direct.keys.sorted() {
+            guard let link = world.direct[pair] else { continue }
+            steps += link.up.indices.filter { !link.up[$0].frames.isEmpty }.map { .deliverToTarget(pair, pipe: $0) }
+            steps += link.down.indices.filter { !link.down[$0].frames.isEmpty }.map { .deliverToSender(pair, pipe: $0) }
+        }
         return steps
     }
 
@@ -281,7 +306,7 @@ struct CommandWalk {
     mutating func drain() {
         settle()
         // A full mailbox delays senders for longer.
-        if faults != .everything { noteUnfinished("at once") }
+        if !faults.isEverything { noteUnfinished("at once") }
         for _ in 0..<3 {
             world.apply(.pass(20 * 86_400_000))
             world.apply(.tick)
@@ -295,8 +320,8 @@ struct CommandWalk {
     private(set) var unfinished: [String] = []
 
     private mutating func noteUnfinished(_ when: String) {
-        for sender in world.senders {
-            for row in sender.stored.values where !row.isEnded { unfinished.append("\(when): \(row.command.number) is \(row.state)") }
+        for journal in world.journals {
+            for row in journal.stored.values where !row.isEnded { unfinished.append("\(when): \(row.command.number) is \(row.state)") }
         }
     }
 

@@ -57,10 +57,16 @@ extension CommandWorld {
             case .cancelled:
                 tellNotRun(key, "cancelled", by: final.attestedBy)
             case .indeterminate(.forgotten) where history.hasGoneBack: break
+            case .indeterminate(.forgotten) where hasPaths && history.endedByRelay.contains(key):
+                history.outcomes[final.outcome, default: 0] -= 1
             case .indeterminate(.interrupted), .indeterminate(.forgotten):
-                if !history.begun.contains(key) { violations.append("\(final.outcome), never begun") }
+                // Until then results are kept for late offers, and then the sender waits no longer.
+                let isLate = hasPaths && now >= row.command.expires + CommandPeriod.grace
+                if !history.begun.contains(key), !isLate { violations.append("\(final.outcome), never begun") }
                 // A committed result reaches the sender, unless the relay has lost or removed its state.
-                let isForgotten = history.lostResults.contains(key) || now >= row.command.created + CommandPeriod.retention
+                let isForgotten =
+                    history.lostResults.contains(key) || now >= row.command.created + CommandPeriod.retention
+                    || isLate
                 if let result = history.results[key], result != final.outcome, !isForgotten, !history.hasGoneBack {
                     violations.append("\(final.outcome), but the result was \(result)")
                 }
@@ -68,7 +74,11 @@ extension CommandWorld {
                 if !history.timedOut.contains(key) { violations.append("timed out, but did not") }
             case .indeterminate(.targetLost):
                 let target = targets.first { $0.id == row.command.lane.target }
-                if target?.isRevoked != true, now < row.command.expires, !history.hasGoneBack { violations.append("target lost too early") }
+                // Two processes may sign a command again and send its old bytes at the same time; then no outcome fits the new ones.
+                let isSignedAgain = hasPaths && row.signings > 1
+                if target?.isRevoked != true, now < row.command.expires, !history.hasGoneBack, !isSignedAgain {
+                    violations.append("target lost too early")
+                }
             }
         }
     }

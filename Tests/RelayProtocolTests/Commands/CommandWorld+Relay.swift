@@ -7,7 +7,7 @@
 extension CommandWorld {
     mutating func arriveAtRelay(_ frame: Frame, _ link: Int, _ epoch: Int) {
         switch frame {
-        case .send(let command, let again): arrive(command, again, link, epoch)
+        case .send(let command, let history): arrive(command, history, link, epoch)
         case .cancel(let id): changeMailbox(CommandKey(sender: senders[link].id, id: id)) { $0.cancel(now: $1) }
         case .acknowledge(let id): changeMailbox(CommandKey(sender: senders[link].id, id: id)) { row, _ in row.acknowledged() }
         case .received(let key): changeMailbox(key) { row, _ in row.received() }
@@ -21,17 +21,23 @@ extension CommandWorld {
         }
     }
 
-    mutating func arrive(_ command: CommandDescriptor, _ again: Bool, _ link: Int, _ epoch: Int) {
+    private mutating func arrive(_ command: CommandDescriptor, _ history: CommandHistory, _ link: Int, _ epoch: Int) {
         guard let target = targets.firstIndex(where: { $0.id == command.lane.target }) else { return }
         let known = relay.rows[command.key]
-        if let known, !command.replaces(known.command) { return perform(command, known.sentAgain(command)) }
+        let isReopened = history == .offered && known?.isReopened(by: command) ?? false
+        if var known, !isReopened, !command.replaces(known.command) {
+            let actions = (history == .offered ? known.offeredElsewhere(command) : []) + known.sentAgain(command)
+            relay.rows[command.key] = known
+            return perform(command, actions, answering: link)
+        }
         let mailbox = relay.rows.values.filter { $0.command.lane.target == command.lane.target && !$0.isFinal }
         let waiting = relay.rows.values.filter { $0.command.lane.sender == command.lane.sender && $0.isFinal }
         let inLane = relay.rows.values.filter { $0.command.lane == command.lane }
         do throws(CommandRejection) {
             let inDoubt = try CommandAdmission(limits: limits, databaseBegan: relay.began).check(
                 command,
-                again: again,
+                again: history != .new,
+                offered: history == .offered,
                 now: now,
                 targetIsKnown: !targets[target].isRevoked,
                 targetIsRevoked: targets[target].isRevoked,
@@ -45,11 +51,11 @@ extension CommandWorld {
             }
             let (row, actions) = MailboxCommand.store(command, inDoubt: inDoubt)
             relay.rows[command.key] = row
-            perform(command, actions)
+            perform(command, actions, answering: link)
             relay.deliveries[target]?.add(command)
             offerNext(target)
         } catch {
-            if let known { return perform(command, known.sentAgain(command, refusedFor: error)) }
+            if let known { return perform(command, known.sentAgain(command, refusedFor: error), answering: link) }
             relay.queue.append(.frame(link: link, epoch: epoch, .refused(command.id, command.digest, error)))
         }
     }
@@ -65,11 +71,13 @@ extension CommandWorld {
         while let key = relay.deliveries[target]?.next() { changeMailbox(key) { $0.offer(now: $1) } }
     }
 
-    mutating func perform(_ command: CommandDescriptor, _ actions: [MailboxCommand.Action]) {
-        guard let sender = senders.firstIndex(where: { $0.id == command.lane.sender }),
-            let target = targets.firstIndex(where: { $0.id == command.lane.target })
-        else { return }
-        func toSender(_ frame: Frame) -> Task { .frame(link: sender, epoch: links[sender].epoch, frame) }
+    /// - Parameter link: The process whose request is answered. All processes of the sender learn of everything else.
+    mutating func perform(_ command: CommandDescriptor, _ actions: [MailboxCommand.Action], answering link: Int? = nil) {
+        guard let target = targets.firstIndex(where: { $0.id == command.lane.target }) else { return }
+        let processes = senders.indices.filter { senders[$0].id == command.lane.sender }
+        func toSender(_ frame: Frame) -> [Task] {
+            processes.filter { link == nil || !frame.isAnswer || $0 == link }.map { .frame(link: $0, epoch: links[$0].epoch, frame) }
+        }
         func toTarget(_ frame: Frame) -> Task {
             .frame(link: senders.count + target, epoch: links[senders.count + target].epoch, frame)
         }
@@ -80,10 +88,12 @@ extension CommandWorld {
             case .remove:
                 relay.rows[command.key] = nil
                 relay.queue.append(.removeMailbox(command.key))
-            case .accept: relay.queue.append(toSender(.accepted(command.id, command.digest)))
-            case .refuse(let rejection): relay.queue.append(toSender(.refused(command.id, command.digest, rejection)))
-            case .progress(let progress): relay.queue.append(toSender(.progress(command.id, progress)))
-            case .final(let final): relay.queue.append(toSender(.final(command.id, final)))
+            case .accept: relay.queue += toSender(.accepted(command.id, command.digest))
+            case .refuse(let rejection): relay.queue += toSender(.refused(command.id, command.digest, rejection))
+            case .progress(let progress): relay.queue += toSender(.progress(command.id, progress))
+            case .final(let final):
+                if final.attestedBy == .relay { history.endedByRelay.insert(command.key) }
+                relay.queue += toSender(.final(command.id, final))
             case .offer(let wasReceived): relay.queue.append(toTarget(.offer(command, wasReceived: wasReceived)))
             case .requestCancel: relay.queue.append(toTarget(.requestCancel(command.key)))
             case .settle: relay.queue.append(toTarget(.settled(command.key)))

@@ -10,13 +10,15 @@ extension CommandWorld {
         case insert(CommandID, CommandLane, life: Int64, isConnected: Bool)
         case commit([SentCommand])
         case load([SentCommand], connection: Int)
+        case markDirect(EndpointID, [SentCommand], connection: Int)
     }
 
     /// Committed, and not reported to the machine yet.
     enum SenderNews: Hashable {
         case inserted(SentCommand)
-        case committed
+        case committed(superseded: [SentCommand])
         case loaded([SentCommand], connection: Int)
+        case marked(EndpointID, [SentCommand], connection: Int)
     }
 
     mutating func submit(_ sender: Int, _ lane: CommandLane, _ life: Int64) {
@@ -48,13 +50,13 @@ extension CommandWorld {
     private mutating func nextNumber(_ sender: Int, _ lane: CommandLane, above: UInt64 = 0) -> UInt64 {
         let own = now + senders[sender].skew
         let lowest = CommandNumber.lowest(relayTime: own + senders[sender].offset, ownTime: own)
-        let number = max(max(senders[sender].storedNumbers[lane] ?? 0, above) + 1, lowest)
-        senders[sender].storedNumbers[lane] = number
+        let number = max(max(journals[senders[sender].journal].storedNumbers[lane] ?? 0, above) + 1, lowest)
+        journals[senders[sender].journal].storedNumbers[lane] = number
         return number
     }
 
     mutating func cancel(_ sender: Int, _ id: CommandID) {
-        guard let row = senders[sender].stored[id], senders[sender].machine.adopt(row, id, isEnd: false) else { return }
+        guard let row = journals[senders[sender].journal].stored[id], senders[sender].machine.adopt(row, id, isEnd: false) else { return }
         senders[sender].machine.cancel(id)
     }
 
@@ -64,7 +66,8 @@ extension CommandWorld {
             if senders[sender].machine[id]?.command.digest == digest { senders[sender].machine.accepted(id) }
         case .refused(let id, let digest, let rejection):
             if senders[sender].machine[id]?.command.digest == digest { senders[sender].machine.refused(id, rejection, now: now) }
-        case .progress, .final:
+        case .receivedDirectly(let id): senders[sender].machine.receivedDirectly(id)
+        case .progress, .final, .resultDirectly:
             senders[sender].lastMark += 1
             senders[sender].marked[senders[sender].lastMark] = frame
             senders[sender].machine.mark(senders[sender].lastMark)
@@ -78,20 +81,39 @@ extension CommandWorld {
         switch frame {
         case .progress(let its, _): (id, final) = (its, nil)
         case .final(let its, let told): (id, final) = (its, told)
+        case .resultDirectly(let key, let told): return takeDirectly(key.id, told, sender)
         default: return
         }
         if senders[sender].machine[id] == nil,
-            !senders[sender].machine.adopt(senders[sender].stored[id], id, isEnd: final != nil)
+            !senders[sender].machine.adopt(journals[senders[sender].journal].stored[id], id, isEnd: final != nil)
         {
             return
         }
         if case .progress(_, let progress) = frame { senders[sender].machine.progressed(id, progress) }
-        guard let final, let row = senders[sender].machine[id] else { return }
+        guard let final else { return }
+        end(id, final, sender, directly: false)
+    }
+
+    private mutating func takeDirectly(_ id: CommandID, _ final: CommandFinal, _ sender: Int) {
+        let stored = journals[senders[sender].journal].stored[id]
+        let target = targets.first { final.receipt != nil && $0.id == (stored?.command.lane.target ?? $0.id) }
+        guard let target, senders[sender].machine[id] != nil || senders[sender].machine.adopt(stored, id, endedAt: target.id) else {
+            return
+        }
+        end(id, final, sender, directly: true)
+    }
+
+    private mutating func end(_ id: CommandID, _ final: CommandFinal, _ sender: Int, directly isDirect: Bool) {
+        guard let row = senders[sender].machine[id] else { return }
         let isValid = final.receipt == CommandWorld.receipt(row.command.digest, final.outcome)
         if let highest = final.highest {
-            senders[sender].storedNumbers[row.command.lane] = max(senders[sender].storedNumbers[row.command.lane] ?? 0, highest)
+            journals[senders[sender].journal].storedNumbers[row.command.lane] = max(
+                journals[senders[sender].journal].storedNumbers[row.command.lane] ?? 0,
+                highest
+            )
         }
-        senders[sender].machine.ended(id, final, receiptIsValid: isValid)
+        let isRevoked = targets.contains { $0.id == row.command.lane.target && $0.isRevoked }
+        senders[sender].machine.ended(id, final, receiptIsValid: isValid, directly: isDirect, targetIsRevoked: isRevoked)
     }
 
     /// The sender's owner carries out one action.
@@ -103,14 +125,27 @@ extension CommandWorld {
         case .load(let rows):
             senders[sender].writes.append(.load(rows, connection: senders[sender].machine.connectionNumber))
         case .send(let id, let again):
-            guard let row = senders[sender].stored[id] else { return violations.append("sent, not stored") }
-            if row.state == .prepared { violations.append("sent, and stored as if it were not") }
-            transmit(sender, epoch, .send(row.command, again: again), up: true)
+            guard let row = journals[senders[sender].journal].stored[id] else { return violations.append("sent, not stored") }
+            if row.state == .prepared, row.signings == 1 { violations.append("sent, and stored as if it were not") }
+            transmit(sender, epoch, .send(row.command, row.isDirect ? .offered : again ? .sent : .new), up: true)
+        case .markDirect(let target, let rows):
+            let connection = senders[sender].machine.connectionNumber(on: .direct(target))
+            senders[sender].writes.append(.markDirect(target, rows, connection: connection))
+        case .offer(let id): offer(id, sender)
+        case .settle(let id, let target):
+            let key = CommandKey(sender: senders[sender].id, id: id)
+            let isLost = journals[senders[sender].journal].stored[id] == nil && history.lostBySender.contains(key)
+            if journals[senders[sender].journal].stored[id]?.isEnded != true, !isLost { violations.append("settled, not stored") }
+            if let target = targets.firstIndex(where: { $0.id == target }) {
+                transmit(Pair(sender: sender, target: target), .settledDirectly(key), up: true)
+            }
         case .cancel(let id): transmit(sender, epoch, .cancel(id), up: true)
         case .acknowledge(let id):
             // The end of a command that the restored journal does not know has no reader, and the relay may delete it.
-            let isLost = senders[sender].stored[id] == nil && history.lostBySender.contains(CommandKey(sender: senders[sender].id, id: id))
-            if senders[sender].stored[id]?.isEnded != true, !isLost { violations.append("acknowledged, not stored") }
+            let isLost =
+                journals[senders[sender].journal].stored[id] == nil
+                && history.lostBySender.contains(CommandKey(sender: senders[sender].id, id: id))
+            if journals[senders[sender].journal].stored[id]?.isEnded != true, !isLost { violations.append("acknowledged, not stored") }
             transmit(sender, epoch, .acknowledge(id), up: true)
         case .signAnew(let id, let above):
             guard let old = senders[sender].machine[id]?.command else { return }
@@ -128,10 +163,24 @@ extension CommandWorld {
         }
     }
 
+    private mutating func offer(_ id: CommandID, _ sender: Int) {
+        guard let stored = journals[senders[sender].journal].stored[id], let row = senders[sender].machine[id] else {
+            return violations.append("offered, not stored")
+        }
+        if !stored.isDirect, !stored.isEnded { violations.append("offered, and stored as if the target did not have it") }
+        guard let target = targets.firstIndex(where: { $0.id == row.command.lane.target }) else { return }
+        let wasReceived = row.state == .accepted(.delivered)
+        transmit(
+            Pair(sender: sender, target: target),
+            .offerDirectly(stored.command, wasReceived: wasReceived, isCancelled: row.cancelRequested),
+            up: true
+        )
+    }
+
     /// Only committed states may be reported.
     private mutating func checkReport(_ row: SentCommand, _ sender: Int) {
         let key = row.command.key
-        guard let stored = senders[sender].stored[row.command.id] else {
+        guard let stored = journals[senders[sender].journal].stored[row.command.id] else {
             return violations.append("told of what is not stored: \(row.state)")
         }
         if row.isEnded, stored.state != row.state { violations.append("told \(row.state), stored \(stored.state)") }
@@ -147,14 +196,23 @@ extension CommandWorld {
         case .insert(let id, let lane, let life, let isConnected):
             let number = nextNumber(sender, lane)
             let (row, _) = SentCommand.prepare(signed(sender, id, lane, number) { $0 + life }, isConnected: isConnected)
-            store(row, sender)
+            insert(row, sender)
             senders[sender].news.append(.inserted(row))
         case .commit(let rows):
-            for row in rows { store(row, sender) }
-            senders[sender].news.append(.committed)
+            let superseded = rows.filter { !store($0, sender) }.compactMap { journals[senders[sender].journal].stored[$0.command.id] }
+            senders[sender].news.append(.committed(superseded: superseded))
+        case .markDirect(let target, let rows, let connection):
+            for row in rows { _ = store(row, sender) }
+            var marked: [SentCommand] = []
+            for (id, row) in journals[senders[sender].journal].stored where row.command.lane.target == target {
+                guard let direct = row.markedDirect else { continue }
+                journals[senders[sender].journal].stored[id] = direct
+                marked.append(direct)
+            }
+            senders[sender].news.append(.marked(target, marked.sorted { $0.command.id < $1.command.id }, connection: connection))
         case .load(let rows, let connection):
-            for row in rows { store(row, sender) }
-            let open = senders[sender].stored.values.filter { !$0.isEnded }
+            for row in rows { _ = store(row, sender) }
+            let open = journals[senders[sender].journal].stored.values.filter { !$0.isEnded }
             senders[sender].news.append(.loaded(open.sorted { $0.command.id < $1.command.id }, connection: connection))
         }
     }
@@ -165,12 +223,14 @@ extension CommandWorld {
         switch senders[sender].news.removeFirst() {
         case .inserted(let row):
             let command = row.command
-            let others = senders[sender].stored.values.filter { other in
+            let others = journals[senders[sender].journal].stored.values.filter { other in
                 guard other.command.lane == command.lane, other.command.number < command.number else { return false }
                 return other.state == .prepared || other.state == .sent
             }
             senders[sender].machine.add(row, behind: others.sorted { $0.command.number < $1.command.number })
-        case .committed: senders[sender].machine.committed()
+        case .committed(let superseded): senders[sender].machine.committed(superseded: superseded)
+        case .marked(let target, let rows, let connection):
+            senders[sender].machine.marked(rows, directlyTo: target, for: connection)
         case .loaded(let open, let connection): senders[sender].machine.loaded(open, ended: [], for: connection)
         }
     }
@@ -182,22 +242,40 @@ extension CommandWorld {
         senders[sender].machine.failed()
         senders[sender].marked = [:]
         disconnect(sender)
+        for pair in direct.keys.sorted() where pair.sender == sender { disconnectDirectly(pair) }
     }
 
-    private mutating func store(_ row: SentCommand, _ sender: Int) {
-        let old = senders[sender].stored[row.command.id]
-        // An end stands.
-        if let old, old.isEnded { return }
+    private mutating func insert(_ row: SentCommand, _ sender: Int) {
+        checkCommit(row, after: nil)
+        put(row, sender)
+    }
+
+    private mutating func put(_ row: SentCommand, _ sender: Int) {
+        journals[senders[sender].journal].stored[row.command.id] = row.stored
+        let highest = journals[senders[sender].journal].storedNumbers[row.command.lane] ?? 0
+        journals[senders[sender].journal].storedNumbers[row.command.lane] = max(highest, row.command.number)
+    }
+
+    /// - Returns: False if another process has changed the row meanwhile.
+    private mutating func store(_ row: SentCommand, _ sender: Int) -> Bool {
+        guard let old = journals[senders[sender].journal].stored[row.command.id], !old.isEnded else { return false }
+        if old.command.digest != row.command.digest {
+            // Signed again.
+            guard row.signings == old.signings, old.state == .prepared else { return false }
+        }
+        guard row.mayReplace(old) else { return false }
         checkCommit(row, after: old)
-        senders[sender].stored[row.command.id] = row.stored
-        senders[sender].storedNumbers[row.command.lane] = max(senders[sender].storedNumbers[row.command.lane] ?? 0, row.command.number)
+        put(row.isEnded || !old.isDirect ? row : row.markedDirect ?? row, sender)
+        return true
     }
 
     /// Puts the copy of the journal in place.
     mutating func restoreSender(_ sender: Int) {
-        let backup = senders[sender].backup
-        for (id, row) in senders[sender].stored where backup.stored[id] == nil { history.lostBySender.insert(row.command.key) }
-        (senders[sender].stored, senders[sender].storedNumbers) = (backup.stored, backup.storedNumbers)
+        let backup = journals[senders[sender].journal].backup
+        for (id, row) in journals[senders[sender].journal].stored where backup.stored[id] == nil {
+            history.lostBySender.insert(row.command.key)
+        }
+        (journals[senders[sender].journal].stored, journals[senders[sender].journal].storedNumbers) = (backup.stored, backup.storedNumbers)
         for row in backup.stored.values where !row.isEnded {
             let key = row.command.key
             history.reopened.insert(key)

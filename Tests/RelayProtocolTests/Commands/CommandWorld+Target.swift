@@ -10,17 +10,35 @@ extension CommandWorld {
         return TargetClock(own: own, relay: own + targets[target].offset)
     }
 
-    mutating func arriveAtTarget(_ frame: Frame, _ target: Int) {
+    mutating func arriveAtTarget(_ frame: Frame, _ target: Int, from process: Int? = nil) {
         switch frame {
+        case .offerDirectly(let command, let wasReceived, let isCancelled):
+            targets[target].offeredBy[command.key] = process
+            let path = CommandPath.direct(command.lane.sender)
+            targets[target].machine.offered(
+                command,
+                check: check(command),
+                wasReceived: wasReceived,
+                isCancelled: isCancelled,
+                on: path,
+                clock(target)
+            )
+        case .settledDirectly(let key): targets[target].machine.settled(key, isKept: true, on: .direct(key.sender))
         case .offer(let command, let wasReceived):
-            let isRefused = command.number % refusesEvery == 0 && history.refusedByCheck.insert(command.digest).inserted
-            let check: CommandCheck = isRefused ? .refused(.failed(reason: "refused")) : .valid
-            if isRefused { history.answers[command.key, default: []].insert(.failed(reason: "refused")) }
+            let check = check(command)
             targets[target].machine.offered(command, check: check, wasReceived: wasReceived, clock(target))
         case .requestCancel(let key): targets[target].machine.cancelled(key)
-        case .settled(let key): targets[target].machine.settled(key)
+        case .settled(let key): targets[target].machine.settled(key, isKept: hasPaths)
         default: violations.append("a target got \(frame)")
         }
+    }
+
+    /// The owner's check.
+    private mutating func check(_ command: CommandDescriptor) -> CommandCheck {
+        let isRefused = command.number % refusesEvery == 0 && history.refusedByCheck.insert(command.digest).inserted
+        guard isRefused else { return .valid }
+        history.answers[command.key, default: []].insert(.failed(reason: "refused"))
+        return .refused(.failed(reason: "refused"))
     }
 
     mutating func answer(_ target: Int, _ key: CommandKey, _ outcome: CommandOutcome) {
@@ -41,25 +59,29 @@ extension CommandWorld {
         let epoch = links[link].epoch
         switch action {
         case .commit(let commit): targets[target].commit = commit
-        case .sendReceived(let key):
+        case .sendReceived(let key, let path):
             if targets[target].stored[key] == nil { violations.append("received, not stored") }
-            transmit(link, epoch, .received(key), up: true)
-        case .sendResult(let key, let unwritten):
-            guard let row = unwritten?.row ?? targets[target].stored[key], case .answered(let outcome) = row.state else {
+            if path == .relay {
+                transmit(link, epoch, .received(key), up: true)
+            } else {
+                sendDirectly(.receivedDirectly(key.id), of: key, target)
+            }
+        case .sendResult(let key, let unwritten, let path):
+            guard let row = unwritten?.row ?? targets[target].stored[key], let outcome = row.outcome else {
                 return violations.append("sent a result that is not there")
             }
             if targets[target].stored[key] == nil || targets[target].stored[key]?.state == .received {
                 violations.append("sent a result that a crash turns into another handling")
             }
-            sendResult(row.command, outcome, nil, link, epoch)
-        case .sendUnstoredResult(let command, let outcome, let highest):
+            sendResult(row.command, outcome, nil, on: path, target)
+        case .sendUnstoredResult(let command, let outcome, let highest, let path):
             // A journal that goes back no longer knows that the number had passed.
             if highest != nil, history.taken[command.key] == nil { history.taken[command.key] = command }
-            sendResult(command, outcome, highest, link, epoch)
+            sendResult(command, outcome, highest, on: path, target)
         case .handle(let command): handle(command, target)
         case .stopHandler(let key): targets[target].handlers.removeAll { $0.key == key }
         case .disconnect: disconnect(link)
-        case .extendTime, .tellCancelled, .retryLater: break
+        case .extendTime, .tellCancelled, .retryLater, .postpone: break
         }
     }
 
@@ -67,11 +89,23 @@ extension CommandWorld {
         _ command: CommandDescriptor,
         _ outcome: CommandOutcome,
         _ highest: UInt64?,
-        _ link: Int,
-        _ epoch: Int
+        on path: CommandPath,
+        _ target: Int
     ) {
         history.answered.insert(command.digest)
-        transmit(link, epoch, CommandWorld.result(command, outcome, highest), up: true)
+        let link = senders.count + target
+        let result = CommandWorld.result(command, outcome, highest)
+        guard path != .relay, case .result(let key, _, let final) = result else {
+            return transmit(link, links[link].epoch, result, up: true)
+        }
+        sendDirectly(.resultDirectly(key, final), of: key, target)
+    }
+
+    /// To the process that has offered the command, or to another one of the sender.
+    private mutating func sendDirectly(_ frame: Frame, of key: CommandKey, _ target: Int) {
+        let open = direct.keys.sorted().filter { $0.target == target && senders[$0.sender].id == key.sender && direct[$0]?.isUp ?? false }
+        let pair = open.first { $0.sender == targets[target].offeredBy[key] } ?? open.first
+        if let pair { transmit(pair, frame, up: false) }
     }
 
     // MARK: The journal
@@ -97,6 +131,7 @@ extension CommandWorld {
         targets[target].commit = nil
         targets[target].machine.failed(.commit(commit))
         disconnect(senders.count + target)
+        for pair in direct.keys.sorted() where pair.target == target { disconnectDirectly(pair) }
     }
 
     private mutating func store(_ write: InboxMachine.Write, _ target: Int) {
@@ -107,10 +142,13 @@ extension CommandWorld {
             position.latest = max(position.latest, row.command.id)
             targets[target].storedPositions[row.command.lane] = position
         }
-        targets[target].stored[row.command.key] = row
+        // Only the first path is stored.
+        var known = row
+        known.paths = targets[target].stored[row.command.key]?.paths ?? row.paths
+        targets[target].stored[row.command.key] = known
         history.taken[row.command.key] = row.command
         if row.state != .received { history.begun.insert(row.command.key) }
-        if case .answered(let outcome) = row.state { history.results[row.command.key] = outcome }
+        if let outcome = row.outcome { history.results[row.command.key] = outcome }
     }
 
     /// Puts the copy of the journal in place.
@@ -137,6 +175,7 @@ extension CommandWorld {
     mutating func crashTarget(_ target: Int) {
         (targets[target].commit, targets[target].isCommitted) = (nil, false)
         targets[target].handlers = []
+        targets[target].offeredBy = [:]
         targets[target].machine = InboxMachine(
             CommandTarget(
                 limits: limits,

@@ -11,7 +11,7 @@ import Foundation
 struct CommandWorld: Hashable {
     enum Frame: Hashable {
         // Frames between sender and relay.
-        case send(CommandDescriptor, again: Bool)
+        case send(CommandDescriptor, CommandHistory)
         case cancel(CommandID)
         case acknowledge(CommandID)
         case accepted(CommandID, Digest256)
@@ -24,11 +24,16 @@ struct CommandWorld: Hashable {
         case settled(CommandKey)
         case received(CommandKey)
         case result(CommandKey, digest: Digest256, CommandFinal)
+        // Frames between sender and target, on a direct session.
+        case offerDirectly(CommandDescriptor, wasReceived: Bool, isCancelled: Bool)
+        case settledDirectly(CommandKey)
+        case receivedDirectly(CommandID)
+        case resultDirectly(CommandKey, CommandFinal)
 
         /// Whether the frame answers a request of its connection and has no meaning on another connection.
         var isAnswer: Bool {
             switch self {
-            case .accepted, .refused: true
+            case .accepted, .refused, .receivedDirectly: true
             default: false
             }
         }
@@ -55,20 +60,10 @@ struct CommandWorld: Hashable {
         case frame(link: Int, epoch: Int, Frame)
     }
 
-    struct Sender: Hashable {
-        let id: EndpointID
-        var skew: Int64
-        var offset: Int64 = 0
+    /// The journal of a sender.
+    struct Journal: Hashable {
         var stored: [CommandID: SentCommand] = [:]
         var storedNumbers: [CommandLane: UInt64] = [:]
-        var machine = OutboxMachine()
-        /// Given to the journal.
-        var writes: [SenderWrite] = []
-        /// Committed, and not reported yet.
-        var news: [SenderNews] = []
-        /// The relay's messages, by the marks that were set for them.
-        var marked: [Int: Frame] = [:]
-        var lastMark = 0
         var backup = Backup()
 
         /// What a copy of the journal has.
@@ -78,6 +73,22 @@ struct CommandWorld: Hashable {
         }
 
         var open: [CommandID] { stored.values.filter { !$0.isEnded }.map(\.command.id).sorted() }
+    }
+
+    /// A process of a sender. All processes of one share a journal.
+    struct Sender: Hashable {
+        let id: EndpointID
+        let journal: Int
+        var skew: Int64
+        var offset: Int64 = 0
+        var machine = OutboxMachine()
+        /// Given to the journal.
+        var writes: [SenderWrite] = []
+        /// Committed, and not reported yet.
+        var news: [SenderNews] = []
+        /// The relay's messages, by the marks that were set for them.
+        var marked: [Int: Frame] = [:]
+        var lastMark = 0
     }
 
     struct Target: Hashable {
@@ -94,6 +105,8 @@ struct CommandWorld: Hashable {
         var isCommitted = false
         var handlers: [CommandDescriptor] = []
         var isRevoked = false
+        /// The process that has offered a command directly last.
+        var offeredBy: [CommandKey: Int] = [:]
 
         /// What a copy of the journal has.
         struct Backup: Hashable {
@@ -103,7 +116,7 @@ struct CommandWorld: Hashable {
 
         /// Whether the target still sends the stored result until it is settled.
         func keepsResult(of key: CommandKey) -> Bool {
-            guard let row = stored[key], case .answered = row.state else { return false }
+            guard let row = stored[key], row.outcome != nil else { return false }
             return machine.knows(row.command)
         }
     }
@@ -148,10 +161,20 @@ struct CommandWorld: Hashable {
         var lostBySender: Set<CommandKey> = []
         /// Commands that their sender's restored journal has as open, whatever became of them since.
         var reopened: Set<CommandKey> = []
+        /// Commands that the relay has ended by its own word. If they are offered directly at that moment, the lane may have gone on.
+        var endedByRelay: Set<CommandKey> = []
         /// Whether the stored state of any party has gone back.
         var hasGoneBack = false
         var outcomes: [CommandOutcome: Int] = [:]
         var rejections: [String: Int] = [:]
+    }
+
+    /// The two ends of a direct session.
+    struct Pair: Hashable, Comparable {
+        let sender: Int
+        let target: Int
+
+        static func < (one: Pair, other: Pair) -> Bool { (one.sender, one.target) < (other.sender, other.target) }
     }
 
     enum Step: Hashable {
@@ -171,6 +194,10 @@ struct CommandWorld: Hashable {
         case connect(Int)
         case disconnect(Int)
         case losePipes(Int)
+        case connectDirectly(Pair)
+        case disconnectDirectly(Pair)
+        case deliverToTarget(Pair, pipe: Int)
+        case deliverToSender(Pair, pipe: Int)
         case crash(Int)
         case crashRelay(losingDatabase: Bool)
         /// Copies the stored state of an endpoint or of the relay.
@@ -196,6 +223,9 @@ struct CommandWorld: Hashable {
     var relay: Relay
     /// The links of the senders, then of the targets.
     var links: [Link]
+    /// The direct sessions. Frames go up to the target.
+    var direct: [Pair: Link] = [:]
+    var journals: [Journal]
     var ids = Identifiers()
     var history = History()
     var violations: [String] = []
@@ -203,16 +233,27 @@ struct CommandWorld: Hashable {
     private(set) var relayKeepsItsMemory = true
     /// The owner's check refuses commands whose number is a multiple of this, but only the first offer: a policy may change after it.
     var refusesEvery: UInt64
+    /// Whether commands may come directly.
+    let hasPaths: Bool
 
-    init(senders: Int, targets: Int, skews: [Int64], limits: Limits = Limits(), refusesEvery: UInt64 = .max) {
+    /// - Parameter processes: The processes of each sender.
+    init(senders: Int, processes: Int = 1, targets: Int, skews: [Int64], limits: Limits = Limits(), refusesEvery: UInt64 = .max) {
         self.limits = limits
         self.refusesEvery = refusesEvery
-        self.senders = (0..<senders).map { Sender(id: .test($0), skew: skews[$0]) }
+        self.hasPaths = processes > 1
+        self.journals = Array(repeating: Journal(), count: senders)
+        self.senders = (0..<senders * processes).map {
+            Sender(id: .test($0 / processes), journal: $0 / processes, skew: skews[$0 / processes])
+        }
         self.targets = (0..<targets).map {
             Target(id: .test(100 + $0), skew: skews[senders + $0], machine: InboxMachine(CommandTarget(limits: limits)))
         }
         self.relay = Relay(began: 1_800_000_000_000 - 100 * 86_400_000)
-        self.links = Array(repeating: Link(), count: senders + targets)
+        self.links = Array(repeating: Link(), count: senders * processes + targets)
+        guard processes > 1 else { return }
+        // All have known the relay's time before a direct session.
+        for sender in self.senders.indices { self.senders[sender].offset = -self.senders[sender].skew }
+        for target in self.targets.indices { self.targets[target].offset = -self.targets[target].skew }
     }
 
     mutating func apply(_ step: Step) {
@@ -233,6 +274,10 @@ struct CommandWorld: Hashable {
             let link = links[node]
             links[node].up.removeAll { !link.isUp || $0.epoch != link.epoch }
             links[node].down.removeAll { !link.isUp || $0.epoch != link.epoch }
+        case .connectDirectly(let pair): connectDirectly(pair)
+        case .disconnectDirectly(let pair): disconnectDirectly(pair)
+        case .deliverToTarget(let pair, let pipe): deliverToTarget(pair, pipe)
+        case .deliverToSender(let pair, let pipe): deliverToSender(pair, pipe)
         case .crash(let node): crash(node)
         case .crashRelay(let losingDatabase): crashRelay(losingDatabase)
         case .backUp(let node): backUp(node)
@@ -244,6 +289,8 @@ struct CommandWorld: Hashable {
         case .pass(let time): now += time
         case .tick:
             for key in relay.rows.keys.sorted(by: CommandWorld.inOrder) { changeMailbox(key) { $0.handleDeadlines(now: $1) } }
+            for target in targets.indices { targets[target].machine.removeForgotten(clock(target)) }
+            for sender in senders.indices { senders[sender].machine.handleDeadlines(now: now) }
         case .answer(let target, let key, let outcome): answer(target, key, outcome)
         case .timeOut(let target, let key): timeOut(target, key)
         case .revoke(let target): revoke(target)
@@ -339,17 +386,64 @@ struct CommandWorld: Hashable {
         if link < senders.count { arriveAtSender(frame, link) } else { arriveAtTarget(frame, link - senders.count) }
     }
 
+    // MARK: Direct sessions
+
+    mutating func connectDirectly(_ pair: Pair) {
+        guard direct[pair]?.isUp != true, !targets[pair.target].isRevoked else { return }
+        var link = direct[pair] ?? Link()
+        link.isUp = true
+        link.epoch += 1
+        link.up = link.up.suffix(1) + [Pipe(epoch: link.epoch)]
+        link.down = link.down.suffix(1) + [Pipe(epoch: link.epoch)]
+        direct[pair] = link
+        senders[pair.sender].machine.connected(directlyTo: targets[pair.target].id)
+        targets[pair.target].machine.connected(directlyTo: senders[pair.sender].id)
+    }
+
+    mutating func disconnectDirectly(_ pair: Pair) {
+        guard direct[pair]?.isUp ?? false else { return }
+        direct[pair]?.isUp = false
+        senders[pair.sender].machine.disconnected(directlyFrom: targets[pair.target].id)
+    }
+
+    mutating func transmit(_ pair: Pair, _ frame: Frame, up: Bool) {
+        guard let link = direct[pair], link.isUp else { return }
+        if up {
+            direct[pair]?.up[link.up.count - 1].frames.append(frame)
+        } else {
+            direct[pair]?.down[link.down.count - 1].frames.append(frame)
+        }
+    }
+
+    private mutating func deliverToTarget(_ pair: Pair, _ pipe: Int) {
+        guard let link = direct[pair], link.up.indices.contains(pipe), let frame = link.up[pipe].frames.first else { return }
+        direct[pair]?.up[pipe].frames.removeFirst()
+        if !targets[pair.target].isRevoked { arriveAtTarget(frame, pair.target, from: pair.sender) }
+    }
+
+    private mutating func deliverToSender(_ pair: Pair, _ pipe: Int) {
+        guard let link = direct[pair], link.down.indices.contains(pipe), let frame = link.down[pipe].frames.first else { return }
+        direct[pair]?.down[pipe].frames.removeFirst()
+        if frame.isAnswer, link.down[pipe].epoch < link.epoch || !link.isUp { return }
+        arriveAtSender(frame, pair.sender)
+    }
+
     // MARK: Crashes
 
     mutating func crash(_ node: Int) {
         disconnect(node)
+        for pair in direct.keys.sorted() where pair.sender == node || senders.count + pair.target == node {
+            disconnectDirectly(pair)
+            if pair.sender == node { direct[pair]?.down = [] } else { direct[pair]?.up = [] }
+        }
         links[node].down = []
         if node < senders.count { crashSender(node) } else { crashTarget(node - senders.count) }
     }
 
     private mutating func backUp(_ node: Int) {
         if node < senders.count {
-            senders[node].backup = .init(stored: senders[node].stored, storedNumbers: senders[node].storedNumbers)
+            let journal = journals[senders[node].journal]
+            journals[senders[node].journal].backup = .init(stored: journal.stored, storedNumbers: journal.storedNumbers)
         } else {
             let target = targets[node - senders.count]
             targets[node - senders.count].backup = .init(stored: target.stored, storedPositions: target.storedPositions)
@@ -359,7 +453,11 @@ struct CommandWorld: Hashable {
     private mutating func restore(_ node: Int) {
         if node < senders.count { restoreSender(node) } else { restoreTarget(node - senders.count) }
         history.hasGoneBack = true
-        crash(node)
+        for other in links.indices where other == node || isSameSender(other, node) { crash(other) }
+    }
+
+    private func isSameSender(_ one: Int, _ other: Int) -> Bool {
+        one < senders.count && other < senders.count && senders[one].journal == senders[other].journal
     }
 
     /// - Parameter copy: what the new database has.
@@ -385,6 +483,7 @@ struct CommandWorld: Hashable {
     mutating func revoke(_ target: Int) {
         targets[target].isRevoked = true
         disconnect(senders.count + target)
+        for pair in direct.keys.sorted() where pair.target == target { disconnectDirectly(pair) }
         removeCommands(for: targets[target].id)
     }
 

@@ -48,7 +48,7 @@ import Testing
             (near, .unwatch(.init(ref: testRef(2))), .unwatch(testRef(2), channel)),
             (
                 near, .commandSend(.init(ref: testRef(3), command: Blob(command.encoded))),
-                .send(command, again: false, testRef(3), channel, host: far, sleeps: false)
+                .send(command, .new, testRef(3), channel, host: far, sleeps: false)
             ),
             (
                 far, .commandReceived(.init(sender: sender.id, id: command.header.id)), .received(key, host)
@@ -76,7 +76,7 @@ import Testing
         world.settle()
         world.send(cases[2].1, on: near)
         #expect(
-            world.waiting == [.send(command, again: false, testRef(3), channel, host: nil, sleeps: true)]
+            world.waiting == [.send(command, .new, testRef(3), channel, host: nil, sleeps: true)]
         )
     }
 

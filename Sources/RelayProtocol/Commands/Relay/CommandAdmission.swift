@@ -97,6 +97,7 @@ package struct CommandAdmission: Sendable {
     /// Throws if the relay refuses the command. Else it returns whether the command may have been offered to its target in the past.
     /// - Parameters:
     ///   - again: The sender may have sent these bytes before. Then the creation time may be older than a first send allows.
+    ///   - offered: The target may have them without this relay.
     ///   - targetIsKnown: Whether the target is an endpoint of the account.
     ///   - targetIsRevoked: Whether the account has revoked it.
     ///   - highestNumber: The highest number of the commands stored in the lane; `nil` if there are none.
@@ -107,6 +108,7 @@ package struct CommandAdmission: Sendable {
     package func check(
         _ command: CommandDescriptor,
         again: Bool,
+        offered: Bool = false,
         now: Int64,
         targetIsKnown: Bool,
         targetIsRevoked: Bool,
@@ -115,7 +117,8 @@ package struct CommandAdmission: Sendable {
         share: MailboxUse = MailboxUse(),
         repliesWaiting: MailboxUse
     ) throws(CommandRejection) -> Bool {
-        let doubt = again && mayHaveBeenAccepted(command, now: now)
+        let wasAccepted = again && mayHaveBeenAccepted(command, now: now)
+        let doubt = wasAccepted || again && offered
         func refuse(_ reason: CommandRejection.Reason) -> CommandRejection { CommandRejection(reason, mayHaveRun: doubt) }
 
         guard command.expires <= command.created.saturatingAdding(CommandPeriod.maximumLife) else { throw refuse(.livesTooLong) }
@@ -127,7 +130,8 @@ package struct CommandAdmission: Sendable {
         guard command.created <= now.saturatingAdding(CommandPeriod.creationTolerance),
             again || command.created >= now.saturatingAdding(-CommandPeriod.creationTolerance)
         else { throw refuse(.clockSkew) }
-        guard now < command.expires else { throw refuse(.expired) }
+        // The target says how a command has ended that it may have got before it expired.
+        guard now < (offered ? command.expires.saturatingAdding(CommandPeriod.grace) : command.expires) else { throw refuse(.expired) }
         // If in doubt, the highest number may be this command's own, from its first acceptance. The target recognizes a repeated command.
         if !doubt, let highestNumber, command.number <= highestNumber {
             throw CommandRejection(.numberPassed, mayHaveRun: doubt, highest: highestNumber)
@@ -136,8 +140,8 @@ package struct CommandAdmission: Sendable {
             try limits.check(.commandBytes, command.size)
             // A lost database may have accepted the command, and newer commands use the mailbox now. A rejection would break the order of the
             // lane, so such a command gets twice the room.
-            try (doubt ? mailbox.half : mailbox).checkRoom(for: command.size, limits: limits)
-            try (doubt ? share.half : share).checkShare(for: command.size, limits: limits)
+            try (wasAccepted ? mailbox.half : mailbox).checkRoom(for: command.size, limits: limits)
+            try (wasAccepted ? share.half : share).checkShare(for: command.size, limits: limits)
             try repliesWaiting.checkRoom(for: 0, limits: limits)
         } catch {
             throw refuse(.limit(error))

@@ -84,6 +84,20 @@ package struct MailboxCommand: Hashable, Sendable {
         }
     }
 
+    /// Whether the relay itself has ended the command, and cannot have known how, because the target may have the bytes without it. Then the
+    /// command is stored anew.
+    package func isReopened(by sent: CommandDescriptor) -> Bool {
+        guard case .final(let final, _) = state else { return false }
+        return final.attestedBy == .relay && sent.digest == command.digest
+    }
+
+    /// The sender says that the target may have these bytes without the relay.
+    package mutating func offeredElsewhere(_ sent: CommandDescriptor) -> [Action] {
+        guard case .stored = state, sent.digest == command.digest else { return [] }
+        state = .offered(received: false, cancelRequested: false)
+        return [.persist(self)]
+    }
+
     /// The sender connected and may have missed the outcome. It sends commands without an outcome again itself.
     package func senderConnected() -> [Action] {
         guard case .final(let final, _) = state else { return [] }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// The open commands of this endpoint, and which of them are being sent to the relay. Other processes of the endpoint send commands too.
-/// This process sends their earlier commands in the same lane first as well: the relay accepts repeated bytes, but a lane must stay in
-/// order.
+/// The open commands of this endpoint, and which of them are being sent to the relay, and on direct sessions to their targets. Other
+/// processes of the endpoint send commands too. This process sends their earlier commands in the same lane first as well: relay and target
+/// accept repeated bytes, but a lane must stay in order.
 package struct OutboxCommands: Hashable, Sendable {
     /// An action for one command. Steps are performed in order.
     package struct Step: Hashable, Sendable {
@@ -11,7 +11,16 @@ package struct OutboxCommands: Hashable, Sendable {
         package let action: SentCommand.Action
     }
 
+    /// The lanes to one target on a direct session.
+    private struct Direct: Hashable {
+        var lanes = OutboxLanes(commands: [])
+        /// The commands that were added to the lanes on this session.
+        var known: Set<CommandID> = []
+    }
+
     private var rows: [CommandID: SentCommand] = [:]
+    /// The targets with a direct session.
+    private var direct: [EndpointID: Direct] = [:]
     /// `nil` without a connection, and until the stored commands have been read for a new one.
     private var sending: OutboxLanes?
     /// Commands added since the connection was opened and before `begin`. The stored commands may not include them.
@@ -41,6 +50,40 @@ package struct OutboxCommands: Hashable, Sendable {
         self.sending = sending
         return first.flatMap { input($0) { $0.connected() } }
     }
+
+    // MARK: Direct sessions
+
+    package mutating func connected(directlyTo target: EndpointID) { direct[target] = Direct() }
+
+    package mutating func disconnected(directlyFrom target: EndpointID) { direct[target] = nil }
+
+    /// Offers commands that are stored as direct, and were not offered on the session before. It does nothing if the session was lost in the
+    /// meantime.
+    package mutating func begin(_ marked: [SentCommand], directlyTo target: EndpointID) -> [Step] {
+        guard direct[target] != nil else { return [] }
+        var first: [CommandID] = []
+        for row in marked.sorted(by: { $0.command.number < $1.command.number }) {
+            let id = row.command.id
+            rows[id] = rows[id]?.read(again: row) ?? row
+            guard direct[target]?.known.insert(id).inserted ?? false else { continue }
+            if direct[target]?.lanes.add(row.command) ?? false { first.append(id) }
+        }
+        return first.flatMap { input($0) { $0.connectedDirectly() } }
+    }
+
+    /// Continues the lane after the target's answer, or the end of the command, is stored.
+    package mutating func answeredDirectly(_ id: CommandID) -> [Step] {
+        guard let row = rows[id], let next = direct[row.command.lane.target]?.lanes.answered(row.command) else { return [] }
+        return input(next) { $0.connectedDirectly() }
+    }
+
+    /// Whether the command was offered on the session, or its lane waits for the answer. Then it may be offered again.
+    package func isOffered(_ command: CommandDescriptor) -> Bool {
+        guard let direct = direct[command.lane.target], direct.known.contains(command.id) else { return false }
+        return direct.lanes.isCurrent(command) || !direct.lanes.holds(command)
+    }
+
+    // MARK: Changes
 
     /// Adds a stored command.
     /// - Parameter others: Earlier commands in its lane that the relay has not answered, including those of other processes. A command that
@@ -96,6 +139,14 @@ package struct OutboxCommands: Hashable, Sendable {
     private mutating func takesItsTurn(_ command: CommandDescriptor) -> Bool {
         guard let sending else { return false }
         return sending.holds(command) ? sending.isCurrent(command) : self.sending?.add(command) ?? false
+    }
+
+    /// The earliest deadline of the commands; `nil` if none has one.
+    package var nextDeadline: Int64? { rows.values.compactMap(\.deadline).min() }
+
+    package mutating func handleDeadlines(now: Int64) -> [Step] {
+        rows.values.filter { $0.deadline.map { $0 <= now } ?? false }.map(\.command.id).sorted()
+            .flatMap { input($0) { $0.handleDeadline(now: now) } }
     }
 
     /// Removes a command whose end was reported to the app.

@@ -19,6 +19,13 @@ package struct OutboxMachine: Hashable, Sendable {
         case cancel(CommandID)
         /// Send the acknowledgement of the final outcome.
         case acknowledge(CommandID)
+        /// Store the rows, mark all open commands to the target as direct and read them, in one commit, then call `marked`. There is no
+        /// other action until then.
+        case markDirect(EndpointID, [SentCommand])
+        /// Offer the stored blob on the direct session with its target. Call `receivedDirectly`, `ended`, or `retryDirectly` after a pause, with the answer.
+        case offer(CommandID)
+        /// Tell the target on the direct session that the final outcome is stored.
+        case settle(CommandID, EndpointID)
         /// Sign a new blob under the same id, with the relay's time, and call `signedAnew`. With a number, the lane is behind: the command
         /// gets a higher one.
         case signAnew(CommandID, above: UInt64?)
@@ -34,15 +41,24 @@ package struct OutboxMachine: Hashable, Sendable {
 
     private enum Work: Hashable {
         case load
+        case markDirect(EndpointID)
         case step(OutboxCommands.Step)
+        /// For a command whose row this process does not have.
+        case settle(CommandID, EndpointID)
         case storeNoted
         case mark(Int)
     }
 
-    /// A message belongs to the connection for which it was decided. The next connection makes up for a dropped message.
+    private struct Connection: Hashable {
+        var number = 0
+        var isUp = false
+    }
+
+    /// A message belongs to the connection for which it was decided. The next connection on its path makes up for a dropped message.
     private struct Queued: Hashable {
         let work: Work
-        let connection: Int
+        let path: CommandPath
+        let connection: Connection
 
         var isWrite: Bool { if case .step(let step) = work { step.action.isWrite } else { false } }
     }
@@ -55,8 +71,7 @@ package struct OutboxMachine: Hashable, Sendable {
     private var first: [Action] = []
     private var noted = WriteBehindBuffer<CommandID, SentCommand>()
     private var isWaiting = false
-    private var connection = 0
-    private var isUp = false
+    private var connections: [CommandPath: Connection] = [:]
 
     package init() {}
 
@@ -76,20 +91,61 @@ package struct OutboxMachine: Hashable, Sendable {
     /// The relay sent `welcome`.
     package mutating func connected() {
         commands.connected()
-        (connection, isUp) = (connection + 1, true)
+        setConnection(.relay, isUp: true)
         append(.load)
     }
 
     package mutating func disconnected() {
         commands.disconnected()
-        (connection, isUp) = (connection + 1, false)
+        setConnection(.relay, isUp: false)
     }
+
+    private mutating func setConnection(_ path: CommandPath, isUp: Bool) {
+        connections[path] = Connection(number: connection(path).number + 1, isUp: isUp)
+    }
+
+    private func connection(_ path: CommandPath) -> Connection { connections[path] ?? Connection() }
+
+    // MARK: Direct sessions
+
+    /// Commands shall go to a target on a direct session. They are marked in the store before the first one is offered.
+    package mutating func connected(directlyTo target: EndpointID) {
+        commands.connected(directlyTo: target)
+        setConnection(.direct(target), isUp: true)
+        append(.markDirect(target))
+    }
+
+    package mutating func disconnected(directlyFrom target: EndpointID) {
+        commands.disconnected(directlyFrom: target)
+        setConnection(.direct(target), isUp: false)
+    }
+
+    /// Whether commands go to this target on a direct session.
+    package func isConnected(directlyTo target: EndpointID) -> Bool { connection(.direct(target)).isUp }
+
+    /// The commit of `markDirect` is on disk.
+    /// - Parameter rows: All open commands to the target.
+    package mutating func marked(_ rows: [SentCommand], directlyTo target: EndpointID, for connection: Int) {
+        isWaiting = false
+        guard connection == connectionNumber(on: .direct(target)) else { return }
+        append(commands.begin(rows, directlyTo: target))
+    }
+
+    /// The target has stored a command that was offered directly.
+    package mutating func receivedDirectly(_ id: CommandID) { input(id) { $0.receivedDirectly() } }
+
+    /// The target had no room for the command, and the pause is over.
+    package mutating func retryDirectly(_ id: CommandID) { input(id) { $0.connectedDirectly() } }
 
     // MARK: Commands
 
     /// A command is stored.
     /// - Parameter others: Earlier commands in its lane that the relay has not answered, including those of other processes.
-    package mutating func add(_ command: SentCommand, behind others: [SentCommand]) { append(commands.add(command, behind: others)) }
+    package mutating func add(_ command: SentCommand, behind others: [SentCommand]) {
+        append(commands.add(command, behind: others))
+        let target = command.command.lane.target
+        if isConnected(directlyTo: target) { append(.markDirect(target)) }
+    }
 
     /// The relay reports a command that this process does not know; another process may have sent it.
     /// - Parameters:
@@ -102,7 +158,17 @@ package struct OutboxMachine: Hashable, Sendable {
             commands.adopt(stored)
             return true
         }
-        if isEnd, isUp { first.append(.acknowledge(id)) }
+        if isEnd, connection(.relay).isUp { first.append(.acknowledge(id)) }
+        return false
+    }
+
+    /// The same for the end of a command that its target sends on the direct session.
+    package mutating func adopt(_ stored: SentCommand?, _ id: CommandID, endedAt target: EndpointID) -> Bool {
+        if let stored, !stored.isEnded {
+            commands.adopt(stored)
+            return true
+        }
+        append(.settle(id, target))
         return false
     }
 
@@ -126,10 +192,23 @@ package struct OutboxMachine: Hashable, Sendable {
 
     package mutating func progressed(_ id: CommandID, _ progress: CommandProgress) { input(id) { $0.progressed(progress) } }
 
-    /// The relay sent the final outcome. See `SentCommand.ended`.
-    package mutating func ended(_ id: CommandID, _ final: CommandFinal, receiptIsValid: Bool) {
-        input(id) { $0.ended(final, receiptIsValid: receiptIsValid) }
+    /// The relay or the target sent the final outcome. See `SentCommand.ended`.
+    package mutating func ended(
+        _ id: CommandID,
+        _ final: CommandFinal,
+        receiptIsValid: Bool,
+        directly isDirect: Bool = false,
+        targetIsRevoked: Bool = false
+    ) {
+        input(id) { $0.ended(final, receiptIsValid: receiptIsValid, directly: isDirect, targetIsRevoked: targetIsRevoked) }
     }
+
+    /// When `handleDeadlines` has something to do.
+    package var nextDeadline: Int64? { commands.nextDeadline }
+
+    /// Ends the direct commands whose targets no longer answer.
+    /// - Parameter now: The relay's time, as this endpoint knows it.
+    package mutating func handleDeadlines(now: Int64) { append(commands.handleDeadlines(now: now)) }
 
     /// The app cancels the command.
     package mutating func cancel(_ id: CommandID) { input(id) { $0.cancel() } }
@@ -144,7 +223,20 @@ package struct OutboxMachine: Hashable, Sendable {
 
     private mutating func append(_ steps: [OutboxCommands.Step]) { for step in steps { append(.step(step)) } }
 
-    private mutating func append(_ work: Work) { queue.append(Queued(work: work, connection: connection)) }
+    private mutating func append(_ work: Work) {
+        let path = path(of: work)
+        queue.append(Queued(work: work, path: path, connection: connection(path)))
+    }
+
+    private func path(of work: Work) -> CommandPath {
+        switch work {
+        case .markDirect(let target), .settle(_, let target): return .direct(target)
+        case .step(let step):
+            guard step.action == .offer || step.action == .settle, let row = commands[step.id] else { return .relay }
+            return .direct(row.command.lane.target)
+        case .load, .storeNoted, .mark: return .relay
+        }
+    }
 
     // MARK: Storage
 
@@ -157,6 +249,7 @@ package struct OutboxMachine: Hashable, Sendable {
             commands.replace(row)
             first.append(.report(row))
             append(commands.answered(row.command.id))
+            append(commands.answeredDirectly(row.command.id))
             commands.remove(row.command.id)
         }
         let open = superseded.filter { !$0.isEnded }
@@ -167,7 +260,7 @@ package struct OutboxMachine: Hashable, Sendable {
             switch queued.work {
             case .step(let step): !step.action.isWrite && !ids.contains(step.id)
             case .storeNoted: false
-            case .load, .mark: true
+            case .load, .markDirect, .settle, .mark: true
             }
         }
         let later = queue
@@ -189,18 +282,29 @@ package struct OutboxMachine: Hashable, Sendable {
             first.append(.report(row))
             commands.remove(row.command.id)
         }
-        guard connection == self.connection else { return }
+        guard connection == connectionNumber else { return }
         append(commands.begin(open))
+        // The lanes of direct sessions may wait for commands that other processes have ended.
+        for case (.direct(let target), let connection) in connections where connection.isUp {
+            commands.connected(directlyTo: target)
+            append(.markDirect(target))
+        }
     }
 
-    /// The number of the current connection, or of the current time without a connection.
-    package var connectionNumber: Int { connection }
+    /// The number of the current connection to the relay, or of the current time without a connection.
+    package var connectionNumber: Int { connectionNumber(on: .relay) }
 
-    /// The storage has failed. All unstored state is lost, as after a crash; the relay repeats it.
+    /// The same for any path.
+    package func connectionNumber(on path: CommandPath) -> Int { connection(path).number }
+
+    /// The storage has failed. All unstored state is lost, as after a crash; the relay repeats it. The owner connects direct sessions anew.
     package mutating func failed() {
-        let (connection, isUp) = (connection, isUp)
+        var connections = connections
+        for (path, connection) in connections where path != .relay {
+            connections[path] = Connection(number: connection.number + 1, isUp: false)
+        }
         self = OutboxMachine()
-        (self.connection, self.isUp) = (connection, isUp)
+        self.connections = connections
     }
 
     /// The delay of the write-behind buffer is over.
@@ -225,9 +329,9 @@ package struct OutboxMachine: Hashable, Sendable {
                     return .commit(rows)
                 }
             }
-            if let next = batch.popFirst(), let action = action(for: next.work, isCurrent: isUp && next.connection == connection) {
-                return action
-            }
+            guard let next = batch.popFirst() else { continue }
+            let now = connection(next.path)
+            if let action = action(for: next, isCurrent: now.isUp && next.connection == now) { return action }
         }
     }
 
@@ -245,30 +349,33 @@ package struct OutboxMachine: Hashable, Sendable {
                 default: break
                 }
             case .storeNoted: rows += noted.takeDue(now: now)
-            case .load, .mark: break
+            case .load, .markDirect, .settle, .mark: break
             }
         }
         return rows
     }
 
-    private mutating func action(for work: Work, isCurrent: Bool) -> Action? {
-        switch work {
-        case .step(let step): return action(for: step, isCurrent: isCurrent)
+    private mutating func action(for queued: Queued, isCurrent: Bool) -> Action? {
+        switch queued.work {
+        case .step(let step): return action(for: step, on: queued.path, isCurrent: isCurrent)
         case .storeNoted: return nil
+        // The target may have asked on a session of its own.
+        case .settle(let id, let target): return .settle(id, target)
         case .mark(let number): return .reached(mark: number)
-        case .load:
+        case .load, .markDirect:
             guard isCurrent else { return nil }
             // The stored rows take precedence over this process's, so what it has decided since is stored before they are read.
             guard !queue.contains(where: \.isWrite) else {
-                append(.load)
+                append(queued.work)
                 return nil
             }
             isWaiting = true
+            if case .markDirect(let target) = queued.work { return .markDirect(target, noted.takeAll()) }
             return .load(noted.takeAll())
         }
     }
 
-    private mutating func action(for step: OutboxCommands.Step, isCurrent: Bool) -> Action? {
+    private mutating func action(for step: OutboxCommands.Step, on path: CommandPath, isCurrent: Bool) -> Action? {
         let id = step.id
         switch step.action {
         case .persist, .note: return nil
@@ -276,10 +383,20 @@ package struct OutboxMachine: Hashable, Sendable {
         case .send(let again): return isCurrent && commands[id]?.isSent == true ? .send(id, again: again) : nil
         case .cancel: return isCurrent ? .cancel(id) : nil
         case .acknowledge: return isCurrent ? .acknowledge(id) : nil
+        // The offer says whether the command is cancelled.
+        case .offer:
+            guard isCurrent, let row = commands[id], row.isSent, row.isDirect, commands.isOffered(row.command) else { return nil }
+            return .offer(id)
+        case .settle:
+            guard case .direct(let target) = path else { return nil }
+            return .settle(id, target)
         case .signAnew(let number): return .signAnew(id, above: number)
         case .retryLater(let request, let delay): return isCurrent ? .retryLater(id, request, after: delay) : nil
         case .answered:
             append(commands.answered(id))
+            return nil
+        case .answeredDirectly:
+            append(commands.answeredDirectly(id))
             return nil
         case .report(let news):
             // If the command has ended since, its end is reported once that is stored.

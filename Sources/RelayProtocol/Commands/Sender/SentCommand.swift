@@ -15,6 +15,9 @@
 ///    ▼                  ▼
 /// withdrawn          refused
 /// ```
+///
+/// Once a command is *direct*, its target may have got it without the relay. Then the relay cannot know how it ended: it is not withdrawn,
+/// refused or signed again, and only a receipt ends it, or the time by which the target would have answered.
 package struct SentCommand: Hashable, Sendable {
     package enum State: Hashable, Sendable {
         /// Stored, and never sent with these bytes. The relay does not have it.
@@ -44,18 +47,24 @@ package struct SentCommand: Hashable, Sendable {
         case send(again: Bool)
         /// Send `command.cancel`.
         case cancel
-        /// Send the acknowledgement of the final outcome.
+        /// Send the acknowledgement of the final outcome to the relay.
         case acknowledge
+        /// Offer the stored blob on the direct session with the target, with the cancellation if the command is cancelled.
+        case offer
+        /// Tell the target on the direct session that the final outcome is stored.
+        case settle
         /// Sign a new blob under the same id, with the relay's time, and call `signedAnew`. With a number, the lane is behind: the command
         /// gets a higher one.
         case signAnew(above: UInt64?)
         /// Call `retry` after this time in milliseconds, if the connection lasts until then.
         case retryLater(Request, after: Int64)
-        /// To the owner's `OutboxLanes`: the next command of the lane may be sent.
+        /// To the owner's `OutboxLanes`: the next command of the lane may be sent to the relay.
         case answered
+        /// The same for the direct session with the target.
+        case answeredDirectly
         /// Report to the app. If the command has ended, report only the end, as the last report.
         case report(Report)
-        /// The relay sent a statement that it has no authority for. Log it.
+        /// The relay or the target sent a statement that it has no authority for. Log it.
         case reject
 
         var isWrite: Bool {
@@ -94,14 +103,20 @@ package struct SentCommand: Hashable, Sendable {
     package private(set) var state: State
     /// Whether the app has cancelled the command. `command.cancel` then follows every send until the outcome is known.
     package private(set) var cancelRequested: Bool
+    /// The number of signatures, with the one that is about to be made.
     package private(set) var signings: Int
+    /// Whether the target may have got the command without the relay.
+    package private(set) var isDirect: Bool
+    /// Whether this process has made the last signature. It is not stored.
+    private var isSignedHere = false
 
     /// A row read from the store.
-    package init(restoring command: CommandDescriptor, state: State, cancelRequested: Bool, signings: Int) {
+    package init(restoring command: CommandDescriptor, state: State, cancelRequested: Bool, signings: Int, isDirect: Bool = false) {
         self.command = command
         self.state = state
         self.cancelRequested = cancelRequested
         self.signings = signings
+        self.isDirect = isDirect
     }
 
     /// A new command.
@@ -114,10 +129,52 @@ package struct SentCommand: Hashable, Sendable {
 
     /// The row as it is read after a crash.
     package var stored: SentCommand {
-        guard case .queued = state else { return self }
         var row = self
-        row.state = .sent
+        row.isSignedHere = false
+        if case .queued = state { row.state = .sent }
         return row
+    }
+
+    /// The row as it is written before the command is offered directly; `nil` if it has ended.
+    package var markedDirect: SentCommand? {
+        guard !isEnded else { return nil }
+        var row = self
+        row.isDirect = true
+        switch state {
+        case .prepared, .queued: row.state = .sent
+        case .sent, .accepted, .withdrawn, .refused, .final: break
+        }
+        return row
+    }
+
+    /// What the stored row of the command must be, so that this one may be written in its place: other processes may have changed it since
+    /// this process read it.
+    package enum Precondition: Hashable, Sendable {
+        /// Not ended.
+        case open
+        /// Not ended, and not direct: this was decided in the belief that the target does not have the command.
+        case onlyAtRelay
+        /// Never sent by any process.
+        case neverSent
+    }
+
+    package var precondition: Precondition {
+        switch state {
+        case .withdrawn: .neverSent
+        case _ where isDirect: .open
+        case .queued, .sent, .accepted: .open
+        case .prepared, .refused: .onlyAtRelay
+        case .final(let final): final.attestedBy == .relay ? .onlyAtRelay : .open
+        }
+    }
+
+    /// Whether this row may be written in place of the stored one with the same bytes.
+    package func mayReplace(_ stored: SentCommand) -> Bool {
+        switch precondition {
+        case .open: !stored.isEnded
+        case .onlyAtRelay: !stored.isEnded && !stored.isDirect
+        case .neverSent: stored.state == .prepared && stored.signings == 1
+        }
     }
 
     /// The state of the command when the stored row is read on a new connection. Other processes may have changed the stored row, and a
@@ -128,7 +185,10 @@ package struct SentCommand: Hashable, Sendable {
         // Only this process knows that the command was not sent.
         if case .queued = state, self.stored == stored { return self }
         // The write of a new signature is pending. The stored bytes would otherwise be sent, and stored in its place.
-        var row = !stored.isEnded && signings > stored.signings ? self : stored
+        let isSigned =
+            signings > stored.signings
+            || signings == stored.signings && isSignedHere && stored.state == .prepared && command.digest != stored.command.digest
+        var row = isSigned && !stored.isEnded && !stored.isDirect ? self : stored
         row.cancelRequested = stored.cancelRequested || cancelRequested
         return row
     }
@@ -177,6 +237,12 @@ package struct SentCommand: Hashable, Sendable {
         }
     }
 
+    /// The lane reaches the command on a direct session. The row is stored as direct.
+    package func connectedDirectly() -> [Action] { isSent ? [.offer] : [.answeredDirectly] }
+
+    /// The target has stored the command that was offered directly.
+    package mutating func receivedDirectly() -> [Action] { progressed(.delivered) + [.answeredDirectly] }
+
     private func sending(again: Bool) -> [Action] { cancelRequested ? [.send(again: again), .cancel] : [.send(again: again)] }
 
     /// The relay answered `ok` to the send on the current connection.
@@ -206,13 +272,18 @@ package struct SentCommand: Hashable, Sendable {
     ///   - delay: The time that the relay named, in milliseconds.
     package mutating func refused(_ rejection: CommandRejection, now: Int64, retryAfter delay: Int64? = nil) -> [Action] {
         switch (state, rejection.reason) {
+        case (.sent, .expired) where isDirect, (.accepted, .expired) where isDirect,
+            (.sent, .targetUnknown) where isDirect, (.accepted, .targetUnknown) where isDirect,
+            (.sent, .idConflict) where isDirect, (.accepted, .idConflict) where isDirect:
+            // The relay will not have it. The target may.
+            return [.answered]
+        case (.sent, _) where isDirect, (.accepted, _) where isDirect:
+            return [.retryLater(.send, after: delay.map { max(100, $0) } ?? Self.retryDelay)]
         case (.sent, .clockSkew) where !rejection.mayHaveRun && signings < Self.maximumSignings:
-            state = .prepared
-            return [.persist(self), .signAnew(above: nil)]
+            return signAnew(above: nil)
         case (.sent, .numberPassed) where signsAbove(rejection), (.accepted, .numberPassed) where signsAbove(rejection):
             // If it was accepted before, the stored state has gone back: it has ended since, and the target says that it does not know how.
-            state = .prepared
-            return [.persist(self), .signAnew(above: rejection.highest)]
+            return signAnew(above: rejection.highest)
         case (.sent, _) where !rejection.mayHaveRun:
             state = .refused(rejection)
             return [.persist(self), .answered, .report(.refused(rejection))]
@@ -244,6 +315,12 @@ package struct SentCommand: Hashable, Sendable {
         }
     }
 
+    private mutating func signAnew(above number: UInt64?) -> [Action] {
+        state = .prepared
+        signings += 1
+        return [.persist(self), .signAnew(above: number)]
+    }
+
     private func signsAbove(_ rejection: CommandRejection) -> Bool {
         !rejection.mayHaveRun && signings < Self.maximumSignings && rejection.highest != nil
     }
@@ -259,7 +336,7 @@ package struct SentCommand: Hashable, Sendable {
         // If the old bytes were sent in the meantime, the relay's answer to them decides.
         guard case .prepared = state, command.id == self.command.id, command.lane == self.command.lane else { return [] }
         self.command = command
-        signings += 1
+        isSignedHere = true
         if sending { state = .sent }
         return [.persist(self)] + (sending ? self.sending(again: false) : [])
     }
@@ -267,44 +344,68 @@ package struct SentCommand: Hashable, Sendable {
     /// The app cancels the command. The outcome shows whether the cancellation was in time.
     package mutating func cancel() -> [Action] {
         switch state {
-        case .prepared, .queued:
+        case .prepared where signings == 1:
             state = .withdrawn
             return [.persist(self), .answered, .report(.withdrawn)]
+        case .prepared where !cancelRequested, .queued where !cancelRequested:
+            // Another process may have read the row, which is or was stored as sent, and sent it.
+            cancelRequested = true
+            return [.persist(self)]
         case .sent where !cancelRequested, .accepted where !cancelRequested:
             cancelRequested = true
-            return [.persist(self), .cancel]
-        case .sent, .accepted, .withdrawn, .refused, .final:
+            return [.persist(self), .cancel] + (isDirect ? [.offer] : [])
+        case .prepared, .queued, .sent, .accepted, .withdrawn, .refused, .final:
             return []
         }
     }
 
-    /// The relay sent the final outcome.
-    /// - Parameter receiptIsValid: Whether the receipt is the target's, names this blob's digest, and contains exactly this outcome and
-    ///   reply. It is ignored if the relay attests the outcome.
-    package mutating func ended(_ final: CommandFinal, receiptIsValid: Bool) -> [Action] {
+    /// The relay or the target sent the final outcome.
+    /// - Parameters:
+    ///   - receiptIsValid: Whether the receipt is the target's, names this blob's digest, and contains exactly this outcome and reply. It is
+    ///     ignored if the relay attests the outcome.
+    ///   - isDirect: Whether the target has sent it itself.
+    ///   - targetIsRevoked: Whether a signed revocation says that the target never comes back.
+    package mutating func ended(
+        _ final: CommandFinal,
+        receiptIsValid: Bool,
+        directly isDirect: Bool = false,
+        targetIsRevoked: Bool = false
+    ) -> [Action] {
+        let acknowledge: Action = isDirect ? .settle : .acknowledge
         switch state {
         case .withdrawn, .refused, .final:
-            // The first outcome stands. The acknowledgement lets the relay delete its row.
-            return [.acknowledge]
+            // The first outcome stands. The acknowledgement lets the relay, or the target, delete its row.
+            return [acknowledge]
         case .prepared, .queued:
             return [.reject]
         case .sent, .accepted:
             guard final.isWithinAuthority, final.attestedBy == .relay || receiptIsValid else { return [.reject] }
-            if let number = final.passedNumber, signings < Self.maximumSignings, !cancelRequested {
+            if self.isDirect, final.attestedBy == .relay {
+                // The relay keeps its row until the end is known.
+                return targetIsRevoked ? end(CommandFinal(attestedByRelay: .indeterminate(.targetLost))) + [acknowledge] : []
+            }
+            if let number = final.passedNumber, signings < Self.maximumSignings, !cancelRequested, !self.isDirect {
                 // The relay deletes its row when it gets the new bytes.
-                state = .prepared
-                return [.persist(self), .signAnew(above: number)]
+                return signAnew(above: number)
             }
             // A relay that has reported `delivered` has offered the command. It cannot know any more that the command has not run.
             if final.attestedBy == .relay, state == .accepted(.delivered) {
-                return end(CommandFinal(attestedByRelay: .indeterminate(.targetLost))) + [.acknowledge]
+                return end(CommandFinal(attestedByRelay: .indeterminate(.targetLost))) + [acknowledge]
             }
-            return end(final) + [.acknowledge]
+            return end(final) + [acknowledge]
         }
+    }
+
+    /// When `handleDeadline` has something to do, unless the command ends before: the target of a direct command no longer answers then.
+    package var deadline: Int64? { isDirect && isSent ? command.expires.saturatingAdding(CommandPeriod.grace) : nil }
+
+    package mutating func handleDeadline(now: Int64) -> [Action] {
+        guard let deadline, now >= deadline else { return [] }
+        return end(CommandFinal(attestedByRelay: .indeterminate(.targetLost)))
     }
 
     private mutating func end(_ final: CommandFinal) -> [Action] {
         state = .final(final)
-        return [.persist(self), .answered, .report(.status(final.status))]
+        return [.persist(self), .answered] + (isDirect ? [.answeredDirectly] : []) + [.report(.status(final.status))]
     }
 }

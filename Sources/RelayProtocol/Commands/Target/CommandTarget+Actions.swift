@@ -21,19 +21,37 @@ extension CommandTarget {
         case received
         /// The handler has the command, or had it before a crash; the reader cannot tell which.
         case handling
-        /// It has ended. The result is kept until the relay has settled it.
+        /// It has ended. The result is kept until the relay or the sender has settled it.
         case answered(CommandOutcome)
+        /// The relay or the sender has the result. It is kept for late offers on the other path.
+        case settled(CommandOutcome)
     }
 
-    /// The stored state of a command, until it is settled.
+    /// The stored state of a command, until it is forgotten.
     package struct Row: Hashable, Sendable {
         package let command: CommandDescriptor
         package var state: State
+        /// The paths on which it was offered. Only the first one is stored: on the others it is offered again.
+        package var paths: Set<CommandPath>
+        /// The size of the reply of a stored or settled row, in bytes.
+        package var replyBytes: Int
 
-        package init(restoring command: CommandDescriptor, state: State) {
+        package init(restoring command: CommandDescriptor, state: State, paths: Set<CommandPath> = [.relay], replyBytes: Int = 0) {
             self.command = command
             self.state = state
+            self.paths = paths
+            self.replyBytes = replyBytes
         }
+
+        /// How it has ended, if it has.
+        package var outcome: CommandOutcome? {
+            switch state {
+            case .received, .handling: nil
+            case .answered(let outcome), .settled(let outcome): outcome
+            }
+        }
+
+        package var isSettled: Bool { if case .settled = state { true } else { false } }
     }
 
     package enum Action: Hashable, Sendable {
@@ -47,15 +65,19 @@ extension CommandTarget {
         case note(Row, reply: [UInt8]?)
         /// Delete the row and its data, with the next commit or soon. If a crash prevents this, the relay settles the row once more.
         case remove(CommandKey)
+        /// Write the settled row soon, with its result if that is not written yet. If a crash prevents this, it is settled once more.
+        case keepSettled(Row)
         /// Delete the lane's highest number.
         case removeLane(CommandLane)
-        /// Send `command.received`.
-        case sendReceived(CommandKey)
-        /// Send `command.result` with the stored or noted receipt and reply, or with those of the `.note` that follows this action.
-        case sendResult(CommandKey)
-        /// Send a `command.result` for a command that is not stored. The owner signs a receipt for it, with the lane's highest number if the
+        /// Say that the command is stored.
+        case sendReceived(CommandKey, on: CommandPath = .relay)
+        /// Send the result with the stored or noted receipt and reply, or with those of the `.note` that follows this action.
+        case sendResult(CommandKey, on: CommandPath = .relay)
+        /// Send a result for a command that is not stored. The owner signs a receipt for it, with the lane's highest number if the
         /// command's number has passed.
-        case sendUnstoredResult(CommandDescriptor, CommandOutcome, highest: UInt64?)
+        case sendUnstoredResult(CommandDescriptor, CommandOutcome, highest: UInt64?, on: CommandPath = .relay)
+        /// Answer that a command that was offered directly cannot be taken now.
+        case postpone(CommandKey)
         /// Pass the command to its app and call `handlerEnded`. After 30 s call `handlerTimedOut`.
         case handle(CommandDescriptor)
         /// Extend the handler's time to 5 min from its start.

@@ -38,10 +38,13 @@ package struct TargetClock: Hashable, Sendable {
 /// for it.
 ///
 /// ```
-/// (unknown) ──▶ received ──▶ handling ──▶ answered ──▶ (settled: forgotten)
+/// (unknown) ──▶ received ──▶ handling ──▶ answered ──▶ settled ──▶ (forgotten)
 ///     │             └──────────────────────▲
 ///     └─▶ handling, if it can start at once
 /// ```
+///
+/// A command may be offered by the relay, and by its sender on a direct session. Its results leave on each path on which it was offered. If
+/// both are possible, a settled row is kept, so that a late offer on the other path gets the same result.
 package struct CommandTarget: Hashable, Sendable {
     package static let maximumLanesAtOnce = 16
 
@@ -55,6 +58,9 @@ package struct CommandTarget: Hashable, Sendable {
 
     private let limits: Limits
     private var rows: [CommandKey: Row] = [:]
+    private var settled = SettledCommands()
+    /// The sizes of the replies of the answered rows, in bytes.
+    private var replySizes: [CommandKey: Int] = [:]
     private var lanes: [CommandLane: Lane] = [:]
     /// Lanes with waiting commands and none in handling, in round-robin order.
     private var readyLanes: [CommandLane] = []
@@ -64,7 +70,7 @@ package struct CommandTarget: Hashable, Sendable {
     /// There was no room for an offer. Later offers on this connection must not overtake it.
     private var refusesOffers = false
 
-    /// Whether all commands are settled.
+    /// Whether all commands are settled. Those that are kept after that need nothing.
     package var isEmpty: Bool { rows.isEmpty }
 
     /// Restores the stored position of each lane, and the stored rows.
@@ -72,7 +78,12 @@ package struct CommandTarget: Hashable, Sendable {
         self.limits = limits
         for (lane, position) in positions { lanes[lane, default: Lane()].position = position }
         for row in Self.sorted(rows) {
+            if case .settled = row.state {
+                _ = settled.add(row)
+                continue
+            }
             self.rows[row.command.key] = row
+            if row.replyBytes > 0 { replySizes[row.command.key] = row.replyBytes }
             held.commands += 1
             held.bytes += row.command.size
             if case .received = row.state { lanes[row.command.lane, default: Lane()].waiting.append(row.command.key) }
@@ -89,82 +100,94 @@ package struct CommandTarget: Hashable, Sendable {
         return actions + work(clock)
     }
 
-    // MARK: The relay
+    // MARK: The paths
 
-    /// The relay sent `welcome`. It may not know the unsettled results.
-    package mutating func connected() -> [Action] {
-        refusesOffers = false
+    /// The relay sent `welcome`, or a direct session with a sender is open. The other side may not know the unsettled results.
+    package mutating func connected(_ path: CommandPath = .relay) -> [Action] {
+        if path == .relay { refusesOffers = false }
         return sortedRows.compactMap { row in
-            guard case .answered = row.state else { return nil }
-            return .sendResult(row.command.key)
+            guard case .answered = row.state, row.paths.contains(path) else { return nil }
+            return .sendResult(row.command.key, on: path)
         }
     }
 
-    /// Whether an offer of these bytes needs no check, because the relay offered them before.
+    /// Whether an offer of these bytes needs no check, because they were offered before.
     package func knows(_ command: CommandDescriptor) -> Bool {
-        rows[command.key].map { $0.command.digest == command.digest } ?? false
+        (rows[command.key] ?? settled[command.key]).map { $0.command.digest == command.digest } ?? false
     }
 
-    /// The relay offered a command. The check is ignored for a known command.
-    /// - Parameter wasReceived: The relay has got `command.received` for it. If it is unknown here, the stored state has gone back, and the
-    ///   command may have run.
+    /// The relay or the sender offered a command. The check is ignored for a known command.
+    /// - Parameters:
+    ///   - wasReceived: The other side knows that the command was stored here. If it is unknown here, the stored state has gone back, and the
+    ///     command may have run.
+    ///   - isCancelled: The sender has cancelled it. If it is unknown here, it will not run.
     package mutating func offered(
         _ command: CommandDescriptor,
         check: CommandCheck,
         wasReceived: Bool = false,
+        isCancelled: Bool = false,
+        on path: CommandPath = .relay,
         _ clock: TargetClock
     ) -> [Action] {
-        if knows(command), let row = rows[command.key] {
-            switch row.state {
-            case .received, .handling: return [.sendReceived(command.key)]
-            case .answered: return [.sendResult(command.key)]
-            }
-        }
+        if knows(command) { return offeredAgain(command.key, isCancelled, path) }
         switch check {
         case .unverifiable:
-            return []
+            return path == .relay ? [] : [.postpone(command.key)]
         case .forged(let reason):
             // A forged command must change neither the store nor the lane's number.
-            return [.sendUnstoredResult(command, .failed(reason: reason), highest: nil)]
+            return [.sendUnstoredResult(command, .failed(reason: reason), highest: nil, on: path)]
         case .valid, .refused, .appUnknown:
             break
         }
         let position = lanes[command.lane]?.position
         if let outcome = wasReceived ? .indeterminate(.forgotten) : endOfPassed(command, position) {
-            return [.sendUnstoredResult(command, outcome, highest: position?.number)]
+            return [.sendUnstoredResult(command, outcome, highest: position?.number, on: path)]
         }
-        guard !refusesOffers else { return [] }
+        guard path != .relay || !refusesOffers else { return [] }
         do throws(LimitExceeded) {
             try held.checkRoom(for: command.size, limits: limits)
         } catch {
+            // The sender offers the next command of its lane only after this one.
+            guard path == .relay else { return [.postpone(command.key)] }
             refusesOffers = true
             return [.disconnect(error)]
         }
         held.commands += 1
         held.bytes += command.size
         switch check {
-        case .refused(let outcome): return refuse(command, outcome, opensLane: true)
-        case .appUnknown: return refuse(command, .unsupported, opensLane: false)
+        case _ where isCancelled: return refuse(command, .cancelled, opensLane: true, path)
+        case .refused(let outcome): return refuse(command, outcome, opensLane: true, path)
+        case .appUnknown: return refuse(command, .unsupported, opensLane: false, path)
         case .valid, .forged, .unverifiable: break
         }
-        let row = Row(restoring: command, state: .received)
+        let row = Row(restoring: command, state: .received, paths: [path])
         rows[command.key] = row
         advance(to: command)
         lanes[command.lane, default: Lane()].waiting.append(command.key)
         queue(command.lane)
         let started = work(clock)
         guard case .persist(let taken, nil, let reply) = started.first, taken.command == command else {
-            return [.persist(row, highest: command.number, reply: nil), .sendReceived(command.key)] + started
+            return [.persist(row, highest: command.number, reply: nil), .sendReceived(command.key, on: path)] + started
         }
         // One write covers both states. An expired command needs no `received`, because its result follows.
         let stored: Action = .persist(taken, highest: command.number, reply: reply)
-        return (taken.state == .handling ? [stored, .sendReceived(command.key)] : [stored]) + started.dropFirst()
+        return (taken.state == .handling ? [stored, .sendReceived(command.key, on: path)] : [stored]) + started.dropFirst()
+    }
+
+    private mutating func offeredAgain(_ key: CommandKey, _ isCancelled: Bool, _ path: CommandPath) -> [Action] {
+        // The settled row stays settled for the other path.
+        guard rows[key] != nil else { return [.sendResult(key, on: path)] }
+        rows[key]?.paths.insert(path)
+        switch rows[key]?.state {
+        case .received, .handling: return [.sendReceived(key, on: path)] + (isCancelled ? cancelled(key, on: path) : [])
+        case .answered, .settled, nil: return [.sendResult(key, on: path)]
+        }
     }
 
     /// The outcome of a command that must not run under its number; `nil` if it may run.
     private func endOfPassed(_ command: CommandDescriptor, _ position: LanePosition?) -> CommandOutcome? {
         // It was signed again while the old bytes are stored here.
-        if rows[command.key] != nil { return .indeterminate(.forgotten) }
+        if rows[command.key] != nil || settled[command.key] != nil { return .indeterminate(.forgotten) }
         guard let position, command.firstNumber ?? command.number <= position.number else { return nil }
         // It may have been accepted here before, with these or earlier bytes, and settled and deleted since.
         guard command.id > position.latest else { return .indeterminate(.forgotten) }
@@ -181,16 +204,21 @@ package struct CommandTarget: Hashable, Sendable {
 
     /// Answers a command without handling it. The answer is stored and the number counts, because the next check may have another result.
     /// No lane is created for an unknown app, because a sender could invent any number of apps.
-    private mutating func refuse(_ command: CommandDescriptor, _ outcome: CommandOutcome, opensLane: Bool) -> [Action] {
-        let row = Row(restoring: command, state: .answered(outcome))
+    private mutating func refuse(
+        _ command: CommandDescriptor,
+        _ outcome: CommandOutcome,
+        opensLane: Bool,
+        _ path: CommandPath
+    ) -> [Action] {
+        let row = Row(restoring: command, state: .answered(outcome), paths: [path])
         rows[command.key] = row
         let highest = opensLane || lanes[command.lane]?.position != nil ? command.number : nil
         if highest != nil { advance(to: command) }
-        return [.persist(row, highest: highest, reply: nil), .sendResult(command.key)]
+        return [.persist(row, highest: highest, reply: nil), .sendResult(command.key, on: path)]
     }
 
-    /// The relay reported that the sender has cancelled.
-    package mutating func cancelled(_ key: CommandKey) -> [Action] {
+    /// The relay reported that the sender has cancelled, or the sender has.
+    package mutating func cancelled(_ key: CommandKey, on path: CommandPath = .relay) -> [Action] {
         guard let row = rows[key] else { return [] }
         switch row.state {
         case .received:
@@ -198,18 +226,34 @@ package struct CommandTarget: Hashable, Sendable {
             return answer(key, .cancelled)
         case .handling:
             return [.tellCancelled(key)]
-        case .answered:
-            return [.sendResult(key)]
+        case .answered, .settled:
+            return [.sendResult(key, on: path)]
         }
     }
 
-    /// The relay has stored the result.
-    package mutating func settled(_ key: CommandKey) -> [Action] {
-        guard let row = rows[key], case .answered = row.state else { return [] }
+    /// The relay or the sender has stored the result.
+    /// - Parameters:
+    ///   - isKept: Whether the command may still be offered on another path.
+    ///   - path: A relay that has not offered the command does not know whether the sender needs the result.
+    package mutating func settled(_ key: CommandKey, isKept: Bool = false, on path: CommandPath = .relay) -> [Action] {
+        guard var row = rows[key], case .answered(let outcome) = row.state, row.paths.contains(path) || path != .relay else { return [] }
         rows[key] = nil
+        row.replyBytes = replySizes.removeValue(forKey: key) ?? 0
         held.commands -= 1
         held.bytes -= row.command.size
-        return [.remove(key)]
+        guard isKept else { return [.remove(key)] }
+        row.state = .settled(outcome)
+        return [.keepSettled(row)] + settled.add(row).map { .remove($0) }
+    }
+
+    /// Forgets the settled commands that no path offers any more, and the results that no sender has asked for in time.
+    package mutating func removeForgotten(_ clock: TargetClock) -> [Action] {
+        let unclaimed = sortedRows.filter { row in
+            guard case .answered = row.state, !row.paths.contains(.relay) else { return false }
+            return clock.relay >= row.command.expires.saturatingAdding(CommandPeriod.grace).saturatingAdding(CommandPeriod.retention)
+        }
+        return unclaimed.flatMap { settled($0.command.key, on: .direct($0.command.key.sender)) }
+            + settled.removeForgotten(now: clock.relay).map { .remove($0) }
     }
 
     /// The relay has not stored the result, and may store it now.
@@ -271,8 +315,9 @@ package struct CommandTarget: Hashable, Sendable {
         queue(lane)
         // The row is stored as `handling`, so the command never runs again, even if this result is lost. The relay keeps the first of two
         // results. In most cases it settles this one before it is written.
+        if let reply { replySizes[key] = reply.count }
         guard let row = setAnswered(key, outcome) else { return [] }
-        return [.sendResult(key), .note(row, reply: reply)]
+        return sendResult(of: row) + [.note(row, reply: reply)]
     }
 
     // MARK: Lanes
@@ -294,8 +339,8 @@ package struct CommandTarget: Hashable, Sendable {
                 actions += answer(key, end)
                 continue
             }
-            let row = Row(restoring: command, state: .handling)
-            rows[key] = row
+            rows[key]?.state = .handling
+            guard let row = rows[key] else { continue }
             lanes[lane]?.handling = key
             lanesAtWork += 1
             return actions + [.persist(row, highest: nil, reply: nil), .handle(command)]
@@ -310,7 +355,14 @@ package struct CommandTarget: Hashable, Sendable {
 
     private mutating func answer(_ key: CommandKey, _ outcome: CommandOutcome) -> [Action] {
         guard let row = setAnswered(key, outcome) else { return [] }
-        return [.persist(row, highest: nil, reply: nil), .sendResult(key)]
+        return [.persist(row, highest: nil, reply: nil)] + sendResult(of: row)
+    }
+
+    /// The relay first, if it has offered the command.
+    private func sendResult(of row: Row) -> [Action] {
+        let key = row.command.key
+        let paths: [CommandPath] = [.relay, .direct(key.sender)]
+        return paths.filter(row.paths.contains).map { .sendResult(key, on: $0) }
     }
 
     private mutating func setAnswered(_ key: CommandKey, _ outcome: CommandOutcome) -> Row? {

@@ -47,13 +47,16 @@ package struct InboxMachine: Hashable, Sendable {
     package enum Action: Hashable, Sendable {
         /// Store all of it in one commit, then call `committed`, or `failed`. There is no other action until then.
         case commit(Commit)
-        /// Send `command.received`.
-        case sendReceived(CommandKey)
-        /// Send `command.result` from the unwritten answer, or else from the stored row.
-        case sendResult(CommandKey, unwritten: Write?)
-        /// Send a `command.result` for a command that is not stored. The owner signs a receipt for it, with the lane's highest number if the
+        /// Say that the command is stored: `command.received`, or the answer to a direct offer.
+        case sendReceived(CommandKey, on: CommandPath = .relay)
+        /// Send the result from the unwritten answer, or else from the stored row: `command.result`, the answer to a direct offer, or a
+        /// request on the direct session.
+        case sendResult(CommandKey, unwritten: Write?, on: CommandPath = .relay)
+        /// Send a result for a command that is not stored. The owner signs a receipt for it, with the lane's highest number if the
         /// command's number has passed.
-        case sendUnstoredResult(CommandDescriptor, CommandOutcome, highest: UInt64?)
+        case sendUnstoredResult(CommandDescriptor, CommandOutcome, highest: UInt64?, on: CommandPath = .relay)
+        /// Answer that a command that was offered directly cannot be taken now.
+        case postpone(CommandKey)
         /// Pass the command to its app and call `handlerEnded`. After 30 s call `handlerTimedOut`.
         case handle(CommandDescriptor)
         /// Extend the handler's time to 5 min from its start.
@@ -131,32 +134,48 @@ package struct InboxMachine: Hashable, Sendable {
         append(target.connected())
     }
 
+    /// A direct session with a sender is open. It may not know the unsettled results.
+    package mutating func connected(directlyTo sender: EndpointID) { append(target.connected(.direct(sender))) }
+
     /// Without a connection, the unwritten results are stored at once.
     package mutating func disconnected() {
         (connection, isUp) = (connection + 1, false)
         storeDeferred()
     }
 
-    // MARK: The relay
+    // MARK: The paths
 
-    /// Whether an offer of these bytes needs no check, because the relay offered them before.
+    /// Whether an offer of these bytes needs no check, because they were offered before.
     package func knows(_ command: CommandDescriptor) -> Bool { target.knows(command) }
 
-    /// - Parameter wasReceived: The relay has got `command.received` for it.
-    package mutating func offered(_ command: CommandDescriptor, check: CommandCheck, wasReceived: Bool = false, _ clock: TargetClock) {
-        append(target.offered(command, check: check, wasReceived: wasReceived, clock))
+    /// See `CommandTarget.offered`.
+    package mutating func offered(
+        _ command: CommandDescriptor,
+        check: CommandCheck,
+        wasReceived: Bool = false,
+        isCancelled: Bool = false,
+        on path: CommandPath = .relay,
+        _ clock: TargetClock
+    ) {
+        append(target.offered(command, check: check, wasReceived: wasReceived, isCancelled: isCancelled, on: path, clock))
     }
 
     /// The relay reported that the sender has cancelled.
     package mutating func cancelled(_ key: CommandKey) { append(target.cancelled(key)) }
 
-    /// The relay has stored the result.
-    /// - Parameter hadReply: Whether the result had a reply. Then the account has room again.
-    package mutating func settled(_ key: CommandKey, hadReply: Bool = false) {
-        append(target.settled(key))
+    /// The relay or the sender has stored the result.
+    /// - Parameters:
+    ///   - isKept: Whether the command may still be offered on another path.
+    ///   - hadReply: Whether the relay got a reply. Then the account has room again.
+    package mutating func settled(_ key: CommandKey, isKept: Bool = false, on path: CommandPath = .relay, hadReply: Bool = false) {
+        append(target.settled(key, isKept: isKept, on: path))
+        guard path == .relay else { return }
         unsettled.settled(key)
         if hadReply { sendAgain(unsettled.next()) }
     }
+
+    /// Forgets the settled commands that no path offers any more.
+    package mutating func removeForgotten(_ clock: TargetClock) { append(target.removeForgotten(clock)) }
 
     /// The account has no room for the result.
     package mutating func notSettled(_ key: CommandKey) { if unsettled.add(key) { append(.retryLater) } }
@@ -286,6 +305,7 @@ package struct InboxMachine: Hashable, Sendable {
                 settle(key)
                 // The relay has the result.
                 left.removeAll { $0.work == .action(.sendResult(key)) }
+            case .action(.keepSettled(let row)): keepSettled(row, now: now)
             case .storeNoted: for write in isUp ? noted.takeDue(now: now) : noted.takeAll() { put(write) }
             case .action, .retryLater: left.append(queued)
             }
@@ -294,6 +314,15 @@ package struct InboxMachine: Hashable, Sendable {
         commit.removals = settled
         settled = []
         return commit
+    }
+
+    private mutating func keepSettled(_ row: CommandTarget.Row, now: Int64) {
+        let key = row.command.key
+        if upcoming[key] != nil {
+            upcoming[key]?.row = row
+        } else {
+            noted.keep(Write(row: row, highest: nil, reply: noted[key]?.reply), for: key, now: now)
+        }
     }
 
     private mutating func settle(_ key: CommandKey) {
@@ -322,12 +351,17 @@ package struct InboxMachine: Hashable, Sendable {
         case .remove(let key):
             settle(key)
             return nil
-        case .sendReceived(let key): return isCurrent ? .sendReceived(key) : nil
-        case .sendResult(let key):
-            guard isCurrent, !settled.contains(key) else { return nil }
-            return .sendResult(key, unwritten: noted[key] ?? upcoming[key])
-        case .sendUnstoredResult(let command, let outcome, let highest):
-            return isCurrent ? .sendUnstoredResult(command, outcome, highest: highest) : nil
+        case .keepSettled(let row):
+            keepSettled(row, now: now)
+            return nil
+        // A direct session that has ended drops its messages itself.
+        case .sendReceived(let key, let path): return isCurrent || path != .relay ? .sendReceived(key, on: path) : nil
+        case .sendResult(let key, let path):
+            guard isCurrent || path != .relay, !settled.contains(key) else { return nil }
+            return .sendResult(key, unwritten: noted[key] ?? upcoming[key], on: path)
+        case .sendUnstoredResult(let command, let outcome, let highest, let path):
+            return isCurrent || path != .relay ? .sendUnstoredResult(command, outcome, highest: highest, on: path) : nil
+        case .postpone(let key): return .postpone(key)
         case .handle(let command): return .handle(command)
         case .extendTime(let key): return .extendTime(key)
         case .tellCancelled(let key): return .tellCancelled(key)

@@ -12,23 +12,30 @@ extension EndpointMessage {
         package var command: Blob<BlobKinds.Command>
         /// These bytes may have been sent before. Absent on the wire when false.
         package var again: Bool
+        /// The target may have them without this relay. Absent on the wire when false.
+        package var offered: Bool
 
-        package init(ref: RequestRef, command: Blob<BlobKinds.Command>, again: Bool = false) {
+        package init(ref: RequestRef, command: Blob<BlobKinds.Command>, again: Bool = false, offered: Bool = false) {
             self.ref = ref
             self.command = command
             self.again = again
+            self.offered = offered
         }
+
+        package var history: CommandHistory { offered ? .offered : again ? .sent : .new }
 
         package init(json: JSONValue) throws(JSONError) {
             self.ref = try json.member("ref")
             self.command = try json.member("command")
             self.again = try json.optional("again") ?? false
+            self.offered = try json.optional("offered") ?? false
         }
 
         package func writeMembers(to json: inout JSONWriter) {
             json.member("ref", ref)
             json.member("command", command)
             if again { json.member("again", true) }
+            if offered { json.member("offered", true) }
         }
     }
 

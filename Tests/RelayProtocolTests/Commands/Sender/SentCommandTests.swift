@@ -37,13 +37,15 @@ import Testing
         #expect(row.connected() == [.send(again: true)])
     }
 
-    @Test func queuedCommandIsWithdrawnAndHasNoOutcome() {
+    /// It is stored as sent, and another process may have sent it.
+    @Test func queuedCommandIsCancelledOnceItIsSent() {
         var (row, _) = SentCommand.prepare(command, isConnected: true)
         #expect(row.ended(done, receiptIsValid: true) == [.reject])
         #expect(row.progressed(.delivered) == [])
         #expect(row.refused(certain(.expired), now: now) == [])
-        #expect(row.cancel() == [.persist(row), .answered, .report(.withdrawn)])
-        #expect(row.state == .withdrawn)
+        #expect(row.cancel() == [.persist(row)])
+        #expect(row.cancel().isEmpty)
+        #expect(row.connected() == [.send(again: false), .cancel])
     }
 
     @Test func commandWaitsForAConnection() {
@@ -241,8 +243,8 @@ import Testing
         _ = cancelled.cancel()
         #expect(signed.read(again: cancelled).command == signed.command && signed.read(again: cancelled).cancelRequested)
         // So does an end.
-        var ended = stored
-        _ = ended.cancel()
+        var ended = sent()
+        _ = ended.refused(certain(.expired), now: now)
         #expect(signed.read(again: ended) == ended)
         #expect(stored.read(again: signed) == signed)
     }

@@ -97,7 +97,7 @@ import Testing
             digest: template.digest,
             size: 1
         )
-        guard case .sendUnstoredResult(behind, .failed, highest: 5) = target.offered(behind, check: .valid, clock).first else {
+        guard case .sendUnstoredResult(behind, .failed, highest: 5, on: .relay) = target.offered(behind, check: .valid, clock).first else {
             Issue.record("it is not known that the command did not run")
             return
         }

@@ -169,7 +169,7 @@ import Testing
         _ = try commit(&machine)
         let late = TargetClock(own: 30, relay: 30)
         #expect(machine.next(now: 0, late) == .sendReceived(command.key))
-        guard case .sendResult(command.key, let write) = machine.next(now: 0, late) else { return #expect(Bool(false)) }
+        guard case .sendResult(command.key, let write, on: .relay) = machine.next(now: 0, late) else { return #expect(Bool(false)) }
         #expect(write?.row.state == .answered(.expired))
     }
 
@@ -184,5 +184,5 @@ import Testing
 }
 
 extension InboxMachine.Action {
-    fileprivate var sentResult: CommandKey? { if case .sendResult(let key, _) = self { key } else { nil } }
+    fileprivate var sentResult: CommandKey? { if case .sendResult(let key, _, _) = self { key } else { nil } }
 }

@@ -244,6 +244,7 @@ extension AccountSimulation {
         case .reached(let mark):
             if let status = senders[sender].marked.removeValue(forKey: mark) { try take(status, sender) }
         case .retryLater(let id, let request, _): senders[sender].retries.append((id, request))
+        case .markDirect, .offer, .settle: history.violations.append("a message on a direct session that is not there")
         // A restored relay may state the end of a command that its sender has as not sent.
         case .reject: if !history.hasGoneBack { history.violations.append("an honest relay was not believed") }
         }

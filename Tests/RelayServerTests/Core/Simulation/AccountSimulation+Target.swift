@@ -96,10 +96,10 @@ extension AccountSimulation {
         guard target.write == nil, let action = target.machine.next(now: now, clock) else { return }
         switch action {
         case .commit(let commit): target.write = commit
-        case .sendReceived(let key):
+        case .sendReceived(let key, _):
             if target.rows[key] == nil { history.violations.append("received, not stored") }
             send(.commandReceived(.init(sender: key.sender, id: key.id)), from: targetNode)
-        case .sendResult(let key, let unwritten):
+        case .sendResult(let key, let unwritten, _):
             guard let row = unwritten?.row ?? target.rows[key], case .answered(let outcome) = row.state else {
                 return history.violations.append("sent a result that is not there")
             }
@@ -107,7 +107,7 @@ extension AccountSimulation {
                 history.violations.append("sent a result that a crash turns into another handling")
             }
             try sendResult(row.command, outcome)
-        case .sendUnstoredResult(let command, let outcome, let highest):
+        case .sendUnstoredResult(let command, let outcome, let highest, _):
             // A journal that goes back no longer knows that the number had passed.
             if highest != nil, history.taken[command.key] == nil { history.taken[command.key] = command }
             try sendResult(command, outcome, highest)
@@ -115,6 +115,7 @@ extension AccountSimulation {
         case .stopHandler(let key): target.handlers.removeAll { $0.key == key }
         case .disconnect: disconnect(targetNode)
         case .extendTime, .tellCancelled, .retryLater: break
+        case .postpone: history.violations.append("an answer on a direct session that is not there")
         }
     }
 

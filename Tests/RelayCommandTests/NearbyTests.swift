@@ -28,6 +28,15 @@ struct NearbyTests {
             (self.hub, pc, phone, neighbour) = (hub, machines[0], machines[1], machines[2])
             relay = try hub.start("exec relayd serve --listen 10.20.30.1")
             let link = try NearbyTests.link(in: try await relay.line { $0.contains("#relay=") })
+            // The machine has no display, so a program records the opened URIs.
+            let home = pc.directory.appending(path: ".local/state/device-relay")
+            try FileManager.default.createDirectory(
+                at: home,
+                withIntermediateDirectories: true,
+                attributes: [.posixPermissions: 0o700]
+            )
+            let command = try Settings.shell("printf '%s\\n' \"$2\" >> \"$1\"", pc.directory.path + "/opened", "{uri}")
+            try Data("open:\n  command: \(command)\n".utf8).write(to: home.appending(path: "agent.yaml"))
             let joined = try await pc.run(NearbyTests.pasting(link, into: "relay join --name pc --yes"))
             try #require(joined.status == 0, "\(joined.errorText)")
             agent = try pc.start("exec env \(variables) relay agent")
@@ -40,6 +49,14 @@ struct NearbyTests {
             // The PC knows the phone now, and the phone what the PC's apps take.
             let pinged = try await phone.run("relay ping pc --count 1")
             try #require(pinged.status == 0, "\(pinged.errorText)")
+        }
+
+        /// Where the PC records the URIs that it opens.
+        var opened: String { pc.directory.path + "/opened" }
+
+        mutating func startRelay() async throws {
+            relay = try hub.start("exec relayd serve --listen 10.20.30.1")
+            _ = try await relay.line { $0.contains("10.20.30.1") }
         }
 
         mutating func loseRelay() async {
@@ -98,6 +115,35 @@ struct NearbyTests {
         let back = try await world.phone.run("relay ping pc --count 1")
         #expect(back.status == 0, "\(back.text) \(back.errorText)")
         phoneAgent.send(SIGKILL)
+    }
+
+    /// A launch needs no relay between devices that know each other, and happens once when the relay is back.
+    @Test func launchesArriveWithoutTheRelay() async throws {
+        var world = try await World()
+        await world.loseRelay()
+        let launched = try await world.phone.run("relay launch pc https://one.example")
+        #expect(launched.status == 0, "\(launched.text) \(launched.errorText)")
+        #expect(RelayCommandTests.lines(of: world.opened) == ["https://one.example"])
+        // Killed agents and commands change nothing.
+        try await world.restartAgent()
+        let again = try await world.phone.run("relay launch pc https://three.example")
+        #expect(again.status == 0, "\(again.text) \(again.errorText)")
+        // With neither, nothing is sent.
+        try world.phone.setCable(false)
+        let alone = try await world.phone.run("relay launch pc https://four.example")
+        #expect(alone.status == 5 && alone.errorText.contains("relay"), "\(alone.text) \(alone.errorText)")
+        try world.phone.setCable(true)
+        let next = try await world.phone.run("relay launch pc https://five.example")
+        #expect(next.status == 0, "\(next.text) \(next.errorText)")
+        let all = ["https://one.example", "https://three.example", "https://five.example"]
+        #expect(RelayCommandTests.lines(of: world.opened) == all)
+        // The relay comes back, and hears of nothing that it could deliver again.
+        try await world.startRelay()
+        let last = try await world.phone.run("relay launch pc https://six.example")
+        #expect(last.status == 0, "\(last.text) \(last.errorText)")
+        #expect(RelayCommandTests.lines(of: world.opened) == all + ["https://six.example"])
+        let commands = try await world.phone.run("relay commands --json").json["commands"] as? [[String: Any]]
+        #expect(commands?.count == 4 && commands?.allSatisfy { $0["ended"] as? Bool == true } ?? false, "\(commands ?? [])")
     }
 
     @Test func whoIsOffIsNotFound() async throws {

@@ -85,14 +85,18 @@ extension ConnectedDevicesPlatform {
 }
 
 extension ConnectedDevicesPlatform {
-    /// Waits until devices of an account are known: all, or without the relay the stored ones, which may be on this network.
-    /// - Returns: Whether they are. It does not return while that may change.
+    /// Waits until devices of an account are known: all, or the stored ones if the relay cannot be asked, or is slow and a known device is on
+    /// this network.
+    /// - Returns: Whether there are any. If the relay is slow and nobody is seen, it returns only when it is cancelled.
     package func hasDevices(for account: ConnectedDevicesAccount) async -> Bool {
         guard settings.nearby.mode != .off, let endpoint = endpoint(of: account.id) else { return false }
         // A neighbour may be faster than a relay that works, and knows one device only.
         let known = await endpoint.link.first(within: Self.relayPatience) { $0.isEnumerated || $0.state.problem != nil }
         guard known == nil else { return !endpoint.directory.endpointIDs.isEmpty }
-        return await endpoint.link.first { $0.isEnumerated || $0.state.problem != nil || $0.hasNeighbours } != nil
+        let isReady = await endpoint.link.first { $0.isEnumerated || $0.state.problem != nil || $0.hasNeighbours }
+        guard isReady != nil else { return false }
+        if !endpoint.isEnumerated { await endpoint.showStored() }
+        return true
     }
 
     /// How long devices on this network wait for the relay's list.
@@ -105,6 +109,12 @@ extension ConnectedDevicesPlatform {
 extension ConnectedDevicesPlatform {
     /// Looks for an account's devices on this network for a moment.
     package func searchNearby(for account: ConnectedDevicesAccount) async { await endpoint(of: account.id)?.searchNearby() }
+
+    /// Whether a device is on this network. It looks for some seconds.
+    package func isNearby(_ system: RemoteSystem, for account: ConnectedDevicesAccount) async -> Bool {
+        let endpoints = endpoints(for: account).filter { RemoteSystem.ID($0.record.systemID) == system.id }.map(\.record.endpointID)
+        return await endpoint(of: account.id)?.isNearby(Set(endpoints)) ?? false
+    }
 
     /// What an account's endpoint sees on this network; `nil` if it is not used.
     package func nearbyView(for account: ConnectedDevicesAccount) async -> NearbyView? { await endpoint(of: account.id)?.lookAround() }

@@ -11,6 +11,8 @@ enum DirectoryEvent: Sendable {
     case removed(RelayMessage.EndpointRemoved)
     case enumerated
     case relayLost(at: Milliseconds)
+    /// The relay is slow, and the stored endpoints are needed now.
+    case relaySilent(since: Milliseconds)
     /// A path other than the relay's shows whether a confirmed endpoint can be reached there; `nil` if it shows nothing any more.
     case presence(EndpointID, Presence?, on: PathPresences.Path)
 

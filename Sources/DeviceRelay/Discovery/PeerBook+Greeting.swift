@@ -24,18 +24,24 @@ extension PeerBook {
         for bytes in revocations {
             guard let statement = try? Unverified<Revocation>(decoding: bytes) else { continue }
             let (endpoint, signer) = (statement.payload.endpoint, statement.payload.revoker)
-            guard endpoint != own, !isRefused(endpoint) else { continue }
-            let isStranger = record(of: endpoint) == nil && !isConfirmed(endpoint)
+            let isFinal = signer == endpoint || knowledge(of: signer) == .verified
+            // An endpoint that is only shut out comes back with the relay's next list, unless somebody verified has revoked it.
+            guard endpoint != own, !isRevoked(endpoint), isFinal || !isRefused(endpoint), !isRefused(signer) || signer == endpoint else {
+                continue
+            }
+            let isStranger = isStranger(endpoint)
             guard !isStranger || revokedStrangers < Self.maximumRevokedStrangers else {
                 areDecided = false
                 continue
             }
-            let isFinal = signer == endpoint || knowledge(of: signer) == .verified
+            // Whoever is not confirmed here needs no exclusion by somebody unverified.
+            guard isFinal || !isStranger else { continue }
             guard let taken = isFinal ? revoke(by: statement) : shutOut(by: statement) else {
                 areDecided = false
                 continue
             }
-            if isStranger { revokedStrangers += 1 } else { actions += taken }
+            if isStranger { revokedStrangers += 1 }
+            actions += isStranger ? taken.filter { if case .storeRevocation = $0 { false } else { true } } : taken
         }
         return (actions, areDecided)
     }

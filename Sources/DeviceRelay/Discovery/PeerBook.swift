@@ -102,6 +102,11 @@ struct PeerBook: Sendable {
     /// Whether a known endpoint has revoked an endpoint, which is for ever.
     func isRevoked(_ endpoint: EndpointID) -> Bool { peers.revoked.contains(endpoint) }
 
+    /// Whether an endpoint was never known here, and is not awaited either.
+    func isStranger(_ endpoint: EndpointID) -> Bool {
+        record(of: endpoint) == nil && !isConfirmed(endpoint) && openInvitations.inviter != endpoint
+    }
+
     /// The number of revoked endpoints.
     var refusedCount: Int { peers.revoked.count + peers.revokedByRelay.count }
 
@@ -139,6 +144,7 @@ struct PeerBook: Sendable {
         case .relayLost(let time):
             if !directory.isEnumerated { showStored(since: time) }
             directory.loseRelay(at: time)
+        case .relaySilent(let time): if !directory.isEnumerated { showStored(since: time) }
         case .presence(let endpoint, let presence, let path):
             // A new endpoint has no path but the relay's.
             guard isConfirmed(endpoint) || presence == nil else { return [] }
@@ -158,8 +164,7 @@ struct PeerBook: Sendable {
         guard !peers.revoked.contains(endpoint) else { return [] }
         let known = peers[endpoint]
         do throws(RecordError) {
-            let record = try peers.add(message.introduction, of: endpoint)
-            let registrations = try peers.set(message.registrations, of: endpoint)
+            let (record, registrations) = try listed(message)
             // By listing the endpoint, the relay withdraws its own statement of a revocation.
             peers.restore(endpoint)
             unproven.remove(endpoint)
@@ -191,6 +196,28 @@ struct PeerBook: Sendable {
         } catch {
             refuse(endpoint, error)
             return []
+        }
+    }
+
+    /// What counts of an endpoint that the relay lists. An endpoint may have told newer things directly: the relay cannot have them before it
+    /// meets the endpoint.
+    private mutating func listed(
+        _ message: RelayMessage.EndpointAdded
+    ) throws(RecordError) -> (Signed<EndpointRecord>, [AppRegistration]) {
+        let endpoint = message.endpoint
+        let record: Signed<EndpointRecord>
+        do throws(RecordError) {
+            record = try peers.add(message.introduction, of: endpoint)
+        } catch {
+            guard case .outdated = error, let newer = peers[endpoint], newer.payload.linkKey != nil else { throw error }
+            record = newer
+        }
+        do throws(RecordError) {
+            return (record, try peers.set(message.registrations, of: endpoint))
+        } catch {
+            guard case .outdated = error, record.payload.linkKey != nil else { throw error }
+            let newer = peers.registrations(of: endpoint)
+            return (record, try peers.set((newer.isEmpty ? storedRegistrations[endpoint] ?? [] : newer).map { Blob($0) }, of: endpoint))
         }
     }
 

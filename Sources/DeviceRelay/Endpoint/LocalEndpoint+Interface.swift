@@ -72,6 +72,12 @@ extension LocalEndpoint {
     }
 
     /// Looks for devices on this network for a moment.
+    /// Shows the stored devices, because the relay has not listed them yet.
+    func showStored() { peers.take(.relaySilent(since: Milliseconds(clamping: endpoint.loop.wallTime))) }
+
+    /// Whether one of these endpoints is on this network. It looks for some seconds.
+    func isNearby(_ peers: Set<EndpointID>) async -> Bool { await nearby?.search(for: peers) ?? false }
+
     func searchNearby() async { await nearby?.search() }
 
     /// What is seen on this network; `nil` if it is not used.

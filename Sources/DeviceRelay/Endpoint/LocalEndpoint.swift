@@ -30,6 +30,7 @@ actor LocalEndpoint {
     let sessions: SessionPool
     /// `nil` if the local network is not used.
     let nearby: NearbyNetwork?
+    let direct: DirectCommands?
     /// Receives what other devices send.
     let shares: ShareReceiver
     let notifier: Notifier
@@ -111,6 +112,12 @@ actor LocalEndpoint {
         self.nearby = nearby
         let sources = [nearby].compactMap { $0 as (any PathSource)? }
         self.sessions = SessionPool(endpoint, link: control, identity: identity, peers: peers, publisher: publisher, sources: sources)
+        let (sessions, outbox, inbox) = (sessions, outbox, inbox)
+        self.direct = nearby.map { nearby in
+            DirectCommands(endpoint, control: control, sessions: sessions, peers: peers, outbox: outbox, inbox: inbox) {
+                [weak nearby] in nearby?.isSeen($0) ?? false
+            }
+        }
         self.shares = ShareReceiver(sessions.bulk)
         self.notifier = Notifier(endpoint, stored: notification, link: control, status: notifications)
     }
@@ -137,10 +144,14 @@ actor LocalEndpoint {
             if fetching.value.isInboxIdle != isIdle { fetching.update { $0.isInboxIdle = isIdle } }
         }
         peers.onChange = { [weak nearby] in nearby?.peersChanged() }
-        nearby?.onPresence = { [weak peers, weak nearby, status = endpoint.status] peer, presence in
+        outbox.direct = direct
+        inbox.direct = direct
+        sessions.directService = { [weak direct, weak control] in control?.isHost ?? false ? direct?.service : nil }
+        nearby?.onPresence = { [weak peers, weak nearby, weak direct, status = endpoint.status] peer, presence in
             peers?.take(.presence(peer, presence, on: .nearby))
             let hasNeighbours = nearby?.hasNeighbours ?? false
             if hasNeighbours != status.value.hasNeighbours { status.update { $0.hasNeighbours = hasNeighbours } }
+            if presence != nil { direct?.review() }
         }
         nearby?.onNetworkChange = { [weak sessions] in sessions?.networkChanged() }
         nearby?.onKnock = { [weak sessions] peer, transport in sessions?.knocked(peer, over: transport) }
@@ -159,6 +170,7 @@ actor LocalEndpoint {
             if control.isHost { publisher.connected() }
             notifier.connected(isHost: control.isHost)
             nearby?.relayChanged(isAway: false)
+            direct?.review()
         case .disconnected(let reason): disconnected(reason)
         case .message(let message): take(message)
         }
@@ -205,6 +217,7 @@ actor LocalEndpoint {
         outbox.disconnected()
         inbox.disconnected()
         peers.disconnected(reason == .suspended ? nil : control.problem)
+        direct?.review()
         guard case .rejected(let rejected) = reason else { return }
         do {
             switch try identity.recovery(from: rejected) {
@@ -275,6 +288,7 @@ actor LocalEndpoint {
         if control.isHost { inbox.start() }
         sessions.start()
         nearby?.start(isHost: control.isHost)
+        direct?.start()
         control.start()
     }
 
@@ -293,6 +307,7 @@ actor LocalEndpoint {
         storageGuard.reset()
         control.leave(reason)
         sessions.suspend()
+        direct?.stop()
         await nearby?.stop()
         await control.closed()
         await sessions.closeAll()

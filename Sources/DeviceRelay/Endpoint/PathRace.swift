@@ -54,6 +54,7 @@ final class PathRace {
     private var race: LinkRace
     private var attempts: [Int: Task<Void, Never>] = [:]
     private var results: [Int: Result<EstablishedLink, AppServiceError>] = [:]
+    private var winner: Int?
     private var timer: Scheduled<Void>?
 
     /// - Parameters:
@@ -72,7 +73,7 @@ final class PathRace {
             perform(race.end())
             timer?.cancel()
             // A path may have won at the same moment.
-            if case .success(let link)? = outcome.value { loop.spawn(self) { _ in await link.abandon() } }
+            if case .success(let link)? = outcome.value { await link.abandon() }
             throw AppServiceError(.cancelled)
         }
         return try result.get()
@@ -82,11 +83,14 @@ final class PathRace {
         for action in actions {
             switch action {
             case .open(let path): open(path)
-            case .close(let path): close(path)
+            case .close(let path): attempts[path]?.cancel()
             case .wait(let time):
                 timer?.cancel()
                 timer = loop.after(time - loop.now) { [self] in perform(race.timePassed(now: loop.now)) }
-            case .win(let path), .fail(let path): settle(results[path] ?? .failure(AppServiceError(.cancelled)))
+            case .win(let path):
+                winner = path
+                settle(results[path] ?? .failure(AppServiceError(.cancelled)))
+            case .fail(let path): settle(results[path] ?? .failure(AppServiceError(.cancelled)))
             case .noPath: settle(.failure(AppServiceError(.remoteSystemUnavailable, message: "there is no way to the device now")))
             }
         }
@@ -99,6 +103,8 @@ final class PathRace {
                 let link = try await race.paths[index].connect(within: timeout, starting: race.starter)
                 race.results[index] = .success(link)
                 race.perform(race.race.opened(path: index))
+                // Another one was first.
+                if race.winner != index { await link.abandon() }
             } catch {
                 race.results[index] = .failure(error)
                 race.perform(race.race.failed(path: index, now: race.loop.now))
@@ -106,12 +112,6 @@ final class PathRace {
         }
         // The endpoint has ended.
         if attempts[index] == nil { perform(race.failed(path: index, now: loop.now)) }
-    }
-
-    private func close(_ index: Int) {
-        attempts[index]?.cancel()
-        guard case .success(let link)? = results[index] else { return }
-        loop.spawn(self) { _ in await link.abandon() }
     }
 
     private func settle(_ result: Result<EstablishedLink, AppServiceError>) {

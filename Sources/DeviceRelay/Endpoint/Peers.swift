@@ -73,6 +73,11 @@ final class Peers {
         book.pinnedRecords.map { KnownEndpoint(record: $0, isVerified: book.knowledge(of: $0.endpointID) == .verified) }
     }
 
+    /// Whether the relay shows an endpoint as available.
+    func isAvailableAtRelay(_ endpoint: EndpointID) -> Bool {
+        book.directory[endpoint]?.presence(on: .relay)?.state == .available
+    }
+
     // MARK: Discovery
 
     /// Starts discovery on a new connection.
@@ -112,11 +117,12 @@ final class Peers {
             if message.introduction != nil { readInvitations(for: message.endpoint) }
             change { $0.take(event) }
         case .enumerated:
+            // First, because who sees the whole directory may ask whether it is current.
+            endpoint.status.update { $0.isEnumerated = true }
             change { $0.take(event) }
             tellAgain()
-            endpoint.status.update { $0.isEnumerated = true }
             onEvent(.enumerated)
-        case .removed, .relayLost, .presence: change { $0.take(event) }
+        case .removed, .relayLost, .relaySilent, .presence: change { $0.take(event) }
         }
     }
 
@@ -148,9 +154,12 @@ final class Peers {
     /// The link keys of the known endpoints that have direct paths.
     var linkKeys: [EndpointID: AgreementPublicKey] { book.linkKeys }
 
-    /// The digest of the ids of all endpoints with a stored revocation.
+    /// The digest of the ids of all endpoints with a stored revocation. Those that other processes of this endpoint have stored count here
+    /// from then on: nobody would repeat them to an endpoint that says that it has them.
     func revocationDigest() throws -> Digest256 {
-        Digest256(hashing: try journal.read { try $0.revoked() }.sorted().flatMap(\.digest.bytes))
+        let revoked = try journal.read { try $0.revoked() }
+        if !revoked.allSatisfy({ book.isRevoked($0) || $0 == endpoint.id }) { change { $0.revoked(elsewhere: revoked) } }
+        return Digest256(hashing: revoked.sorted().flatMap(\.digest.bytes))
     }
 
     func revocations() throws -> [[UInt8]] { try journal.read { try $0.revocations() } }

@@ -93,8 +93,6 @@ final class Publisher {
     /// version.
     private func sign(_ app: App, account: String) throws -> Signed<AppRegistration> {
         let registration = app.registration
-        // The endpoint itself answers for this app on direct sessions.
-        guard registration.appID != Greeting.info.appID else { throw RecordError.invalidField("appID") }
         // The content is checked before it uses a version number.
         try registration.content(version: 1, account: account, endpoint: endpoint.id).validate(limits: link.limits)
         let stored = try endpoint.journal.read { try $0.registration(of: registration.appID) }
@@ -122,7 +120,8 @@ final class Publisher {
             return signed?.payload.account == account
         }
         for (appID, app) in apps where app.isPublished {
-            let signed = try app.signed ?? sign(app, account: account)
+            // An app that is not valid is left out here, and its publication says why.
+            guard let signed = try? app.signed ?? sign(app, account: account) else { continue }
             apps[appID]?.signed = signed
             all[appID] = signed.encoded
         }

@@ -26,15 +26,20 @@ final class SessionPool {
     private let sources: [any PathSource]
     /// The bulk streams that peers are to open.
     let bulk = BulkStreams()
+    /// What the endpoint itself serves on direct sessions, beside the greeting.
+    var directService: () -> AppService? = { nil }
     /// Called when an endpoint has proved itself in a direct session.
     var onDirectSession: (EndpointID) -> Void = { _ in }
     private(set) var sessions: SessionTable<PeerSession>
     /// Created with the first session.
     private var made: SessionConnector?
+    /// The latest direct session with each peer's host.
+    private var directSessions: [EndpointID: PeerSession] = [:]
     /// At most one for each peer.
     private var dialing: [EndpointID: Dial] = [:]
     /// The peers of sessions that are being accepted, with one entry for each session.
     private var accepting: [EndpointID] = []
+    private var knocks = KeyedLimiter<EndpointID>()
     /// The records of peers that opened sessions, including peers that are not in the directory.
     private var introduced: [EndpointID: EndpointRecord] = [:]
     /// The digests of the revocations here and there, at the last greeting with each peer.
@@ -286,6 +291,8 @@ final class SessionPool {
 
     /// The time for the handshake of a direct session.
     private static let directPatience = Duration.seconds(5)
+    /// The direct connections of one peer.
+    private static let knockRate = EventRate(120, per: 60_000)
 
     /// Establishes a direct session, over which both sides have told each other what the relay would.
     private func greeted(
@@ -300,7 +307,7 @@ final class SessionPool {
         let session = try await establish(
             connector.admitting(
                 greeting.admitting { peer, opening in
-                    await loop.run(bound) { $0.object?.admit(peer, opening) } ?? .refuse(AppServiceError(.appUnavailable))
+                    await loop.run(bound) { $0.object?.admitDirectly(peer, opening) } ?? .refuse(AppServiceError(.appUnavailable))
                 }
             )
         )
@@ -315,8 +322,38 @@ final class SessionPool {
             await session.shutDown()
             throw Self.revoked
         }
+        directSessions = directSessions.filter { !$0.value.hasEnded }
+        // Only a session that is opened here leads to the peer's host.
+        if session.isOpenedHere { directSessions[peer] = session }
         onDirectSession(peer)
         return session
+    }
+
+    private func admitDirectly(_ peer: EndpointID, _ opening: SessionOpening) -> SessionAdmission {
+        guard opening.appID == Greeting.info.appID else { return admit(peer, opening) }
+        guard let caller = caller(peer, appID: nil), !caller.isNew else { return .refuse(AppServiceError(.notAuthorized)) }
+        return SessionAdmission(directService().map { [$0] }, for: opening, from: caller)
+    }
+
+    /// Opens a connection to what an endpoint itself serves on direct sessions.
+    func openDirectly(_ info: AppServiceInfo, to peer: EndpointID, timeout: Duration) async throws(AppServiceError) -> AppServiceConnection
+    {
+        let end = ContinuousClock.now + timeout
+        let session: PeerSession
+        if let known = directSessions[peer], !known.hasEnded {
+            session = known
+        } else {
+            guard life == .active else { throw AppServiceError(.cancelled, message: "the platform was suspended or shut down") }
+            guard !peers.isRefused(peer) else { throw Self.revoked }
+            guard room.rejectionToOpen == nil else { throw AppServiceError(.resourceLimitsExceeded) }
+            let starter = SessionStarter(pool: self, peer: peer, connector: try connector())
+            let paths = sources.flatMap { $0.paths(to: peer) }.filter { $0.kind == .nearby }
+            let link = try await PathRace(paths, until: end, on: loop, starting: starter).link()
+            guard case .session(let made) = link else { throw AppServiceError(.failure) }
+            try await add(made)
+            session = made
+        }
+        return try await session.open(info, from: "", timeout: ContinuousClock.now.duration(to: end))
     }
 
     /// What greetings with a peer read and change.
@@ -361,7 +398,9 @@ final class SessionPool {
     func knocked(_ peer: EndpointID, over transport: KnockedTransport) {
         let logger = endpoint.logger
         guard life == .active, !peers.isRefused(peer), peers.isConfirmed(peer), let connector = try? connector(),
-            room.rejection(of: peer, isKnown: true) == nil
+            room.rejection(of: peer, isKnown: true) == nil,
+            // A greeting reads the journal and verifies signatures.
+            knocks.take(peer, Self.knockRate, now: Milliseconds(clamping: loop.now)) == nil
         else { return transport.channel.close(promise: nil) }
         accepting.append(peer)
         loop.spawn(self) { pool in

@@ -60,7 +60,10 @@ private final class KnockDialHandler: ChannelInboundHandler, RemovableChannelHan
     }
 
     func channelActive(context: ChannelHandlerContext) {
-        timer = context.eventLoop.assumeIsolated().scheduleTask(in: patience) { context.close(promise: nil) }
+        timer = context.eventLoop.assumeIsolated().scheduleTask(in: patience) { [settle] in
+            settle(.failure(.timedOut))
+            context.close(promise: nil)
+        }
         context.fireChannelActive()
     }
 
@@ -86,7 +89,7 @@ private final class KnockDialHandler: ChannelInboundHandler, RemovableChannelHan
     func channelInactive(context: ChannelHandlerContext) {
         timer?.cancel()
         // The endpoint may be busy, or not know this one yet.
-        settle(.failure(.closed))
+        settle(.failure(.closedEarly))
         context.fireChannelInactive()
     }
 

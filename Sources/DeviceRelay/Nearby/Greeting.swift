@@ -9,9 +9,9 @@ final class Greeting: Sendable {
     static let info = AppServiceInfo(name: "peer", appID: "device-relay")
     /// How long it may take. Then the session ends.
     static let patience = Duration.seconds(10)
-    /// The revocations in one message, and in all.
+    /// The revocations in one message, and in all: more than an endpoint stores.
     private static let page = 128
-    static let maximumRevocations = 1_024
+    static let maximumRevocations = 2 * PeerBook.maximumRevocations
 
     /// The first request of each side.
     struct Greet: AppServiceCall {
@@ -101,10 +101,7 @@ final class Greeting: Sendable {
     /// Holds what the peer asks for until the greeting is done.
     func admitting(_ next: @escaping SessionAdmitter) -> SessionAdmitter {
         { [self] peer, opening in
-            guard opening.appID != Self.info.appID else {
-                guard opening.serviceName == Self.info.name else { return .refuse(AppServiceError(.appServiceUnavailable)) }
-                return .serve(service, Self.info, host.caller)
-            }
+            if opening.appID == Self.info.appID, opening.serviceName == Self.info.name { return .serve(service, Self.info, host.caller) }
             guard await isDone.first(within: Self.patience, where: { $0 }) != nil else {
                 return .refuse(AppServiceError(.remoteSystemUnavailable, message: "the devices have not greeted each other"))
             }

@@ -37,6 +37,8 @@ final class MulticastService: NearbyService {
         return sending.isEmpty ? nil : sending.contains { $0.hasHeardItself }
     }
 
+    var isOpen: Bool { sockets.values.contains(where: \.isOpen) }
+
     func start() {
         guard !isRunning else { return }
         isRunning = true
@@ -54,7 +56,9 @@ final class MulticastService: NearbyService {
                 sockets[key] = nil
                 // Another network must not see the same names.
                 advertised[key.interface] = nil
-                socket.close()
+                // Where an address stays, the neighbours stay, too.
+                let stays = wanted[key]?.addresses.contains { socket.link.addresses.contains($0) } ?? false
+                if stays { _ = socket.end() } else { socket.close() }
                 onInstances([], key.interface)
             }
             for (key, link) in wanted where sockets[key] == nil {
@@ -132,6 +136,8 @@ final class MulticastService: NearbyService {
         self.isWanted = isWanted
         for socket in sockets.values { socket.want(isWanted) }
     }
+
+    func askAgain() { for socket in sockets.values { socket.askAgain() } }
 
     func stop() async {
         timer?.cancel()

@@ -35,6 +35,7 @@ final class MulticastSocket {
     let link: LinkInterface
     /// Called when the instances may have changed.
     var onChange: () -> Void = {}
+    var isOpen: Bool { channel != nil }
     /// Called once, when the socket is closed. The error is `nil` if this side has closed it.
     var onEnd: ((any Error)?) -> Void = { _ in }
 
@@ -184,6 +185,11 @@ final class MulticastSocket {
         advance()
     }
 
+    func askAgain() {
+        browser.askAgain(at: loop.now, using: &random)
+        advance()
+    }
+
     func keep(_ names: Set<DNSName>) { browser.kept = names }
 
     // MARK: Messages and time
@@ -191,7 +197,9 @@ final class MulticastSocket {
     fileprivate func receive(_ envelope: AddressedEnvelope<ByteBuffer>) {
         // The system gives each socket the packets of all interfaces on which any socket has joined the group.
         guard !isClosed, envelope.metadata?.packetInfo?.interfaceIndex == key.interface, let source = IPAddress(envelope.remoteAddress),
-            link.isOnLink(source) || source.isLinkLocal, mayTake(source), envelope.data.readableBytes <= DNSMessage.maximumBytes,
+            // The system sends nothing to port 0, and would close the socket for the attempt.
+            envelope.remoteAddress.port != 0, link.isOnLink(source) || source.isLinkLocal, mayTake(source),
+            envelope.data.readableBytes <= DNSMessage.maximumBytes,
             let message = try? DNSMessage(decoding: Array(envelope.data.readableBytesView))
         else { return }
         let isLegacy = envelope.remoteAddress.port != DeviceRelayService.port
@@ -262,7 +270,7 @@ final class MulticastSocket {
     private func send(_ message: DNSMessage, to address: SocketAddress?) {
         guard let channel, let address else { return }
         hasSent = true
-        // A packet that the system does not take now is as good as one that is lost.
+        // The system may drop it, or refuse to send at all. Then the socket closes, and is opened again with the next read of the interfaces.
         channel.write(AddressedEnvelope(remoteAddress: address, data: ByteBuffer(bytes: message.encoded())), promise: nil)
     }
 }
@@ -284,6 +292,7 @@ private final class MulticastHandler: ChannelInboundHandler {
     }
 
     func channelInactive(context: ChannelHandlerContext) {
+        // Such as an interface that cannot send yet. It is opened again with the next read of the interfaces, so it is no problem to report.
         socket.value.closed(nil)
         context.fireChannelInactive()
     }

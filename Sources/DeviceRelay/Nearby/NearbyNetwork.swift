@@ -11,9 +11,11 @@ final class NearbyNetwork {
     /// The time between two advertisements, in milliseconds, which varies by a quarter.
     private static let rotation: Int64 = 3_600_000
     /// How long an attempt waits for the first sign of an endpoint.
-    private static let searchPatience = Duration.milliseconds(1_500)
+    fileprivate static let searchPatience = Duration.milliseconds(1_500)
     /// How long neighbours may take to answer the first question. They send a record once a second at most.
     private static let answerPatience = Duration.milliseconds(1_300)
+    /// How long a command looks for a device before it says that there is no way to it. A lost packet is asked for again.
+    private static let longPatience = Duration.seconds(3)
     /// How long an address rests where nothing was reached, and where somebody closed the connection before it was used: the endpoint may
     /// have been busy. In milliseconds.
     private static let rest: Int64 = 60_000
@@ -50,11 +52,13 @@ final class NearbyNetwork {
 
     private enum Life: Hashable {
         case stopped
+        /// Nobody is to be found, and nobody may find this endpoint.
+        case idle
+        /// The service runs.
         case running
     }
 
     private var life = Life.stopped
-    private var isServiceRunning = false
     private var isHost = false
     private var isRelayAway = true
     private var searches = 0
@@ -85,7 +89,7 @@ final class NearbyNetwork {
 
     func start(isHost: Bool) {
         self.isHost = self.isHost || isHost
-        life = .running
+        if life == .stopped { life = .idle }
         peersChanged()
         // It may have become the host only now.
         if listener == nil { advertise() }
@@ -96,7 +100,7 @@ final class NearbyNetwork {
     /// Checks what time changes.
     func tick() {
         timer?.cancel()
-        guard life == .running else { return }
+        guard life != .stopped else { return }
         if let advertised, loop.now >= advertised.until || !(advertised.hour...advertised.hour &+ 1).contains(hour) { advertise() }
         showPresences()
         timer = loop.after(Self.interval) { [weak self] in self?.tick() }
@@ -104,11 +108,12 @@ final class NearbyNetwork {
 
     /// Says goodbye, until `start`. Sessions stay.
     func stop() async {
-        guard life == .running else { return }
+        guard life != .stopped else { return }
         life = .stopped
         timer?.cancel()
         closeListener()
-        isServiceRunning = false
+        // After the next start, each network is a new one.
+        links = []
         seen.reset()
         showPresences()
         await service.stop()
@@ -116,13 +121,17 @@ final class NearbyNetwork {
 
     /// The known endpoints may have changed.
     func peersChanged() {
-        guard life == .running else { return }
+        guard life != .stopped else { return }
         let wanted = linkKeys()
         guard wanted != derivedFrom else { return }
         let own: any LinkKey
         do {
             own = try endpoint.storage.linkKey()
         } catch {
+            // Those that are known no more count no more.
+            keys = keys.filter { wanted[$0.key] == derivedFrom[$0.key] }
+            derivedFrom = derivedFrom.filter { keys[$0.key] != nil }
+            seen.recognise(keys)
             return endpoint.logger.warning("the key for direct paths cannot be read", metadata: ["error": "\(error)"])
         }
         keys = wanted.reduce(into: [:]) { keys, peer in
@@ -146,13 +155,13 @@ final class NearbyNetwork {
 
     /// Whether the service has to run, and to ask.
     private func update() {
-        guard life == .running else { return }
-        // Who knows nobody needs no network.
+        guard life != .stopped else { return }
+        // An endpoint that knows no other one does not use the network.
         let wantsPeers = searches > 0 || isRelayAway
-        guard !keys.isEmpty, isHost || wantsPeers || isServiceRunning else { return }
+        guard !keys.isEmpty, isHost || wantsPeers || life == .running else { return }
         service.want(wantsPeers)
-        guard !isServiceRunning else { return }
-        isServiceRunning = true
+        guard life == .idle else { return }
+        life = .running
         service.start()
     }
 
@@ -161,8 +170,8 @@ final class NearbyNetwork {
     /// The service reports itself what was seen on interfaces that are gone or changed. At a network that is new, nothing may link this device
     /// to the one before.
     private func networkChanged(_ links: [LinkInterface]) {
-        let before = Dictionary(self.links.map { ($0.index, $0.networks) }) { first, _ in first }
-        let isNew = links.contains { !$0.networks.isSubset(of: before[$0.index] ?? []) }
+        let before = Dictionary(self.links.map { ($0.index, $0) }) { first, _ in first }
+        let isNew = links.contains { link in before[link.index].map { !link.isAttached(like: $0) } ?? true }
         self.links = links
         showPresences()
         guard isNew else { return }
@@ -215,7 +224,7 @@ final class NearbyNetwork {
         guard isHost, !keys.isEmpty else { return closeListener() }
         guard let port else {
             // The first known endpoint.
-            if listener == nil, isServiceRunning { listen() }
+            if listener == nil { listen() }
             return
         }
         service.advertise(
@@ -252,7 +261,6 @@ final class NearbyNetwork {
     func met(_ peer: EndpointID) {
         met[peer] = loop.now
         showPresences()
-        loop.after(Self.recent) { [weak self] in self?.showPresences() }
     }
 
     private func showPresences() {
@@ -275,6 +283,9 @@ final class NearbyNetwork {
 
     // MARK: Ways
 
+    /// Whether an endpoint may be dialled now.
+    func isSeen(_ peer: EndpointID) -> Bool { life != .stopped && keys[peer] != nil && !candidates(for: peer).isEmpty }
+
     fileprivate func candidates(for peer: EndpointID) -> [NearbyPeers.Candidate] {
         seen.candidates(for: peer, hour: hour, at: loop.now) { admits($0) }
     }
@@ -283,15 +294,24 @@ final class NearbyNetwork {
     func look() async -> NearbyView {
         await search(within: Self.answerPatience) { _ in false }
         return NearbyView(
+            knowsPeers: !keys.isEmpty,
             interfaces: links.map(\.name),
-            instances: seen.count,
+            instances: seen.count(besides: endpoint.id),
             known: seen.present(hour: hour),
+            isOpen: service.isOpen,
             hearsItself: service.hearsItself
         )
     }
 
     /// Waits until all known endpoints are seen, or as long as neighbours need to answer.
     func search() async { await search(within: Self.answerPatience) { $0.seen.present(hour: $0.hour).count == $0.keys.count } }
+
+    /// Waits for the first sign of one of these endpoints.
+    /// - Returns: Whether there is one.
+    func search(for peers: Set<EndpointID>) async -> Bool {
+        await search(within: Self.longPatience) { !$0.seen.present(hour: $0.hour).isDisjoint(with: peers) }
+        return !seen.present(hour: hour).isDisjoint(with: peers)
+    }
 
     /// Waits for the first sign of an endpoint.
     fileprivate func search(for peer: EndpointID) async {
@@ -301,6 +321,7 @@ final class NearbyNetwork {
     private func search(within patience: Duration, until isFound: (NearbyNetwork) -> Bool) async {
         searches += 1
         update()
+        service.askAgain()
         defer {
             searches -= 1
             update()
@@ -316,15 +337,16 @@ final class NearbyNetwork {
 
     fileprivate func proved(_ candidate: NearbyPeers.Candidate, _ peer: EndpointID) { seen.proved(candidate, peer) }
 
-    fileprivate func failed(_ candidate: NearbyPeers.Candidate, _ peer: EndpointID, _ error: AppServiceError) {
+    /// - Parameter isCut: Whether the caller had less patience than an attempt may need.
+    fileprivate func failed(_ candidate: NearbyPeers.Candidate, _ peer: EndpointID, _ error: AppServiceError, isCut: Bool) {
         let pause: Int64? =
             switch (error.cause as? PeerTransportError, error.cause as? SessionStartError) {
             // Another way was faster, or the caller has ended.
             case _ where error.code == .cancelled: nil
             // It speaks something else, or proved another key.
             case (.notProved, _), (_, .notAuthentic): NearbyPeers.falsePause
-            case (.notReached, _): Self.rest
-            default: Self.shortRest
+            case (.notReached, _), (.timedOut, _): isCut ? nil : Self.rest
+            default: isCut ? nil : Self.shortRest
             }
         if let pause { seen.failed(candidate, peer, at: loop.now, pause: pause) }
     }
@@ -338,7 +360,7 @@ final class NearbyNetwork {
 
 extension NearbyNetwork: PathSource {
     func paths(to peer: EndpointID) -> [any PeerPath] {
-        guard life == .running, keys[peer] != nil else { return [] }
+        guard life != .stopped, keys[peer] != nil else { return [] }
         return [DirectPath(network: self, loop: endpoint.loop, peer: peer, isSeen: !candidates(for: peer).isEmpty)]
     }
 }
@@ -357,11 +379,14 @@ private struct DirectPath: PeerPath {
     var headStart: Int64 { isSeen ? 150 : 0 }
 
     func connect(within timeout: Duration, starting starter: any LinkStarter) async throws(AppServiceError) -> EstablishedLink {
-        let end = ContinuousClock.now + timeout
-        if !isSeen { await network.search(for: peer) }
+        let start = ContinuousClock.now
+        let end = start + timeout
         var last = AppServiceError(.remoteSystemUnavailable, message: "the device is not on this network")
         // Copies of its advertisement may come before it.
         for _ in 0..<Self.rounds {
+            if network.candidates(for: peer).isEmpty, ContinuousClock.now < start + NearbyNetwork.searchPatience {
+                await network.search(for: peer)
+            }
             let paths = network.candidates(for: peer).enumerated().map { index, candidate in
                 AddressPath(network: network, peer: peer, candidate: candidate, index: index)
             }
@@ -390,12 +415,13 @@ private struct AddressPath: PeerPath {
 
     func connect(within timeout: Duration, starting starter: any LinkStarter) async throws(AppServiceError) -> EstablishedLink {
         guard let transport = network.transport(to: peer, at: candidate) else { throw AppServiceError(.remoteSystemUnavailable) }
+        let start = ContinuousClock.now
         do throws(AppServiceError) {
             let link = try await starter.start(over: transport, on: kind, within: timeout)
             network.proved(candidate, peer)
             return link
         } catch {
-            network.failed(candidate, peer, error)
+            network.failed(candidate, peer, error, isCut: start.duration(to: .now) >= timeout)
             throw error
         }
     }

@@ -8,11 +8,13 @@ import RelayProtocol
 protocol NearbyService: AnyObject {
     /// Called with the instances of an interface whenever they change.
     var onInstances: ([MulticastBrowser.Instance], _ interface: Int) -> Void { get set }
-    /// Called when another network is there, or one is gone. What was seen on it no longer holds.
+    /// Called when another network is there, or one is gone. The service reports itself that nothing is seen there any more.
     var onInterfaces: ([LinkInterface]) -> Void { get set }
     /// The instances that keep their place when there are too many.
     var kept: (_ interface: Int) -> Set<DNSName> { get set }
 
+    /// Whether messages can be sent on an interface.
+    var isOpen: Bool { get }
     /// Whether it receives what it sends to everybody; `nil` before it has sent something, or if that is not known.
     var hearsItself: Bool? { get }
 
@@ -22,6 +24,8 @@ protocol NearbyService: AnyObject {
     func advertise(_ advertisement: (port: UInt16, text: () -> [[UInt8]])?)
     /// Whether to ask for instances.
     func want(_ isWanted: Bool)
+    /// Asks again soon, if instances are wanted: some may have slept until now.
+    func askAgain()
     /// Says goodbye, and ends.
     func stop() async
 }

@@ -191,6 +191,7 @@ public final class ConnectedDevicesPlatform: Sendable {
     /// - Throws: `PublishError`: once the platform has started, `endpointInUse` if another process hosts with the storage directory, and
     ///   `storageFailed`; before, `start` throws these. `notSignedIn` after `shutdown`.
     public func host(_ apps: RemoteSystemAppRegistration..., for account: ConnectedDevicesAccount) throws(PublishError) {
+        try Self.check(apps)
         let endpoint = try withHostLock { state in
             if state.endpoints[account.id] == nil { state.hosted[account.id, default: []] += apps }
             return state.endpoints[account.id]
@@ -203,6 +204,7 @@ public final class ConnectedDevicesPlatform: Sendable {
     /// of them. Each new connection publishes them again.
     /// - Throws: `PublishError`; `cancelled` if the task is cancelled. The apps are then still published once there is a connection.
     public func publish(_ apps: RemoteSystemAppRegistration..., for account: ConnectedDevicesAccount) async throws(PublishError) {
+        try Self.check(apps)
         guard let endpoint = try withHostLock({ $0.endpoints[account.id] }) else {
             throw PublishError(.notSignedIn, "the platform has no account \(account.id), or was not started")
         }
@@ -219,6 +221,12 @@ public final class ConnectedDevicesPlatform: Sendable {
             throw PublishError(.notSignedIn, "the platform has no account \(account.id), or was not started")
         }
         try await endpoint.unpublish(appID).get()
+    }
+
+    /// The endpoint itself answers for one app id on direct sessions.
+    private static func check(_ apps: [RemoteSystemAppRegistration]) throws(PublishError) {
+        guard apps.contains(where: { $0.appID == Greeting.info.appID }) else { return }
+        throw PublishError(.invalidRegistration, "the app id '\(Greeting.info.appID)' is reserved; choose another one")
     }
 
     /// Runs a closure once this process is the one that hosts. Before `start` nothing is locked: `start` does that.

@@ -28,6 +28,8 @@ package enum PeerTransportError: Error, Hashable, Sendable {
     case closed
     /// No direct connection to the peer was established.
     case notReached
+    /// What was reached directly closed the connection before it was used.
+    case closedEarly
     /// What was reached directly does not speak this protocol.
     case notProved
     /// No candidate is supported.
@@ -60,6 +62,12 @@ extension AppServiceError {
             )
         case .notReached:
             self.init(.remoteSystemUnavailable, message: "the device cannot be reached on the local network", cause: error)
+        case .closedEarly:
+            self.init(
+                .remoteSystemUnavailable,
+                message: "the device accepts no connection on the local network now; try again",
+                cause: error
+            )
         case .notProved:
             self.init(.remoteSystemUnavailable, message: "what answers at the device's address is not that device", cause: error)
         case .timedOut: self.init(.timedOut, message: "the device did not connect in time; try again", cause: error)

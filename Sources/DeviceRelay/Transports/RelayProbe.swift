@@ -96,7 +96,7 @@ package struct RelayProbe: Sendable {
             case .refused: return
             case .unreachable(let failure): throw ConnectionError(failure)
             case .timedOut: throw ConnectionError(DialFailure.timedOut)
-            case .closed, .noCandidate, .foreignHost, .notReached, .notProved:
+            case .closed, .noCandidate, .foreignHost, .notReached, .closedEarly, .notProved:
                 throw ConnectionError(.notARelay, "the server there is not a relay's tunnel")
             case .cancelled: throw ConnectionError(.suspended, "it was interrupted")
             }

@@ -117,7 +117,7 @@ extension PeerTransportError {
         case .refused: .answered
         case .closed, .unreachable(.untrusted), .unreachable(.status), .unreachable(.protocolError): .reached
         case .unreachable(.unreachable), .unreachable(.timedOut), .noCandidate, .foreignHost, .timedOut, .cancelled, .notReached,
-            .notProved:
+            .closedEarly, .notProved:
             .unreached
         }
     }

@@ -67,7 +67,7 @@ package struct Devices: DeviceCommand {
             devices: await local.devices(showsAll: showsAll).map(DeviceResult.init),
             endpoints: showsAll ? local.platform.endpoints(for: local.account).map(EndpointResult.init) : nil,
             current: isCurrent,
-            problem: isCurrent ? nil : state?.problem.map { AgentError($0).message } ?? "it has not answered yet",
+            problem: isCurrent ? nil : state?.problem.map { AgentError($0).message } ?? "it has not sent the list of devices yet",
             now: .now
         )
     }

@@ -74,8 +74,9 @@ package struct Launch: DeviceCommand {
     }
 
     package func run(on local: LocalDevice) async throws -> Result {
-        try await local.waitForDirectory(min(LocalDevice.patience, max(wait, .seconds(3))))
+        try await local.waitForDevices(min(LocalDevice.patience, max(wait, .seconds(3))))
         let (system, request) = try await local.target(target)
+        try await local.checkWay(to: system)
         let launcher = RemoteLauncher(local.platform)
         var options = RemoteLauncherOptions(fallbackURI: fallback, preferredAppIDs: preferred, timeout: wait)
         if let life { options.timeToLive = life }

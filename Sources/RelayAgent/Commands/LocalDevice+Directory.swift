@@ -21,11 +21,11 @@ extension LocalDevice {
 
     /// Waits until devices are known: all of them, or without the relay the stored ones, because the local network may lead to them.
     /// - Throws: As `waitForDirectory`.
-    func waitForDevices() async throws {
+    func waitForDevices(_ patience: Duration = LocalDevice.patience) async throws {
         let isThere = try await whileWaiting {
             "waiting for the relay: \(await connectionState()?.description ?? "")"
         } _: {
-            try await within(Self.patience) {
+            try await within(patience) {
                 try await withThrowingTaskGroup(of: Bool?.self) { group in
                     group.addTask { try await enumeration() }
                     group.addTask { await platform.hasDevices(for: account) ? true : nil }
@@ -40,6 +40,13 @@ extension LocalDevice {
 
     /// Waits in the same way while a person signs in or is asked, so it shows nothing in between.
     func waitForPerson(_ patience: Duration) async throws { try await check(try await within(patience) { try await enumeration() }) }
+
+    /// Whether a launch can leave now: to the relay, or to a device on this network.
+    /// - Throws: Why the relay cannot be reached.
+    func checkWay(to system: RemoteSystem) async throws {
+        guard !platform.isEnumerated(account), let problem = await connectionState()?.problem else { return }
+        guard await platform.isNearby(system, for: account) else { throw AgentError(problem) }
+    }
 
     private func check(_ isThere: Bool?) async throws {
         guard isThere == nil else { return await hostedApps.withdrawEnded(by: self) }
@@ -99,7 +106,12 @@ extension LocalDevice {
             return try platform.remoteSystem(named: text, for: account)
         } catch {
             switch error {
-            case .notFound: throw await notFound(text)
+            case .notFound:
+                // A list of this network, or a stored one, may be older than the relay's.
+                guard !platform.isEnumerated(account), await connectionState()?.problem == nil, (try? await waitForDirectory()) != nil,
+                    let system = try? platform.remoteSystem(named: text, for: account)
+                else { throw await notFound(text) }
+                return system
             case .ambiguous(let systems):
                 throw AgentError.ambiguous("several devices are called '\(text)'", systems.map(\.candidate))
             }
@@ -108,8 +120,9 @@ extension LocalDevice {
 
     func notFound(_ text: String) async -> AgentError {
         if !platform.isEnumerated(account) {
-            let why = await connectionState()?.problem.map { AgentError($0).message } ?? "it has not answered yet"
-            return AgentError("relayUnreachable", "'\(text)' is not known here, and the relay cannot be asked: \(why)", .unreachable)
+            let problem = await connectionState()?.problem.map { "cannot be asked: \(AgentError($0).message)" }
+            let why = problem ?? "has not sent the list of devices in time"
+            return AgentError("relayUnreachable", "'\(text)' is not known here, and the relay \(why)", .unreachable)
         }
         let name = text.lowercased()
         let isThere = platform.endpoints(for: account).contains { $0.record.name.lowercased() == name }

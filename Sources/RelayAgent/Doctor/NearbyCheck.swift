@@ -14,6 +14,9 @@ struct NearbyCheck: Sendable {
         guard !(await local.platform.knownEndpoints(for: local.account)).isEmpty else {
             return Doctor.Check(.nearby, .skipped, "this device knows no other one yet, so it looks for none")
         }
+        guard view.knowsPeers else {
+            return Doctor.Check(.nearby, .skipped, "the devices that this one knows cannot be reached directly: they run an older version")
+        }
         guard !view.interfaces.isEmpty else {
             return Doctor.Check(
                 .nearby,
@@ -23,6 +26,14 @@ struct NearbyCheck: Sendable {
             )
         }
         let names = view.interfaces.map(DisplayText.sanitized).joined(separator: ", ")
+        guard view.isOpen else {
+            return Doctor.Check(
+                .nearby,
+                .warning,
+                "on \(names), this machine does not let multicast DNS be used",
+                advice: "permit UDP port 5353, in and out, in the firewall of this machine; another program may hold the port for itself"
+            )
+        }
         guard view.hearsItself ?? true else {
             return Doctor.Check(
                 .nearby,

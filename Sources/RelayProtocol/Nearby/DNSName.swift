@@ -39,6 +39,9 @@ package struct DNSName: Hashable, Comparable, Sendable, CustomStringConvertible 
     /// The name without its first label; `nil` for the root.
     package var parent: DNSName? { labels.isEmpty ? nil : DNSName(Array(labels.dropFirst())) }
 
+    /// The size of the encoded name, in bytes.
+    package var encodedCount: Int { key.count + 1 }
+
     /// The order of their encodings.
     package static func < (one: DNSName, other: DNSName) -> Bool { one.key.lexicographicallyPrecedes(other.key) }
     package static func == (one: DNSName, other: DNSName) -> Bool { one.key == other.key }

@@ -23,7 +23,13 @@ package struct LinkInterface: Hashable, Sendable {
         (self.index, self.name, self.addresses) = (index, name, addresses)
     }
 
-    package var networks: Set<IPNetwork> { Set(addresses.map(\.network)) }
+    /// Whether this interface is at the same networks as it was, as far as one can tell: other networks use the same numbers, but then this
+    /// machine gets another address.
+    package func isAttached(like before: LinkInterface) -> Bool {
+        let networks = Set(addresses.map(\.network))
+        let kept = Set(addresses.map(\.address)).intersection(before.addresses.map(\.address))
+        return networks.isSubset(of: before.addresses.map(\.network)) && kept.contains { !$0.isLinkLocal }
+    }
 
     /// Whether an address is in a network of this interface.
     package func isOnLink(_ address: IPAddress) -> Bool { addresses.contains { $0.network.contains(address) } }

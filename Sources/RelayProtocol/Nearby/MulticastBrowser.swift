@@ -27,7 +27,10 @@ package struct MulticastBrowser {
         var life: Int64 { Int64(record.timeToLive) * 1_000 }
 
         /// When to ask for it again: at 80, 85, 90 and 95 % of its life (RFC 6762 §5.2).
-        var nextRefresh: Int64? { refreshes < 4 && record.timeToLive > 1 ? received + life * Int64(80 + 5 * refreshes) / 100 : nil }
+        var nextRefresh: Int64? {
+            refreshes < 4 && record.timeToLive >= MulticastBrowser.shortestRefreshed
+                ? received + life * Int64(80 + 5 * refreshes) / 100 : nil
+        }
 
         /// - Returns: Whether to ask for it now.
         mutating func refresh(_ now: Int64) -> Bool {
@@ -65,9 +68,13 @@ package struct MulticastBrowser {
     private static let goodbyeLife: Int64 = 1_000
     /// A record's life is at most a day, so that no answer is believed for ever.
     private static let maximumLife: UInt32 = 86_400
-    /// The rest follows with the next message.
-    private static let maximumQuestionsAtOnce = 48
-    private static let maximumKnown = 64
+    /// A record with a shorter life is not asked for before its end, in seconds.
+    fileprivate static let shortestRefreshed: UInt32 = 10
+    /// The sizes of the names in the questions, and in the known answers, of one message. The rest of the questions follows.
+    private static let maximumQuestionBytes = 1_200
+    private static let maximumKnownBytes = 4_000
+    /// Between two messages, in milliseconds.
+    private static let pauseBetweenQuestions: Int64 = 100
     /// How often the missing records of an instance are asked for, after 1, 2 and 4 s.
     private static let maximumQuestions = 3
 
@@ -79,6 +86,10 @@ package struct MulticastBrowser {
     package var kept: Set<DNSName> = []
     /// The next question for the type, and the pause after it; `nil` while nobody wants instances.
     private var question: (next: Int64, pause: Int64)?
+    /// Before this time nothing is asked.
+    private var earliestQuestion = Int64.min
+    /// Before this time no record ends.
+    private var earliestEnd = Int64.max
 
     package init() {}
 
@@ -111,18 +122,28 @@ package struct MulticastBrowser {
         question = isWanted ? (now + Int64.random(in: 20...120, using: &random), Self.firstPause) : nil
     }
 
+    /// Asks for the type, and for what is missing, as if nobody had asked before: who was silent may have slept.
+    package mutating func askAgain(at now: Int64, using random: inout some RandomNumberGenerator) {
+        guard question != nil else { return }
+        question = (now + Int64.random(in: 20...120, using: &random), Self.firstPause)
+        for (name, var entry) in entries where isIncomplete(entry) {
+            (entry.questions, entry.asked) = (0, nil)
+            entries[name] = entry
+        }
+    }
+
     /// When `tick` has something to do.
     package var nextTime: Int64? {
-        var times = entries.values.flatMap { entry in [entry.pointer.ends, entry.service?.ends, entry.text?.ends].compactMap(\.self) }
-        times += hosts.values.flatMap { $0.map(\.ends) }
-        if let question {
-            times.append(question.next)
-            times += hosts.values.flatMap { $0.compactMap(\.nextRefresh) }
-            times += entries.values.flatMap { entry in
-                [entry.pointer.nextRefresh, entry.service?.nextRefresh, entry.text?.nextRefresh, missingTime(entry)].compactMap(\.self)
-            }
+        guard let question else { return earliestEnd == .max ? nil : earliestEnd }
+        return min(max(nextQuestion(question.next), earliestQuestion), earliestEnd)
+    }
+
+    private func nextQuestion(_ next: Int64) -> Int64 {
+        let records = hosts.values.flatMap { $0.compactMap(\.nextRefresh) }
+        let entries = entries.values.flatMap { entry in
+            [entry.pointer.nextRefresh, entry.service?.nextRefresh, entry.text?.nextRefresh, missingTime(entry)].compactMap(\.self)
         }
-        return times.min()
+        return (records + entries).reduce(next, min)
     }
 
     /// When to ask for what is missing of an instance; `nil` if nothing is, or it was asked for often enough.
@@ -138,15 +159,16 @@ package struct MulticastBrowser {
 
     /// - Returns: The messages to send.
     package mutating func tick(at now: Int64) -> [DNSMessage] {
-        expire(now)
-        guard var question else { return [] }
+        if now >= earliestEnd { expire(now) }
+        guard var question, now >= earliestQuestion else { return [] }
         var questions: [DNSQuestion] = []
+        func hasRoom() -> Bool { questions.reduce(0) { $0 + $1.name.encodedCount + 4 } < Self.maximumQuestionBytes }
         if question.next <= now {
             questions.append(DNSQuestion(DeviceRelayService.type, .ptr))
             question = (now + question.pause, min(question.pause * 2, Self.lastPause))
             self.question = question
         }
-        for (name, entry) in entries where questions.count < Self.maximumQuestionsAtOnce {
+        for (name, entry) in entries where hasRoom() {
             var entry = entry
             if entry.pointer.refresh(now) { questions.append(DNSQuestion(DeviceRelayService.type, .ptr)) }
             if entry.service?.refresh(now) ?? false { questions.append(DNSQuestion(name, .srv)) }
@@ -158,18 +180,25 @@ package struct MulticastBrowser {
             }
             entries[name] = entry
         }
-        for (name, records) in hosts where questions.count < Self.maximumQuestionsAtOnce {
+        for (name, records) in hosts where hasRoom() {
             for index in records.indices where hosts[name]?[index].refresh(now) ?? false {
                 questions.append(DNSQuestion(name, records[index].record.kind))
             }
         }
         guard !questions.isEmpty else { return [] }
+        earliestQuestion = now + Self.pauseBetweenQuestions
         var message = DNSMessage(isResponse: false)
         var seen: Set<DNSQuestion> = []
         message.questions = questions.filter { seen.insert($0).inserted }
             .sorted { ($0.name, $0.type.rawValue) < ($1.name, $1.type.rawValue) }
         if seen.contains(where: { $0.type == .ptr }) {
-            message.answers = entries.filter { $0.value.pointer.isKnown(at: now) }.sorted { $0.key < $1.key }.prefix(Self.maximumKnown)
+            // An instance of which something is missing has to answer.
+            var bytes = 0
+            message.answers = entries.filter { $0.value.pointer.isKnown(at: now) && !isIncomplete($0.value) }.sorted { $0.key < $1.key }
+                .prefix { entry in
+                    bytes += entry.key.encodedCount + 12
+                    return bytes <= Self.maximumKnownBytes
+                }
                 .map { known($0.value.pointer, now) }
         }
         return [message]
@@ -199,23 +228,42 @@ package struct MulticastBrowser {
     package mutating func received(_ message: DNSMessage, from sender: IPAddress, at now: Int64) {
         guard message.isResponse else { return }
         let records = message.records
+        var changes = Changes(sender: sender, now: now)
         // Pointers first: nothing else is taken of what nobody points to.
         for record in records {
             guard case .pointer(let name) = record.content, record.name == DeviceRelayService.type, name.parent == DeviceRelayService.type
             else { continue }
-            take(record, pointingTo: name, from: sender, now)
+            take(record, pointingTo: name, &changes)
         }
         for record in records {
             switch record.content {
-            case .service: change(record, \.service, from: sender, now)
-            case .text: change(record, \.text, from: sender, now)
+            case .service: change(record, \.service, &changes)
+            case .text: change(record, \.text, &changes)
             case .pointer, .address, .other: break
             }
         }
         let named = Set(entries.values.compactMap(\.host))
         hosts = hosts.filter { named.contains($0.key) }
-        for record in records where named.contains(record.name) { if case .address = record.content { take(address: record, now) } }
+        for record in records where named.contains(record.name) {
+            if case .address = record.content { take(address: record, &changes) }
+        }
         update()
+    }
+
+    /// What a message has changed.
+    private struct Changes {
+        let sender: IPAddress
+        let now: Int64
+        /// The instances that are new, and counted.
+        var new: Set<DNSName> = []
+        /// Whether the message may change ports and addresses; `nil` until it tries.
+        var mayChangePlaces: Bool?
+    }
+
+    private mutating func record(_ record: DNSRecord, _ now: Int64) -> Record {
+        let record = Self.record(record, now)
+        earliestEnd = min(earliestEnd, record.ends)
+        return record
     }
 
     private static func record(_ record: DNSRecord, _ now: Int64) -> Record {
@@ -226,21 +274,30 @@ package struct MulticastBrowser {
         return Record(record: record, received: now, ends: now + life)
     }
 
-    private mutating func take(_ record: DNSRecord, pointingTo name: DNSName, from sender: IPAddress, _ now: Int64) {
-        let new = Self.record(record, now)
+    private mutating func take(_ record: DNSRecord, pointingTo name: DNSName, _ changes: inout Changes) {
         if entries[name] != nil {
-            entries[name]?.pointer = new
+            let known = self.record(record, changes.now)
+            entries[name]?.pointer = known
             return
         }
-        guard record.timeToLive > 0, mayChange(sender, now), makeRoom() else { return }
-        entries[name] = Entry(pointer: new)
+        guard record.timeToLive > 0, mayChange(changes), makeRoom() else { return }
+        changes.new.insert(name)
+        entries[name] = Entry(pointer: self.record(record, changes.now))
     }
 
-    /// Whether a sender may bring something new now. Each costs the owner the search for its peer.
-    private mutating func mayChange(_ sender: IPAddress, _ now: Int64) -> Bool {
-        let time = Milliseconds(clamping: now)
-        return limiter.take(sender, EventRate(Self.newPerSecond, per: 1_000), now: time) == nil
+    /// Whether a sender may bring something new now. Each new instance or text costs the owner the search for its peer.
+    private mutating func mayChange(_ changes: Changes) -> Bool {
+        let time = Milliseconds(clamping: changes.now)
+        return limiter.take(changes.sender, EventRate(Self.newPerSecond, per: 1_000), now: time) == nil
             && limiter.take(nil, EventRate(Self.newOfAllPerSecond, per: 1_000), now: time) == nil
+    }
+
+    /// The same for ports and addresses, once for all of a message.
+    private mutating func mayChangePlaces(_ changes: inout Changes) -> Bool {
+        if let known = changes.mayChangePlaces { return known }
+        let may = !changes.new.isEmpty || mayChange(changes)
+        changes.mayChangePlaces = may
+        return may
     }
 
     /// - Returns: Whether there is room for another instance, in place of the oldest one that need not be kept.
@@ -253,30 +310,39 @@ package struct MulticastBrowser {
         return true
     }
 
-    private mutating func change(_ record: DNSRecord, _ place: WritableKeyPath<Entry, Record?>, from sender: IPAddress, _ now: Int64) {
+    private mutating func change(_ record: DNSRecord, _ place: WritableKeyPath<Entry, Record?>, _ changes: inout Changes) {
         guard let entry = entries[record.name] else { return }
         let old = entry[keyPath: place]?.record.content
         if old != record.content {
-            // A goodbye says only that this content ends. The first content came with the instance, which was counted.
-            guard record.timeToLive > 0, old == nil || mayChange(sender, now) else { return }
+            // A goodbye says only that this content ends.
+            guard record.timeToLive > 0 else { return }
+            switch record.content {
+            case .text: guard changes.new.contains(record.name) || mayChange(changes) else { return }
+            default: guard mayChangePlaces(&changes) else { return }
+            }
             isChanged = true
         }
-        entries[record.name]?[keyPath: place] = Self.record(record, now)
+        let known = self.record(record, changes.now)
+        entries[record.name]?[keyPath: place] = known
         entries[record.name]?.questions = 0
     }
 
-    private mutating func take(address record: DNSRecord, _ now: Int64) {
+    private mutating func take(address record: DNSRecord, _ changes: inout Changes) {
+        let now = changes.now
         var all = hosts[record.name] ?? []
         if record.isUnique {
             // Older ones are wrong, but others of the same message are not (RFC 6762 §10.2).
             for index in all.indices where all[index].record.kind == record.kind && all[index].received < now - Self.goodbyeLife {
                 all[index].ends = min(all[index].ends, now + Self.goodbyeLife)
+                earliestEnd = min(earliestEnd, all[index].ends)
             }
         }
         if let index = all.firstIndex(where: { $0.record.content == record.content }) {
-            all[index] = Self.record(record, now)
-        } else if record.timeToLive > 0, all.count < Self.maximumAddresses, hosts[record.name] != nil || hosts.count < Self.maximumHosts {
-            all.append(Self.record(record, now))
+            all[index] = self.record(record, now)
+        } else if record.timeToLive > 0, all.count < Self.maximumAddresses, hosts[record.name] != nil || hosts.count < Self.maximumHosts,
+            mayChangePlaces(&changes)
+        {
+            all.append(self.record(record, now))
             isChanged = true
         }
         hosts[record.name] = all
@@ -300,6 +366,8 @@ package struct MulticastBrowser {
             hosts[name] = left.isEmpty ? nil : left
             isChanged = true
         }
+        let ends = entries.values.flatMap { [$0.pointer.ends, $0.service?.ends, $0.text?.ends].compactMap(\.self) }
+        earliestEnd = (ends + hosts.values.flatMap { $0.map(\.ends) }).min() ?? .max
         update()
     }
 }

@@ -110,8 +110,12 @@ package struct NearbyPeers {
             .sorted { ($0.0, $0.1.since, $0.1.interface) < ($1.0, $1.1.since, $1.1.interface) }.map(\.1)
     }
 
-    /// The number of instances.
-    package var count: Int { Set(sightings.keys.map(\.instance)).count }
+    /// The number of instances, at the interface with most of them.
+    /// - Parameter own: The own endpoint, whose processes may advertise it on this machine; those do not count.
+    package func count(besides own: EndpointID) -> Int {
+        let others = sightings.filter { sighting in !keys.values.contains { sighting.value.advertisement.isFrom(own, $0) } }
+        return Dictionary(grouping: others.keys) { $0.interface }.values.map(\.count).max() ?? 0
+    }
 
     /// The endpoints that may be here.
     /// - Parameter hour: Since 1970.

@@ -20,7 +20,8 @@ struct Member {
         version: UInt64 = 1,
         key: P256SigningKey = P256SigningKey(),
         systemKey: P256SigningKey = P256SigningKey(),
-        invitation: Secret<[UInt8]>? = nil
+        invitation: Secret<[UInt8]>? = nil,
+        linkKey: P256LinkKey? = nil
     ) throws {
         self.account = account
         self.key = key
@@ -33,6 +34,7 @@ struct Member {
                 identityKey: key.publicKey,
                 systemKey: systemKey,
                 agreementKey: P256AgreementKey().publicKey,
+                linkKey: linkKey?.publicKey,
                 name: name,
                 kind: "phone",
                 platform: "linux",

@@ -17,6 +17,7 @@ import Testing
         var onInterfaces: ([LinkInterface]) -> Void = { _ in }
         var kept: (Int) -> Set<DNSName> = { _ in [] }
         var hearsItself: Bool? { nil }
+        var isOpen: Bool { isRunning }
         private(set) var isRunning = false
         private(set) var isWanted = false
         /// The text of each advertisement, and `nil` for none.
@@ -30,6 +31,7 @@ import Testing
             advertised.update { $0.append(text) }
         }
         func want(_ isWanted: Bool) { self.isWanted = isWanted }
+        func askAgain() {}
         func stop() async { isRunning = false }
     }
 
@@ -93,6 +95,8 @@ import Testing
         func check() { nearby.tick() }
         func paths() -> Int64? { nearby.paths(to: peer.id).first?.headStart }
 
+        func stop() async { await nearby.stop() }
+
         func end() async {
             await nearby.stop()
             await endpoint.loop.end()
@@ -133,6 +137,33 @@ import Testing
         // It goes, which is no reason for new names.
         try await world.attach([2: "10.0.0.1"])
         #expect(world.advertised.value.count == second?.count)
+        await world.end()
+    }
+
+    /// A suspended endpoint comes back at the same network.
+    @Test func networkIsUsedAgainAfterAStop() async throws {
+        let world = try World(directory)
+        await world.start(isHost: true)
+        try await world.attach([2: "10.0.0.1"])
+        let first = await world.advertised.first { $0.contains { $0 != nil } }
+        await world.stop()
+        #expect(world.advertised.value.last == .some(nil))
+        await world.start(isHost: true)
+        try await world.attach([2: "10.0.0.1"])
+        let second = await world.advertised.first { $0.count > (first?.count ?? 0) && $0.last != .some(nil) }
+        #expect(second?.last != first?.last)
+        await world.end()
+    }
+
+    /// Many networks have the same numbers.
+    @Test func otherAddressInTheSameNumbersIsAnotherNetwork() async throws {
+        let world = try World(directory)
+        await world.start(isHost: true)
+        try await world.attach([2: "10.0.0.1"])
+        let first = await world.advertised.first { $0.contains { $0 != nil } }
+        try await world.attach([2: "10.0.0.77"])
+        let second = await world.advertised.first { $0.count > (first?.count ?? 0) && $0.last != .some(nil) }
+        #expect(second?.last != first?.last)
         await world.end()
     }
 

@@ -141,6 +141,22 @@ import Testing
         #expect(world.browser.nextTime == nil)
     }
 
+    /// A device that sleeps answers nothing, and announces nothing when it wakes in the same network.
+    @Test func sleeperIsFoundAgain() {
+        var world = World()
+        world.want()
+        world.receive(world.announcement(world.instance(0)))
+        _ = world.pass(300_000)
+        #expect(world.browser.instances.isEmpty)
+        world.browser.askAgain(at: world.now, using: &world.random)
+        let asked = world.pass(500).map(\.message)
+        #expect(asked.flatMap(\.questions).map(\.type).contains(.srv))
+        // It is not listed as known, so it answers the question for the type, too.
+        #expect(asked.contains { types($0).contains(.ptr) } && asked.allSatisfy(\.answers.isEmpty))
+        world.receive(world.announcement(world.instance(0)))
+        #expect(world.browser.instances.count == 1)
+    }
+
     @Test func changedAddressReplacesTheOldOne() {
         var world = World()
         var instance = world.instance(0)
@@ -203,6 +219,45 @@ import Testing
         #expect(world.browser.instances.contains { $0.text == instances[0].text })
     }
 
+    @Test func changedAddressesAreLimitedInTime() {
+        var world = World()
+        let instance = world.instance(0)
+        world.receive(world.announcement(instance))
+        var changes = 0
+        for number in 0..<500 {
+            var message = DNSMessage(isResponse: true)
+            // The life of one that ends at once makes room for the next one.
+            message.answers = [
+                DNSRecord(
+                    instance.host,
+                    .address(IPAddress(bytes: [10, 0, UInt8(number / 256), UInt8(number % 256)]) ?? instance.addresses[0]),
+                    timeToLive: 1,
+                    isUnique: true
+                )
+            ]
+            let before = world.browser.instances
+            world.receive(message)
+            if world.browser.instances != before { changes += 1 }
+        }
+        #expect(changes < MulticastBrowser.newPerSecond)
+    }
+
+    /// Others drop what is longer than 9,000 bytes, and what else is in the message with it.
+    @Test func questionsOfLongNamesFitIntoAMessage() throws {
+        var world = World()
+        for number in 0..<200 {
+            var message = DNSMessage(isResponse: true)
+            let label = Array(repeating: UInt8(ascii: "x"), count: 60) + Array("\(number % 10)".utf8)
+            let name = try #require(DeviceRelayService.type.child(label + [UInt8(number % 256)]))
+            message.answers = [DNSRecord(DeviceRelayService.type, .pointer(name), timeToLive: 4_500, isUnique: false)]
+            world.receive(message, from: [10, 0, 0, UInt8(number)])
+        }
+        world.want()
+        let messages = world.pass(60_000).map(\.message)
+        #expect(!messages.isEmpty && messages.allSatisfy { $0.encoded().count < 2_000 })
+        #expect(messages.contains { $0.questions.first == DNSQuestion(DeviceRelayService.type, .ptr) || types($0).contains(.ptr) })
+    }
+
     /// What does not fit into a message is asked in the next one.
     @Test func everyMissingRecordIsAskedFor() {
         var world = World()
@@ -213,7 +268,7 @@ import Testing
             world.receive(message, from: [10, 0, 0, UInt8(number)])
         }
         world.want()
-        let asked = Set(world.pass(500).flatMap(\.message.questions).filter { $0.type == .srv }.map(\.name))
+        let asked = Set(world.pass(60_000).flatMap(\.message.questions).filter { $0.type == .srv }.map(\.name))
         #expect(asked == Set(instances.map(\.name)))
     }
 

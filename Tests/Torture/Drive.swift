@@ -49,6 +49,8 @@ actor Drive {
     private var lanes: [Ledger.Lane: Lane] = [:]
     private var strikes: ArraySlice<Plan.Strike>
     private var copies: ArraySlice<Plan.Copy>
+    private var cuts: ArraySlice<Plan.Cut>
+    private var approved: Set<Party> = []
     /// The senders whose state went back, until they have reported what they have.
     var goneBack: Set<Party> = []
     private var strikesAtWork = 0
@@ -82,6 +84,7 @@ actor Drive {
         ledger = Ledger(plan.issues)
         strikes = plan.strikes[...]
         copies = plan.copies[...]
+        cuts = plan.cuts[...]
         naps = plan.naps[...]
         pushService = try await PushService()
         // High limits, so that the limits do not determine the pace.
@@ -131,6 +134,10 @@ actor Drive {
     func run() async throws -> Duration {
         // A party that joins later knows the earlier ones.
         for party in plan.parties where party != .relayd { try await start(party, joining: true) }
+        if plan.hasPaths {
+            for child in children.values { child.tell(.approve) }
+            try await wait("for the devices to know each other") { $0.approved.count == $0.children.count }
+        }
         let pushes = Task { for await push in pushService.pushes { self.deliver(push) } }
         defer { pushes.cancel() }
         let begin = ContinuousClock.now
@@ -152,12 +159,14 @@ actor Drive {
         for party in frozen { children[party]?.resume() }
         for party in plan.parties { children[party]?.tell(.stop) }
         try await wait("for everybody to stop") { drive in !drive.children.values.contains { $0.isRunning } }
+        ledger.direct = directCommands
+        if plan.hasPaths, ledger.direct == 0 { ledger.recordAnomaly("no command went directly") }
         if try await relayd.stop() != 0 { ledger.recordAnomaly("relayd did not stop well") }
         return duration
     }
 
     private var isDone: Bool {
-        strikes.isEmpty && strikesAtWork == 0 && naps.isEmpty
+        strikes.isEmpty && cuts.isEmpty && strikesAtWork == 0 && naps.isEmpty
             && lanes.values.allSatisfy { $0.waiting.isEmpty && $0.current == nil && $0.open == 0 }
     }
 
@@ -196,6 +205,7 @@ actor Drive {
         let command = if case .sender = party { "send" } else { "host" }
         var arguments = [command, "--relay", relayd.origin, "--relay-id", "\(relayID)", "--directory", home.path]
         if case .target = party { arguments += ["--token", "\(party)"] }
+        if plan.hasPaths { arguments.append("--nearby") }
         if let notification {
             arguments += ["--notification", String(decoding: try JSONEncoder().encode(notification), as: UTF8.self)]
         }
@@ -251,6 +261,35 @@ actor Drive {
         }
     }
 
+    /// The interface of the local network, in the network namespace of this process.
+    private static let interface = "lan0"
+
+    private func cut(_ cut: Plan.Cut) async {
+        defer { strikesAtWork -= 1 }
+        write("cut", cut.down)
+        Self.set("down")
+        try? await Task.sleep(for: .milliseconds(cut.down))
+        Self.set("up")
+        write("mend", cut.down)
+    }
+
+    private static func set(_ state: String) {
+        let process = Process()
+        process.executableURL = URL(filePath: "/usr/bin/env")
+        process.arguments = ["ip", "link", "set", interface, state]
+        try? process.run()
+        process.waitUntilExit()
+    }
+
+    /// The number of commands in the senders' journals that their targets may have got without the relay. Old ones are removed there.
+    private var directCommands: Int {
+        (0..<plan.senders).reduce(0) { sum, sender in
+            guard let path = try? database(of: .sender(sender)).path else { return sum }
+            let count = try? DatabaseQueue(path: path).read { try Int.fetchOne($0, sql: "SELECT count(*) FROM sent_commands WHERE direct") }
+            return sum + (count ?? 0)
+        }
+    }
+
     private func isUp(_ party: Party) -> Bool { party == .relayd ? isRelayUp : children[party] != nil }
 
     private func advance() {
@@ -266,6 +305,11 @@ actor Drive {
             } catch {
                 fail("\(next.party) cannot be copied: \(error)")
             }
+        }
+        while let next = cuts.first, progress >= next.progress {
+            cuts.removeFirst()
+            strikesAtWork += 1
+            Task { await self.cut(next) }
         }
         while let next = strikes.first, progress >= next.progress {
             strikes.removeFirst()
@@ -325,6 +369,7 @@ actor Drive {
             ledger.started(issue, at: time)
         case .handled(let issue, let answer):
             ledger.handled(issue, answer)
+        case .approved: approved.insert(party)
         case .drowsy: break
         }
         // Acknowledges the report unless the process was killed.

@@ -56,6 +56,11 @@ struct Host: AsyncParsableCommand {
             switch order {
             case .goOn, .submit: break
             case .networkChanged: await platform.networkChanged()
+            case .approve:
+                Task {
+                    try await platform.approveAll(of: member.account)
+                    await driver.tell(.approved)
+                }
             case .notify(let data): Self.process(data, platform)
             case .fallAsleep:
                 Task {

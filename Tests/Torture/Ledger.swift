@@ -88,6 +88,9 @@ struct Ledger: Sendable {
 
     mutating func pushed() { pushes += 1 }
 
+    /// How many of the latest commands their targets may have got without the relay.
+    var direct = 0
+
     mutating func recordAnomaly(_ text: String) { anomalies.append(text) }
 
     mutating func submitted(_ issue: Int, as command: String, expires: Int64) {
@@ -185,6 +188,8 @@ struct Ledger: Sendable {
         let isUnknown =
             ending == .forgotten && !entry.wentBack.isEmpty
             || ending == .targetLost && (!entry.wentBack.isEmpty || restores[.relayd] != nil)
+            // If the relay ends a command by its own word while it is offered directly, its lane may have gone on.
+            || ending == .forgotten && direct > 0 && (entry.issue.cancelAfter != nil || entry.issue.life < 60_000)
         demand(
             entry.answers.isEmpty || entry.answers.contains(ending) || isInterrupted || isUnknown || mayBeMistaken,
             "\(ending), but it was answered"

@@ -16,6 +16,8 @@ struct Member: ParsableArguments {
     @Option var directory: String
     /// A join link, for the first start only.
     @Option var join: String?
+    /// Whether the device uses the local network.
+    @Flag var nearby = false
 
     var account: ConnectedDevicesAccount { ConnectedDevicesAccount(id: "me") }
 
@@ -28,6 +30,7 @@ struct Member: ParsableArguments {
             storageDirectory: directory.appending(path: "storage"),
             device: DeviceDescription(name: directory.lastPathComponent, kind: .desktop, platform: .linux)
         )
+        settings.nearby.mode = nearby ? .known : .off
         settings.systemKey = SystemKeyFile(path: directory.appending(path: "system.key").path)
         return ConnectedDevicesPlatform(settings: settings, accessTokens: JoinLinkAccessTokenProvider(clientID: "org.example.torture"))
     }
@@ -40,6 +43,16 @@ struct Member: ParsableArguments {
             _ = try await platform.accounts.add(account, joining: JoinLink(parsing: join, plainHTTP: .allowed))
         }
         return "\(try platform.accounts.endpoint(of: account).unwrapped)"
+    }
+}
+
+extension ConnectedDevicesPlatform {
+    /// Approves all devices of the account, as a person does: only known devices have direct paths.
+    func approveAll(of account: ConnectedDevicesAccount) async throws {
+        for await new in newEndpoints(for: account) {
+            guard !new.isEmpty else { return }
+            for endpoint in new { try await approve(endpoint) }
+        }
     }
 }
 

@@ -52,6 +52,14 @@ struct Plan: Sendable {
         var isFrozen: Bool
     }
 
+    /// The local network of all devices is gone for a while.
+    struct Cut: Sendable {
+        /// As for a strike.
+        var progress: Int
+        /// Milliseconds until it is back.
+        var down: Int
+    }
+
     let seed: UInt64
     let senders: Int
     let targets: Int
@@ -59,9 +67,21 @@ struct Plan: Sendable {
     let strikes: [Strike]
     let naps: [Nap]
     let copies: [Copy]
+    let cuts: [Cut]
+    /// Whether the devices have a local network, too.
+    let hasPaths: Bool
 
-    init(seed: UInt64, commands: Int, senders: Int, targets: Int, kills: Int, naps: Int = 0, restores: Int = 0) {
-        (self.seed, self.senders, self.targets) = (seed, senders, targets)
+    init(
+        seed: UInt64,
+        commands: Int,
+        senders: Int,
+        targets: Int,
+        kills: Int,
+        naps: Int = 0,
+        restores: Int = 0,
+        cuts: Int? = nil
+    ) {
+        (self.seed, self.senders, self.targets, hasPaths) = (seed, senders, targets, cuts != nil)
         var random = SeededGenerator(seed: seed)
         issues = (0..<commands).map { number in
             Errand(
@@ -121,6 +141,15 @@ struct Plan: Sendable {
                     goesBack: true
                 )
             )
+        }
+        self.cuts = (0..<(cuts ?? 0)).map { _ in
+            Cut(progress: Int.random(in: 1...max(2, commands * 19 / 10), using: &random), down: Int.random(in: 200...4_000, using: &random))
+        }.sorted { $0.progress < $1.progress }
+        if hasPaths {
+            // While the relay is away for long, commands go directly.
+            for index in strikes.indices where strikes[index].party == .relayd && random.oneIn(2) {
+                strikes[index].down = Int.random(in: 3_000...8_000, using: &random)
+            }
         }
         self.copies = copies.sorted { $0.progress < $1.progress }
         self.strikes = strikes.sorted { $0.progress < $1.progress }

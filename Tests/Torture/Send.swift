@@ -26,6 +26,11 @@ struct Send: AsyncParsableCommand {
             case .goOn, .notify, .fallAsleep: break
             case .submit(let issue, let endpoint): Task { try await Self.submit(issue, to: endpoint, platform, driver) }
             case .networkChanged: await platform.networkChanged()
+            case .approve:
+                Task {
+                    try await platform.approveAll(of: member.account)
+                    await driver.tell(.approved)
+                }
             case .stop:
                 await platform.shutdown()
                 return

@@ -19,6 +19,8 @@ struct Summary: Encodable, CustomStringConvertible {
     var pushes: Int
     /// How often stored state went back to an earlier copy.
     var restores: [String: Int]
+    /// How many of the latest commands their targets may have got without the relay.
+    var direct: Int
     /// Commands that their sender does not know any more.
     var lost: Int
     /// The largest delay of a handler's start after its command's expiry, in milliseconds; negative if none was late.
@@ -44,6 +46,7 @@ struct Summary: Encodable, CustomStringConvertible {
         }
         kills = byKind(ledger.kills)
         restores = byKind(ledger.restores)
+        direct = ledger.direct
         lost = ledger.entries.count { $0.isLost }
         naps = ledger.naps.values.reduce(0, +)
         pushes = ledger.pushes
@@ -60,6 +63,7 @@ struct Summary: Encodable, CustomStringConvertible {
         return "\(isKept ? "kept" : "BROKEN"): \(launches) launches and \(messages) messages, \(accepted) accepted, \(handled) handled"
             + " (\(list(endings))); \(kills.values.reduce(0, +)) kills (\(list(kills))); \(naps) naps, \(pushes) pushes"
             + (restores.values.allSatisfy { $0 == 0 } ? "" : "; \(restores.values.reduce(0, +)) restores (\(list(restores))), \(lost) lost")
+            + (direct == 0 ? "" : "; \(direct) of the latest on the local network, too")
             + "; \(seconds) s; seed \(seed)"
     }
 }

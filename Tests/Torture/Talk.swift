@@ -77,6 +77,8 @@ enum Report: Codable, Sendable {
     case started(issue: Int, at: Int64)
     /// A handler is about to give this answer.
     case handled(issue: Int, Ending)
+    /// All devices are approved.
+    case approved
     /// A target has handled all that waited, and may be stopped.
     case drowsy
 }
@@ -94,6 +96,8 @@ enum Order: Codable, Sendable {
     /// Submit a command for the target with this endpoint.
     case submit(Errand, endpoint: String)
     case networkChanged
+    /// Approve all devices, and report it.
+    case approve
     /// A push notification has come, with this data.
     case notify([String: String])
     /// Handle what waits, and report it.

@@ -28,6 +28,8 @@ import Foundation
         var naps = 60
         @Option(help: "How many times the stored state of the relay, a sender or a target goes back to an earlier copy.")
         var restores = 0
+        @Flag(help: "Whether the devices have a local network, too, which is cut as often as half of the kills. scripts/torture makes it.")
+        var paths = false
         @Option(help: "How many commands of one sender to one target are under way at most.")
         var window = 5
         @Option(help: "What the plan follows from; a random one unless set.")
@@ -56,7 +58,8 @@ import Foundation
                 targets: targets,
                 kills: kills,
                 naps: naps,
-                restores: restores
+                restores: restores,
+                cuts: paths ? kills / 2 : nil
             )
             let home =
                 directory.map { URL(filePath: $0) }

@@ -236,6 +236,33 @@ import Testing
         #expect(known.map(\.command.number).sorted() == [1, 2, 4, 5, 6, 9])
     }
 
+    /// A process that does not know of the mark stores nothing that leaves the target out of account.
+    @Test func markedCommandIsKeptFromOtherProcesses() async throws {
+        let (one, two) = (try journal(), try journal())
+        let first = command(1)
+        @Sendable func row(_ state: SentCommand.State, isDirect: Bool = false) -> SentCommand {
+            SentCommand(restoring: first, state: state, cancelRequested: false, signings: 1, isDirect: isDirect)
+        }
+        let other = SentCommand(restoring: command(2, appID: "other"), state: .prepared, cancelRequested: false, signings: 1)
+        try await one.write { transaction in
+            try transaction.add(row(.prepared))
+            try transaction.add(other)
+        }
+        #expect(try two.read { try $0.openTargets() } == [peer])
+        let marked = try await two.write { try $0.markDirect(to: peer) }
+        #expect(marked.map(\.state) == [.sent, .sent] && marked.allSatisfy(\.isDirect))
+        #expect(try await two.write { try $0.markDirect(to: endpoint) }.isEmpty)
+        let expired = CommandFinal(attestedByRelay: .expired)
+        for state in [SentCommand.State.prepared, .withdrawn, .refused(.init(.expired, mayHaveRun: false)), .final(expired)] {
+            #expect(try await !one.write { try $0.update(row(state)) }, "\(state)")
+        }
+        // What says nothing about the end is stored, and the mark stays.
+        #expect(try await one.write { try $0.update(row(.accepted(.accepted))) })
+        #expect(try two.read { try $0.sent(first.id) } == row(.accepted(.accepted), isDirect: true))
+        #expect(try await one.write { try $0.update(row(.final(CommandFinal(outcome: .succeeded, receipt: [1], reply: nil)))) })
+        #expect(try await two.write { try $0.markDirect(to: peer) }.map(\.command.number) == [2])
+    }
+
     @Test func signingAgainReplacesTheStoredCommand() async throws {
         let journal = try journal()
         let before = SentCommand(restoring: command(1), state: .prepared, cancelRequested: false, signings: 1)

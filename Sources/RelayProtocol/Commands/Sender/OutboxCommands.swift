@@ -55,6 +55,9 @@ package struct OutboxCommands: Hashable, Sendable {
 
     package mutating func connected(directlyTo target: EndpointID) { direct[target] = Direct() }
 
+    /// The targets with a direct session.
+    package var directTargets: [EndpointID] { direct.keys.sorted() }
+
     package mutating func disconnected(directlyFrom target: EndpointID) { direct[target] = nil }
 
     /// Offers commands that are stored as direct, and were not offered on the session before. It does nothing if the session was lost in the

@@ -285,7 +285,7 @@ package struct OutboxMachine: Hashable, Sendable {
         guard connection == connectionNumber else { return }
         append(commands.begin(open))
         // The lanes of direct sessions may wait for commands that other processes have ended.
-        for case (.direct(let target), let connection) in connections where connection.isUp {
+        for target in commands.directTargets {
             commands.connected(directlyTo: target)
             append(.markDirect(target))
         }

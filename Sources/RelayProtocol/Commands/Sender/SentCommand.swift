@@ -272,13 +272,8 @@ package struct SentCommand: Hashable, Sendable {
     ///   - delay: The time that the relay named, in milliseconds.
     package mutating func refused(_ rejection: CommandRejection, now: Int64, retryAfter delay: Int64? = nil) -> [Action] {
         switch (state, rejection.reason) {
-        case (.sent, .expired) where isDirect, (.accepted, .expired) where isDirect,
-            (.sent, .targetUnknown) where isDirect, (.accepted, .targetUnknown) where isDirect,
-            (.sent, .idConflict) where isDirect, (.accepted, .idConflict) where isDirect:
-            // The relay will not have it. The target may.
-            return [.answered]
         case (.sent, _) where isDirect, (.accepted, _) where isDirect:
-            return [.retryLater(.send, after: delay.map { max(100, $0) } ?? Self.retryDelay)]
+            return refusedDirect(rejection, retryAfter: delay)
         case (.sent, .clockSkew) where !rejection.mayHaveRun && signings < Self.maximumSignings:
             return signAnew(above: nil)
         case (.sent, .numberPassed) where signsAbove(rejection), (.accepted, .numberPassed) where signsAbove(rejection):
@@ -312,6 +307,16 @@ package struct SentCommand: Hashable, Sendable {
         switch request {
         case .send: connected()
         case .cancel: isSent && cancelRequested ? [.cancel] : []
+        }
+    }
+
+    private func refusedDirect(_ rejection: CommandRejection, retryAfter delay: Int64?) -> [Action] {
+        // It was sent before the relay was told that the target may have it.
+        guard rejection.mayHaveRun else { return [.retryLater(.send, after: delay.map { max(100, $0) } ?? 1_000)] }
+        return switch rejection.reason {
+        // The relay will not have it. The target may.
+        case .expired, .targetUnknown, .idConflict: [.answered]
+        default: [.retryLater(.send, after: delay.map { max(100, $0) } ?? Self.retryDelay)]
         }
     }
 

@@ -36,6 +36,22 @@ import Testing
         #expect(row.offer(now: early) == [.offer(wasReceived: false)])
     }
 
+    /// The target may have these bytes without the relay, which can no longer know that they have not run.
+    @Test func commandThatIsOfferedElsewhereCountsAsOffered() {
+        var (row, _) = MailboxCommand.store(command, inDoubt: false)
+        var actions = row.offeredElsewhere(.test(number: 1, digest: [9]))
+        #expect(actions.isEmpty && row.state == .stored)
+        actions = row.offeredElsewhere(command)
+        #expect(actions == [.persist(row)] && row.state == .offered(received: false, cancelRequested: false))
+        actions = row.offeredElsewhere(command)
+        #expect(actions.isEmpty && !row.isReopened(by: command))
+        // An end of its own is taken back, that of the target is not.
+        for (final, isReopened) in [(CommandFinal(attestedByRelay: .cancelled), true), (done, false)] {
+            let ended = MailboxCommand(restoring: command, state: .final(final, since: 0))
+            #expect(ended.isReopened(by: command) == isReopened && !ended.isReopened(by: .test(number: 1, digest: [9])))
+        }
+    }
+
     @Test func sameBytesGetTheSameAnswer() {
         var row = offered()
         #expect(row.sentAgain(command) == [.accept])
@@ -269,5 +285,30 @@ import Testing
         let admission = CommandAdmission(databaseBegan: now)
         #expect(!admission.settlesUnknownResult(now: now + CommandPeriod.retention - 1))
         #expect(admission.settlesUnknownResult(now: now + CommandPeriod.retention))
+    }
+
+    /// It may have run, so it is admitted as in doubt, but gets no more room than others, and may have expired.
+    @Test func offeredCommandIsInDoubt() throws {
+        let command = CommandDescriptor.test(number: 1)
+        func check(again: Bool = true, offered: Bool = true, now: Int64? = nil, used: Int = 0) throws(CommandRejection) -> Bool {
+            var limits = Limits()
+            limits[.mailboxCommands] = 2
+            return try CommandAdmission(limits: limits, databaseBegan: 0).check(
+                command,
+                again: again,
+                offered: offered,
+                now: now ?? command.created,
+                targetIsKnown: true,
+                targetIsRevoked: false,
+                highestNumber: command.number,
+                mailbox: MailboxUse(commands: used, bytes: 0),
+                repliesWaiting: MailboxUse()
+            )
+        }
+        #expect(try check())
+        #expect(throws: CommandRejection(.numberPassed, mayHaveRun: false, highest: command.number)) { try check(offered: false) }
+        #expect(throws: CommandRejection.self) { try check(used: 2) }
+        #expect(try check(now: command.expires + CommandPeriod.grace - 1))
+        #expect(throws: CommandRejection(.expired, mayHaveRun: true)) { try check(now: command.expires + CommandPeriod.grace) }
     }
 }

@@ -89,7 +89,37 @@ struct Demo: Sendable {
         try await Task.sleep(for: .milliseconds(500))
         try await opened([film, meanwhile], isShown: false)
 
+        try await launchWithoutTheRelay(serve, after: [film, meanwhile])
         try summarize(took: begin.duration(to: .now))
+    }
+
+    /// Devices that know each other need no relay on one network.
+    private func launchWithoutTheRelay(_ serve: DemoProcess, after uris: [String]) async throws {
+        try screen.step("Unplug the relay: on one network, the launch still arrives")
+        guard try await isOnThisNetwork() else {
+            return try screen.note("Left out: on this machine the devices do not hear each other's multicast. `relay doctor` says more.")
+        }
+        try screen.command("relay", ["kill", "-9", "RELAYD"])
+        serve.kill()
+        let film = "https://films.example/44"
+        try await phone.run("launch", pc.name, film)
+        try await opened(uris + [film])
+    }
+
+    /// Whether the phone sees the PC on the local network.
+    private func isOnThisNetwork() async throws -> Bool {
+        struct Report: Decodable {
+            struct Check: Decodable {
+                var name: String
+                var message: String
+            }
+
+            var checks: [Check]
+        }
+        let doctor = try phone.start("doctor", "--json", isShown: false)
+        let text = await doctor.finish().output.joined(separator: "\n")
+        guard let report = try? JSONDecoder().decode(Report.self, from: Data(text.utf8)) else { return false }
+        return report.checks.contains { $0.name == "nearby" && $0.message.contains(pc.name) }
     }
 
     // MARK: The relay
@@ -208,7 +238,7 @@ struct Demo: Sendable {
     private func summarize(took time: Duration) throws {
         try screen.step("Done")
         let seconds = time / .seconds(1)
-        try screen.note("Discovered, launched, pinged, fetched, killed, and nothing lost, in \(String(format: "%.1f", seconds)) s.")
+        try screen.note("Discovered, launched, pinged, fetched, killed, unplugged, and nothing lost, in \(String(format: "%.1f", seconds)) s.")
         try screen.note("The relay, the devices and their keys are gone again.")
         try screen.note("")
         try screen.note("The same between two machines:")

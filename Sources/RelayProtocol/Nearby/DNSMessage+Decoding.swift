@@ -110,7 +110,8 @@ private struct DNSReader {
                 guard count <= end - position else { throw .invalidRecord }
                 strings.append(Array(try take(count)))
             }
-            return .text(strings)
+            // No string is the same as an empty one (RFC 6763 §6.1).
+            return .text(strings.isEmpty ? [[]] : strings)
         default: return .other(kind, Array(try take(end - position)))
         }
     }

@@ -61,6 +61,17 @@ import Testing
         #expect(inputs.contains { (try? JoinLink(parsing: String(decoding: $0, as: UTF8.self))) != nil })
     }
 
+    @Test func nearbyInputsAreReadOrRejected() throws {
+        var browser = MulticastBrowser()
+        let neighbour = try #require(IPAddress(bytes: [192, 0, 2, 7]))
+        for (_, bytes) in try inputs("FuzzNearby") where bytes[0] < 0xFE {
+            let size = 12 + 8 * Int(bytes[0])
+            guard let message = try? DNSMessage(decoding: Array(bytes.dropFirst().prefix(size))) else { continue }
+            browser.received(message, from: neighbour, at: 0)
+        }
+        #expect(browser.instances.contains { Advertisement(strings: $0.text) != nil })
+    }
+
     @Test func shareInputsAreReadOrRejected() throws {
         var (frames, offers) = (0, 0)
         for (_, bytes) in try inputs("FuzzShare") {
@@ -101,6 +112,36 @@ import Testing
             }
             try write([role] + Array(buffer: encodedSession(sampleSessionFrames)), "FuzzSession", "all-\(role)")
         }
+        var random = SeededGenerator(seed: 1)
+        let (near, far) = (TestEndpoint(), TestEndpoint())
+        let keys = try PairKeys(P256LinkKey(), of: near.id, with: P256LinkKey().publicKey, of: far.id)
+        let advertisement = Advertisement(
+            of: near.id,
+            hour: 500_000,
+            for: [keys],
+            visible: .init(name: "PC", kind: "desktop", mode: .pair),
+            using: &random
+        )
+        let instance = ServiceInstance(
+            ServiceInstance.Labels(using: &random),
+            port: 4_711,
+            text: advertisement.strings,
+            addresses: ["192.0.2.1", "fe80::1"].compactMap { IPAddress(parsing: $0.utf8) }
+        )
+        var announcement = DNSMessage(isResponse: true)
+        announcement.answers = [instance.pointer] + instance.uniqueRecords
+        var question = DNSMessage(isResponse: false)
+        question.questions = [DNSQuestion(DeviceRelayService.type, .ptr), DNSQuestion(instance.name, .srv)]
+        question.answers = [instance.pointer]
+        for (name, message) in [("announcement", announcement), ("question", question)] {
+            let encoded = message.encoded()
+            let size = UInt8((encoded.count - 12 + 7) / 8)
+            let padded = encoded + [UInt8](repeating: 0, count: 12 + 8 * Int(size) - encoded.count)
+            try write([size] + padded + padded, "FuzzNearby", name)
+        }
+        let challenge = Knock.magic + [UInt8](repeating: 7, count: 16)
+        try write([0xFF] + challenge + [0], "FuzzNearby", "challenge")
+        try write([0xFE] + Knock.magic + [0] + [UInt8](repeating: 7, count: 40), "FuzzNearby", "knock")
         var stream = ByteBuffer()
         BulkFrame.data(entry: 0, offset: 0, ByteBuffer(bytes: [1, 2, 3])).write(to: &stream)
         BulkFrame.end(entry: 0, size: 3, Digest256(hashing: [1, 2, 3])).write(to: &stream)

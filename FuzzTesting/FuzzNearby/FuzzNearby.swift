@@ -4,7 +4,7 @@
 import RelayProtocol
 
 /// What a neighbour on the network sends: packets of multicast DNS, or with 0xFE and 0xFF as the first byte what a listener and a dialer get
-/// before the handshake. There must be no trap; what was read is read again from its own encoding, and every answer fits into a packet.
+/// before the handshake. Each packet follows its length in 2 bytes. There must be no trap; what was read is read again from its own encoding, and every answer fits into a packet.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     guard count > 1 else { return 0 }
@@ -12,7 +12,7 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     switch start[0] {
     case 0xFE: listen(input)
     case 0xFF: dial(input)
-    default: packets(input, size: 12 + 8 * Int(start[0]))
+    default: packets(input)
     }
     return 0
 }
@@ -27,21 +27,25 @@ private struct Counter: RandomNumberGenerator {
     }
 }
 
-private func packets(_ input: [UInt8], size: Int) {
+private func packets(_ input: [UInt8]) {
     guard let neighbour = IPAddress(bytes: [192, 0, 2, 7]), let own = IPAddress(bytes: [192, 0, 2, 1]) else { return }
     var random = Counter()
     var (browser, now) = (MulticastBrowser(), Int64(1_000))
     browser.want(true, at: now, using: &random)
     let instance = ServiceInstance(ServiceInstance.Labels(using: &random), port: 9, text: [Array("v=1".utf8)], addresses: [own])
     var responder = MulticastResponder(instance, at: now, using: &random)
-    for begin in stride(from: 0, to: input.count, by: size) {
+    var rest = input[...]
+    while rest.count > 2 {
+        let size = Int(rest.removeFirst()) << 8 | Int(rest.removeFirst())
+        let packet = Array(rest.prefix(size))
+        rest = rest.dropFirst(size)
         now += 300
-        if let message = try? DNSMessage(decoding: Array(input[begin..<min(begin + size, input.count)])) {
+        if let message = try? DNSMessage(decoding: packet) {
             guard let again = try? DNSMessage(decoding: message.encoded()), again == message else {
                 fatalError("a message that was read cannot be read again")
             }
             browser.received(message, from: neighbour, at: now)
-            check(responder.received(message, isLegacy: begin % 2 == 1, at: now, using: &random))
+            check(responder.received(message, isLegacy: rest.count % 2 == 1, at: now, using: &random))
         }
         for message in browser.tick(at: now) { check(message) }
         check(responder.tick(at: now))

@@ -14,7 +14,8 @@ final class DirectCommands {
 
     /// A connection to a target.
     private enum Link {
-        case opening
+        /// The attempt has a number.
+        case opening(Int)
         case open(AppServiceConnection)
         /// It could not be opened, or has ended. It is not tried again before this time, by the steady clock.
         case resting(until: Int64)
@@ -24,8 +25,11 @@ final class DirectCommands {
     static let relayPatience: Int64 = 500
     /// How often commands look for a direct way while they are not delivered, in milliseconds.
     static let interval: Int64 = 30_000
-    /// After a direct way that could not be opened, in milliseconds.
-    private static let rest: Int64 = 2_000
+    /// After a direct way that could not be opened, or led to nothing: at first, and at most, in milliseconds.
+    private static let shortestRest: Int64 = 2_000
+    private static let longestRest: Int64 = 30_000
+    /// The processes of a sender that are served at once.
+    private static let maximumConnections = 8
     /// After `later`, in milliseconds.
     private static let laterPause: Int64 = 30_000
     /// How long a request may take.
@@ -41,17 +45,25 @@ final class DirectCommands {
     private let isNear: (EndpointID) -> Bool
 
     private var links: [EndpointID: Link] = [:]
+    private var attempts = 0
+    /// How often in a row a way to a target led to nothing.
+    private var failures: [EndpointID: Int] = [:]
     /// The targets of commands for which the relay takes too long.
     private var overdue: Set<EndpointID> = []
     private var isReviewing = false
     private var timer: Scheduled<Void>?
     private var hasStarted = false
     /// Results that targets have sent, until they are stored.
-    private var arriving: [ResultKey: [OneShot<Void>]] = [:]
+    private var arriving: [ResultKey: [OneShot<Bool>]] = [:]
     /// Offers of senders that are not answered yet.
-    private var offers: [CommandKey: [OneShot<Messages.Offer.Response>]] = [:]
-    /// The connections of senders; the last one has offered last.
+    private var offers: [CommandKey: [Waiting]] = [:]
+    /// The connections of senders: one of each of their processes.
     private var senders: [EndpointID: [AppServiceConnection]] = [:]
+
+    private struct Waiting {
+        let connection: AppServiceConnection
+        let answer: OneShot<Messages.Offer.Response>
+    }
 
     private struct ResultKey: Hashable {
         let id: CommandID
@@ -91,8 +103,7 @@ final class DirectCommands {
         timer?.cancel()
         guard hasStarted else { return }
         review()
-        inbox.removeForgotten()
-        timer = loop.after(Self.interval) { [weak self] in self?.tick() }
+        for case (let target, .open) in links { outbox.refresh(directlyTo: target) }
     }
 
     /// Looks for the targets that need a direct way: the relay has come or gone, a device has appeared, or time has passed.
@@ -100,7 +111,14 @@ final class DirectCommands {
         guard hasStarted, !isReviewing else { return }
         isReviewing = true
         loop.spawn(self) { commands in
-            let targets = (try? await commands.outbox.openTargets()) ?? []
+            let targets: Set<EndpointID>
+            do {
+                targets = try await commands.outbox.openTargets()
+            } catch {
+                // The storage may be busy.
+                commands.isReviewing = false
+                return commands.scheduleTick()
+            }
             commands.isReviewing = false
             commands.overdue.formIntersection(targets)
             for (target, link) in commands.links {
@@ -108,7 +126,14 @@ final class DirectCommands {
                 connection.close()
             }
             for target in targets.sorted() { commands.consider(target) }
+            // Without open commands there is nothing to look for.
+            if !targets.isEmpty { commands.scheduleTick() }
         }
+    }
+
+    private func scheduleTick() {
+        timer?.cancel()
+        timer = loop.after(Self.interval) { [weak self] in self?.tick() }
     }
 
     private func isResting(_ target: EndpointID) -> Bool { if case .resting? = links[target] { true } else { false } }
@@ -119,26 +144,41 @@ final class DirectCommands {
 
     private func consider(_ target: EndpointID) {
         guard hasStarted, target != endpoint.id, isNeeded(target), peers.linkKeys[target] != nil else { return }
+        // With the relay, only what is seen is dialled, and not before the relay has said who is there.
+        guard !control.isConnected || peers.isEnumerated && isNear(target) else { return }
         switch links[target] {
         case .opening, .open: return
         case .resting(let until) where until > loop.now: return
         case .resting, nil: break
         }
-        links[target] = .opening
-        if loop.spawn(self, { await $0.open(target) }) == nil { links[target] = nil }
+        attempts += 1
+        let attempt = attempts
+        links[target] = .opening(attempt)
+        if loop.spawn(self, { await $0.open(target, attempt) }) == nil { links[target] = nil }
+    }
+
+    private func isOpening(_ target: EndpointID, _ attempt: Int) -> Bool {
+        if case .opening(attempt)? = links[target] { true } else { false }
+    }
+
+    /// The way to a target led to nothing.
+    private func rest(_ target: EndpointID) {
+        let count = failures[target, default: 0]
+        failures[target] = min(count + 1, 4)
+        links[target] = .resting(until: loop.now + min(Self.shortestRest << Int64(count), Self.longestRest))
     }
 
     // MARK: The sender
 
-    private func open(_ target: EndpointID) async {
+    private func open(_ target: EndpointID, _ attempt: Int) async {
         let connection: AppServiceConnection
         do throws(AppServiceError) {
             connection = try await sessions.openDirectly(Messages.info, to: target, timeout: Self.patience)
         } catch {
-            links[target] = .resting(until: loop.now + Self.rest)
+            if isOpening(target, attempt) { rest(target) }
             return
         }
-        guard hasStarted else { return connection.close() }
+        guard hasStarted, isOpening(target, attempt) else { return connection.close() }
         links[target] = .open(connection)
         outbox.connected(directlyTo: target)
         let (loop, bound) = (loop, NIOLoopBound(Weak(self), eventLoop: loop.eventLoop))
@@ -147,17 +187,28 @@ final class DirectCommands {
             let result = try Messages.decode(Messages.Result.self, request.message)
             guard request.message["Type"]?.string == Messages.Result.type, let id = CommandID(result.id) else { throw Messages.invalid }
             let stored = await loop.run(bound) { $0.object?.arrived(id, result, from: target) }
-            guard await stored?.wait() != nil else { throw AppServiceError(.cancelled) }
+            guard let isTaken = await stored?.wait() else {
+                await loop.run(bound) { $0.object?.forget(stored, id, target) }
+                throw AppServiceError(.cancelled)
+            }
+            guard isTaken else { throw Messages.invalid }
             return try ValueSetEncoder().encode(Messages.Result.Response())
         }
+        // A new one may have taken its place.
+        guard case .open(let current)? = links[target], current === connection else { return }
         outbox.disconnected(directlyFrom: target)
-        arriving = arriving.filter { $0.key.target != target }
-        if case .open? = links[target] { links[target] = .resting(until: loop.now) }
+        rest(target)
         if hasStarted { review() }
     }
 
-    private func arrived(_ id: CommandID, _ result: Messages.Result, from target: EndpointID) -> OneShot<Void> {
-        let stored = OneShot<Void>()
+    private func forget(_ stored: OneShot<Bool>?, _ id: CommandID, _ target: EndpointID) {
+        let key = ResultKey(id: id, target: target)
+        arriving[key]?.removeAll { $0 === stored }
+        if arriving[key]?.isEmpty ?? false { arriving[key] = nil }
+    }
+
+    private func arrived(_ id: CommandID, _ result: Messages.Result, from target: EndpointID) -> OneShot<Bool> {
+        let stored = OneShot<Bool>()
         arriving[ResultKey(id: id, target: target), default: []].append(stored)
         outbox.ended(id, .init(receipt: result.receipt, reply: result.reply), at: target)
         return stored
@@ -165,10 +216,9 @@ final class DirectCommands {
 
     private func answered(_ command: SentCommand, _ response: Messages.Offer.Response) {
         let (id, target) = (command.command.id, command.command.lane.target)
+        failures[target] = nil
         switch response.state {
-        case .received:
-            overdue.remove(target)
-            outbox.receivedDirectly(id)
+        case .received: outbox.receivedDirectly(id)
         case .answered: if let result = response.result { outbox.ended(id, result, at: target) }
         case .later: loop.after(Self.laterPause) { [weak self] in self?.outbox.retryDirectly(id) }
         }
@@ -201,14 +251,17 @@ final class DirectCommands {
 
     private func opened(_ connection: AppServiceConnection, by sender: EndpointID) {
         senders[sender, default: []].append(connection)
+        if let oldest = senders[sender]?.first, (senders[sender]?.count ?? 0) > Self.maximumConnections { oldest.close() }
         inbox.connected(directlyTo: sender)
     }
 
     private func closed(_ connection: AppServiceConnection, by sender: EndpointID) {
         senders[sender]?.removeAll { $0 === connection }
-        guard senders[sender]?.isEmpty ?? false else { return }
-        senders[sender] = nil
-        offers = offers.filter { $0.key.sender != sender }
+        if senders[sender]?.isEmpty ?? false { senders[sender] = nil }
+        offers = offers.compactMapValues { waiting in
+            let left = waiting.filter { $0.connection !== connection }
+            return left.isEmpty ? nil : left
+        }
     }
 
     /// - Returns: `nil` if it is no command of the sender.
@@ -217,22 +270,19 @@ final class DirectCommands {
         by sender: EndpointID,
         on connection: AppServiceConnection
     ) -> OneShot<Messages.Offer.Response>? {
-        if let index = senders[sender]?.firstIndex(where: { $0 === connection }), let last = senders[sender]?.remove(at: index) {
-            senders[sender]?.append(last)
-        }
         // The inbox works later, so the answer comes after this.
         let key = inbox.offered(offer.command, by: sender, wasReceived: offer.isReceived, isCancelled: offer.isCancelled)
         guard let key else { return nil }
         let answer = OneShot<Messages.Offer.Response>()
-        offers[key, default: []].append(answer)
+        offers[key, default: []].append(Waiting(connection: connection, answer: answer))
         return answer
     }
 
-    /// - Returns: Whether any waited.
-    @discardableResult private func answerOffers(of key: CommandKey, _ response: Messages.Offer.Response) -> Bool {
-        guard let waiting = offers.removeValue(forKey: key) else { return false }
-        for answer in waiting { answer.settle(response) }
-        return true
+    /// - Returns: The connections on which an offer waited.
+    @discardableResult private func answerOffers(of key: CommandKey, _ response: Messages.Offer.Response) -> [AppServiceConnection] {
+        let waiting = offers.removeValue(forKey: key) ?? []
+        for waiting in waiting { waiting.answer.settle(response) }
+        return waiting.map(\.connection)
     }
 }
 
@@ -249,8 +299,12 @@ extension DirectCommands: DirectSending {
             do throws(AppServiceError) {
                 commands.answered(command, try await connection.call(offer, timeout: Self.patience))
             } catch {
+                switch error.code {
+                // The target answers, and not to this command.
+                case .invalidMessage, .failure, .messageTooLarge: commands.answered(command, .init(state: .later))
                 // Whether it arrived is not known. The next connection offers it again.
-                connection.close()
+                default: connection.close()
+                }
             }
         }
     }
@@ -270,11 +324,15 @@ extension DirectCommands: DirectSending {
 
     func settle(_ id: CommandID, at target: EndpointID) {
         if let waiting = arriving.removeValue(forKey: ResultKey(id: id, target: target)) {
-            for stored in waiting { stored.settle(()) }
+            for stored in waiting { stored.settle(true) }
             return
         }
         guard case .open(let connection)? = links[target] else { return }
         loop.spawn(self) { _ in _ = try? await connection.call(Messages.Settled(id: "\(id)"), timeout: Self.patience) }
+    }
+
+    func refuse(_ id: CommandID, at target: EndpointID) {
+        for stored in arriving.removeValue(forKey: ResultKey(id: id, target: target)) ?? [] { stored.settle(false) }
     }
 
     func received(_ key: CommandKey) { answerOffers(of: key, .init(state: .received)) }
@@ -282,13 +340,16 @@ extension DirectCommands: DirectSending {
     func postpone(_ key: CommandKey) { answerOffers(of: key, .init(state: .later)) }
 
     func send(_ result: JournalTransaction.Result, for key: CommandKey) {
-        if answerOffers(of: key, .init(state: .answered, receipt: result.receipt, reply: result.reply)) { return }
-        guard let connection = senders[key.sender]?.last else { return }
+        // All processes of the sender learn of it: one of them waits for it, and any of them may end.
+        let answered = answerOffers(of: key, .init(state: .answered, receipt: result.receipt, reply: result.reply))
+        let others = (senders[key.sender] ?? []).filter { other in !answered.contains { $0 === other } }
         let message = Messages.Result(id: "\(key.id)", receipt: result.receipt, reply: result.reply)
-        loop.spawn(self) { commands in
-            // Without an answer the next connection repeats it.
-            guard (try? await connection.call(message, timeout: Self.patience)) != nil else { return }
-            commands.inbox.settledDirectly(key)
+        for connection in others {
+            loop.spawn(self) { commands in
+                // Without an answer the next connection repeats it.
+                guard (try? await connection.call(message, timeout: Self.patience)) != nil else { return }
+                commands.inbox.settledDirectly(key)
+            }
         }
     }
 }

@@ -19,6 +19,9 @@ protocol DirectSending: AnyObject {
     /// Tells a target that the outcome of a command is stored.
     func settle(_ id: CommandID, at target: EndpointID)
 
+    /// Tells a target that its result was not taken.
+    func refuse(_ id: CommandID, at target: EndpointID)
+
     // At the target.
 
     /// Answers an offer: the command is stored.

@@ -27,6 +27,8 @@ final class Inbox {
     private var isFlushScheduled = false
     private var hasStarted = false
     private var held = HeldCommands()
+    /// When to look for settled commands that nobody offers any more, by the steady clock.
+    private var nextForgetting: Int64 = 0
     /// The launches of new endpoints.
     private var newcomerRate = LaunchRate()
     /// Those who wait for the end of the work.
@@ -70,6 +72,7 @@ final class Inbox {
         guard !hasStarted else { return work() }
         hasStarted = true
         input { $0.start(clock.target) }
+        forget()
     }
 
     func connected() { input { $0.connected() } }
@@ -149,6 +152,7 @@ final class Inbox {
     func settledDirectly(_ key: CommandKey) {
         contents.settled(key)
         input { $0.settled(key, isKept: keepsSettled(key.sender), on: .direct(key.sender)) }
+        forget()
     }
 
     /// Whether a sender can offer its commands directly, too.
@@ -156,8 +160,12 @@ final class Inbox {
         endpoint.settings.nearby.mode != .off && peers.record(of: sender)?.linkKey != nil
     }
 
-    /// Forgets the settled commands that nobody offers any more.
-    func removeForgotten() { input { $0.removeForgotten(clock.target) } }
+    /// Forgets the settled commands that nobody offers any more. It looks for them now and then.
+    private func forget() {
+        guard loop.now >= nextForgetting else { return }
+        nextForgetting = loop.now + 600_000
+        input { $0.removeForgotten(clock.target) }
+    }
 
     /// Handles the held commands, because the enumeration is complete, or a command cannot wait any longer.
     func takeHeld() {
@@ -302,6 +310,7 @@ final class Inbox {
             case .settled, .ok:
                 contents.settled(key)
                 input { $0.settled(key, isKept: keepsSettled(key.sender), hadReply: result.reply != nil) }
+                forget()
             // The relay does not know the command yet, or cannot store its end now. The result is sent again on the next connection, or
             // earlier if the account has no room for it now.
             case .failure(let failure):

@@ -112,7 +112,7 @@ final class InboxContents {
         case .received, .handling: nil
         case .answered: try signed(write)
         // Unless its result is stored already.
-        case .settled: results[write.key]
+        case .settled: write.isResultStored ? nil : try signed(write)
         }
     }
 

@@ -286,6 +286,8 @@ actor LocalEndpoint {
         // It may have been suspended or shut down in the meantime.
         guard life == begun else { return }
         if control.isHost { inbox.start() }
+        await outbox.start()
+        guard life == begun else { return }
         sessions.start()
         nearby?.start(isHost: control.isHost)
         direct?.start()

@@ -151,6 +151,20 @@ final class Outbox {
     /// A target has sent the result of a command. `DirectSending.settle` follows once it is stored.
     func ended(_ id: CommandID, _ result: JournalTransaction.Result, at target: EndpointID) { mark(.result(id, result, from: target)) }
 
+    /// Reads the commands whose targets may have got them without the relay: they end without it, too.
+    func start() async {
+        let rows = (try? await journal.write { try $0.openCommands() }) ?? []
+        for row in rows where row.isDirect { _ = machine.adopt(row, row.command.id, isEnd: false) }
+        scheduleDeadline()
+    }
+
+    /// Reads the commands to a target again, because another process may have got an outcome.
+    func refresh(directlyTo target: EndpointID) {
+        guard !states.isEmpty else { return }
+        machine.refresh(directlyTo: target)
+        work()
+    }
+
     /// Whether the relay has a command, and has not said that its target has it.
     func waitsForTarget(_ id: CommandID) -> Bool {
         if case .accepted(let progress)? = machine[id]?.state { progress < .delivered } else { false }
@@ -231,9 +245,10 @@ final class Outbox {
         case .send(let id, let again): try await send(id, again: again)
         case .markDirect(let target, let rows):
             let connection = machine.connectionNumber(on: .direct(target))
-            machine.marked(try await contents.markDirect(to: target, storing: rows), directlyTo: target, for: connection)
+            let (open, known) = try await contents.markDirect(to: target, storing: rows, watched: Array(states.keys))
+            machine.marked(open, ended: known.filter(\.isEnded), directlyTo: target, for: connection)
         case .offer(let id):
-            guard let blob = try await contents.blob(of: id), let row = machine[id] else { return }
+            guard let row = machine[id], let blob = try await contents.offered(row.command) else { return }
             direct?.offer(row, blob)
         case .settle(let id, let target): direct?.settle(id, at: target)
         case .cancel(let id): cancelAtRelay(id)
@@ -345,8 +360,8 @@ final class Outbox {
             let row = try await journal.write { try $0.sent(id) }
             guard machine.adopt(row, id, endedAt: target) else { return }
         }
-        guard machine[id]?.command.lane.target == target else { return }
-        try await end(id, result, directly: true)
+        if machine[id]?.command.lane.target == target { try await end(id, result, directly: true) }
+        if machine[id]?.isEnded != true { direct?.refuse(id, at: target) }
     }
 
     private func end(_ id: CommandID, _ result: JournalTransaction.Result, directly isDirect: Bool) async throws {

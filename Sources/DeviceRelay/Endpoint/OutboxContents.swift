@@ -124,12 +124,22 @@ final class OutboxContents {
     }
 
     /// Stores rows, and marks all open commands to a target as direct.
-    /// - Returns: These commands.
-    func markDirect(to target: EndpointID, storing rows: [SentCommand]) async throws -> [SentCommand] {
+    /// - Returns: These commands, and the watched ones.
+    func markDirect(
+        to target: EndpointID,
+        storing rows: [SentCommand],
+        watched: [CommandID]
+    ) async throws -> (open: [SentCommand], known: [SentCommand]) {
         try await journal.write { transaction in
             for row in rows { try transaction.update(row) }
-            return try transaction.markDirect(to: target)
+            return (open: try transaction.markDirect(to: target), known: try watched.compactMap { try transaction.sent($0) })
         }
+    }
+
+    /// The sealed command, to offer it. Another process may have signed it again since it was kept here.
+    func offered(_ command: CommandDescriptor) async throws -> [UInt8]? {
+        if let blob = blobs.take(command.id), Digest256(hashing: blob) == command.digest { return blob }
+        return try await journal.write { try $0.sentContent(command.id)?.blob }
     }
 
     /// Drops unstored signatures after a failed write.

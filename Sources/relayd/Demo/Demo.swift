@@ -237,8 +237,8 @@ struct Demo: Sendable {
 
     private func summarize(took time: Duration) throws {
         try screen.step("Done")
-        let seconds = time / .seconds(1)
-        try screen.note("Discovered, launched, pinged, fetched, killed, unplugged, and nothing lost, in \(String(format: "%.1f", seconds)) s.")
+        let seconds = String(format: "%.1f", time / .seconds(1))
+        try screen.note("Discovered, launched, pinged, fetched, killed, unplugged, and nothing lost, in \(seconds) s.")
         try screen.note("The relay, the devices and their keys are gone again.")
         try screen.note("")
         try screen.note("The same between two machines:")

@@ -72,6 +72,14 @@ import Testing
         #expect(message == DNSMessage(isResponse: false))
     }
 
+    /// A record without a string is the same as one with an empty string (RFC 6763 §6.1).
+    @Test func emptyTextIsAnEmptyString() throws {
+        let header: [UInt8] = [0, 0, 0x84, 0, 0, 0, 0, 1, 0, 0, 0, 0]
+        let message = try DNSMessage(decoding: header + [1, 97, 0, 0, 16, 0, 1, 0, 0, 0, 9, 0, 0])
+        #expect(message.answers.map(\.content) == [.text([[]])])
+        #expect(try DNSMessage(decoding: message.encoded()) == message)
+    }
+
     @Test func whatIsWrittenIsRead() throws {
         for seed in 0..<Sweep.count(300 as UInt64, full: 100_000) {
             var random = SeededGenerator(seed: seed)

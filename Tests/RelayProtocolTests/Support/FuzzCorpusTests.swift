@@ -65,8 +65,9 @@ import Testing
         var browser = MulticastBrowser()
         let neighbour = try #require(IPAddress(bytes: [192, 0, 2, 7]))
         for (_, bytes) in try inputs("FuzzNearby") where bytes[0] < 0xFE {
-            let size = 12 + 8 * Int(bytes[0])
-            guard let message = try? DNSMessage(decoding: Array(bytes.dropFirst().prefix(size))) else { continue }
+            let size = Int(bytes[1]) << 8 | Int(bytes[2])
+            guard let message = try? DNSMessage(decoding: Array(bytes.dropFirst(3).prefix(size))) else { continue }
+            #expect(try DNSMessage(decoding: message.encoded()) == message)
             browser.received(message, from: neighbour, at: 0)
         }
         #expect(browser.instances.contains { Advertisement(strings: $0.text) != nil })
@@ -135,9 +136,8 @@ import Testing
         question.answers = [instance.pointer]
         for (name, message) in [("announcement", announcement), ("question", question)] {
             let encoded = message.encoded()
-            let size = UInt8((encoded.count - 12 + 7) / 8)
-            let padded = encoded + [UInt8](repeating: 0, count: 12 + 8 * Int(size) - encoded.count)
-            try write([size] + padded + padded, "FuzzNearby", name)
+            let packet = [UInt8(encoded.count >> 8), UInt8(encoded.count & 0xFF)] + encoded
+            try write([0] + packet + packet, "FuzzNearby", name)
         }
         let challenge = Knock.magic + [UInt8](repeating: 7, count: 16)
         try write([0xFF] + challenge + [0], "FuzzNearby", "challenge")

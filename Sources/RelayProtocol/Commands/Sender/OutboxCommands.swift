@@ -134,7 +134,8 @@ package struct OutboxCommands: Hashable, Sendable {
         let id = stored.command.id
         guard let known = rows.updateValue(stored, forKey: id) else { return [] }
         let steps = known.isCancelled && !stored.cancelRequested ? input(id) { $0.cancel() } : []
-        guard let row = rows[id], row.isUnanswered, takesItsTurn(row.command) else { return steps }
+        // Not if it is in no lane here: earlier commands of its lane may be missing, and the other process sends them all.
+        guard let row = rows[id], row.isUnanswered, let sending, sending.holds(row.command), takesItsTurn(row.command) else { return steps }
         return steps + input(id) { $0.connected() }
     }
 

@@ -124,12 +124,31 @@ package struct OutboxMachine: Hashable, Sendable {
     package func isConnected(directlyTo target: EndpointID) -> Bool { connection(.direct(target)).isUp }
 
     /// The commit of `markDirect` is on disk.
-    /// - Parameter rows: All open commands to the target.
-    package mutating func marked(_ rows: [SentCommand], directlyTo target: EndpointID, for connection: Int) {
+    /// - Parameters:
+    ///   - rows: All open commands to the target.
+    ///   - ended: The ended commands among those that the app watches: another process may have got their outcomes.
+    package mutating func marked(
+        _ rows: [SentCommand],
+        ended: [SentCommand] = [],
+        directlyTo target: EndpointID,
+        for connection: Int
+    ) {
         isWaiting = false
+        reportEnded(ended)
         guard connection == connectionNumber(on: .direct(target)) else { return }
         append(commands.begin(rows, directlyTo: target))
     }
+
+    private mutating func reportEnded(_ rows: [SentCommand]) {
+        for row in rows {
+            first.append(.report(row))
+            append(commands.answeredDirectly(row.command.id))
+            commands.remove(row.command.id)
+        }
+    }
+
+    /// Reads the commands to a target again, because another process may have got an outcome.
+    package mutating func refresh(directlyTo target: EndpointID) { if isConnected(directlyTo: target) { append(.markDirect(target)) } }
 
     /// The target has stored a command that was offered directly.
     package mutating func receivedDirectly(_ id: CommandID) { input(id) { $0.receivedDirectly() } }
@@ -278,17 +297,14 @@ package struct OutboxMachine: Hashable, Sendable {
     ///   - ended: The ended commands among those that the app watches.
     package mutating func loaded(_ open: [SentCommand], ended: [SentCommand], for connection: Int) {
         isWaiting = false
-        for row in ended {
-            first.append(.report(row))
-            commands.remove(row.command.id)
-        }
-        guard connection == connectionNumber else { return }
-        append(commands.begin(open))
+        reportEnded(ended)
         // The lanes of direct sessions may wait for commands that other processes have ended.
         for target in commands.directTargets {
             commands.connected(directlyTo: target)
             append(.markDirect(target))
         }
+        guard connection == connectionNumber else { return }
+        append(commands.begin(open))
     }
 
     /// The number of the current connection to the relay, or of the current time without a connection.

@@ -98,6 +98,8 @@ package struct SentCommand: Hashable, Sendable {
     package static let maximumSignings = 3
     /// The delay before a refused send is repeated if the relay names none, in milliseconds.
     package static let retryDelay: Int64 = 60_000
+    /// The same for a direct command that the relay did not know as one.
+    package static let shortRetryDelay: Int64 = 5_000
 
     package private(set) var command: CommandDescriptor
     package private(set) var state: State
@@ -312,7 +314,7 @@ package struct SentCommand: Hashable, Sendable {
 
     private func refusedDirect(_ rejection: CommandRejection, retryAfter delay: Int64?) -> [Action] {
         // It was sent before the relay was told that the target may have it.
-        guard rejection.mayHaveRun else { return [.retryLater(.send, after: delay.map { max(100, $0) } ?? 1_000)] }
+        guard rejection.mayHaveRun else { return [.retryLater(.send, after: delay.map { max(100, $0) } ?? Self.shortRetryDelay)] }
         return switch rejection.reason {
         // The relay will not have it. The target may.
         case .expired, .targetUnknown, .idConflict: [.answered]

@@ -70,8 +70,11 @@ package struct CommandTarget: Hashable, Sendable {
     /// There was no room for an offer. Later offers on this connection must not overtake it.
     private var refusesOffers = false
 
-    /// Whether all commands are settled. Those that are kept after that need nothing.
-    package var isEmpty: Bool { rows.isEmpty }
+    /// The answered commands that only their senders can settle.
+    private var unclaimed: Set<CommandKey> = []
+
+    /// Whether nothing is left to do for the relay. Settled commands need nothing, and those that came directly alone wait for their senders.
+    package var isEmpty: Bool { rows.count == unclaimed.count }
 
     /// Restores the stored position of each lane, and the stored rows.
     package init(limits: Limits = Limits(), positions: [CommandLane: LanePosition] = [:], rows: [Row] = []) {
@@ -84,6 +87,7 @@ package struct CommandTarget: Hashable, Sendable {
             }
             self.rows[row.command.key] = row
             if row.replyBytes > 0 { replySizes[row.command.key] = row.replyBytes }
+            if case .answered = row.state { noteUnclaimed(row) }
             held.commands += 1
             held.bytes += row.command.size
             if case .received = row.state { lanes[row.command.lane, default: Lane()].waiting.append(row.command.key) }
@@ -146,6 +150,8 @@ package struct CommandTarget: Hashable, Sendable {
         guard path != .relay || !refusesOffers else { return [] }
         do throws(LimitExceeded) {
             try held.checkRoom(for: command.size, limits: limits)
+            // The relay keeps the shares of its senders itself.
+            if path != .relay { try use(of: command.lane.sender).checkShare(for: command.size, limits: limits) }
         } catch {
             // The sender offers the next command of its lane only after this one.
             guard path == .relay else { return [.postpone(command.key)] }
@@ -155,9 +161,10 @@ package struct CommandTarget: Hashable, Sendable {
         held.commands += 1
         held.bytes += command.size
         switch check {
+        // Without a lane it could run later, if the app is hosted then.
+        case .appUnknown: return refuse(command, .unsupported, opensLane: false, path)
         case _ where isCancelled: return refuse(command, .cancelled, opensLane: true, path)
         case .refused(let outcome): return refuse(command, outcome, opensLane: true, path)
-        case .appUnknown: return refuse(command, .unsupported, opensLane: false, path)
         case .valid, .forged, .unverifiable: break
         }
         let row = Row(restoring: command, state: .received, paths: [path])
@@ -178,6 +185,7 @@ package struct CommandTarget: Hashable, Sendable {
         // The settled row stays settled for the other path.
         guard rows[key] != nil else { return [.sendResult(key, on: path)] }
         rows[key]?.paths.insert(path)
+        if path == .relay { unclaimed.remove(key) }
         switch rows[key]?.state {
         case .received, .handling: return [.sendReceived(key, on: path)] + (isCancelled ? cancelled(key, on: path) : [])
         case .answered, .settled, nil: return [.sendResult(key, on: path)]
@@ -212,6 +220,7 @@ package struct CommandTarget: Hashable, Sendable {
     ) -> [Action] {
         let row = Row(restoring: command, state: .answered(outcome), paths: [path])
         rows[command.key] = row
+        noteUnclaimed(row)
         let highest = opensLane || lanes[command.lane]?.position != nil ? command.number : nil
         if highest != nil { advance(to: command) }
         return [.persist(row, highest: highest, reply: nil), .sendResult(command.key, on: path)]
@@ -238,6 +247,7 @@ package struct CommandTarget: Hashable, Sendable {
     package mutating func settled(_ key: CommandKey, isKept: Bool = false, on path: CommandPath = .relay) -> [Action] {
         guard var row = rows[key], case .answered(let outcome) = row.state, row.paths.contains(path) || path != .relay else { return [] }
         rows[key] = nil
+        unclaimed.remove(key)
         row.replyBytes = replySizes.removeValue(forKey: key) ?? 0
         held.commands -= 1
         held.bytes -= row.command.size
@@ -266,7 +276,9 @@ package struct CommandTarget: Hashable, Sendable {
     package mutating func senderRemoved(_ sender: EndpointID) -> [Action] {
         let unused = lanes.filter { $0.key.sender == sender && $0.value.waiting.isEmpty && $0.value.handling == nil }.map(\.key)
         for lane in unused { lanes[lane] = nil }
-        return unused.sorted { $0.appID < $1.appID }.map { .removeLane($0) }
+        // Nobody will take these results.
+        let unclaimed = unclaimed.filter { $0.sender == sender }.sorted { $0.id < $1.id }
+        return unclaimed.flatMap { settled($0, on: .direct(sender)) } + unused.sorted { $0.appID < $1.appID }.map { .removeLane($0) }
     }
 
     // MARK: The handler
@@ -367,7 +379,17 @@ package struct CommandTarget: Hashable, Sendable {
 
     private mutating func setAnswered(_ key: CommandKey, _ outcome: CommandOutcome) -> Row? {
         rows[key]?.state = .answered(outcome)
+        if let row = rows[key] { noteUnclaimed(row) }
         return rows[key]
+    }
+
+    private mutating func noteUnclaimed(_ row: Row) { if !row.paths.contains(.relay) { unclaimed.insert(row.command.key) } }
+
+    private func use(of sender: EndpointID) -> MailboxUse {
+        rows.values.lazy.filter { $0.command.lane.sender == sender }.reduce(into: MailboxUse()) { use, row in
+            use.commands += 1
+            use.bytes += row.command.size
+        }
     }
 
     private static func sorted(_ rows: some Sequence<Row>) -> [Row] {

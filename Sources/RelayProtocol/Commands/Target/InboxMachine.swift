@@ -30,6 +30,8 @@ package struct InboxMachine: Hashable, Sendable {
         package var highest: UInt64?
         /// The reply that belongs to the result, if the command is answered.
         package var reply: [UInt8]?
+        /// Whether the result is stored already, so that only the state is written.
+        package var isResultStored = false
 
         package var key: CommandKey { row.command.key }
     }
@@ -320,8 +322,12 @@ package struct InboxMachine: Hashable, Sendable {
         let key = row.command.key
         if upcoming[key] != nil {
             upcoming[key]?.row = row
+        } else if let unwritten = noted[key] {
+            var write = unwritten
+            write.row = row
+            noted.keep(write, for: key, now: now)
         } else {
-            noted.keep(Write(row: row, highest: nil, reply: noted[key]?.reply), for: key, now: now)
+            noted.keep(Write(row: row, highest: nil, reply: nil, isResultStored: true), for: key, now: now)
         }
     }
 
@@ -358,7 +364,8 @@ package struct InboxMachine: Hashable, Sendable {
         case .sendReceived(let key, let path): return isCurrent || path != .relay ? .sendReceived(key, on: path) : nil
         case .sendResult(let key, let path):
             guard isCurrent || path != .relay, !settled.contains(key) else { return nil }
-            return .sendResult(key, unwritten: noted[key] ?? upcoming[key], on: path)
+            let unwritten = noted[key] ?? upcoming[key]
+            return .sendResult(key, unwritten: unwritten?.isResultStored ?? true ? nil : unwritten, on: path)
         case .sendUnstoredResult(let command, let outcome, let highest, let path):
             return isCurrent || path != .relay ? .sendUnstoredResult(command, outcome, highest: highest, on: path) : nil
         case .postpone(let key): return .postpone(key)

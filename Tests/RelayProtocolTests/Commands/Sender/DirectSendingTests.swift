@@ -73,7 +73,9 @@ import Testing
         // It was sent before the relay was told: it is told soon, and the lane waits for that.
         for reason in reasons + final {
             var row = command(1)
-            #expect(row.refused(CommandRejection(reason, mayHaveRun: false), now: 0) == [.retryLater(.send, after: 1_000)])
+            #expect(
+                row.refused(CommandRejection(reason, mayHaveRun: false), now: 0) == [.retryLater(.send, after: SentCommand.shortRetryDelay)]
+            )
         }
     }
 

@@ -19,6 +19,8 @@ struct PeerBook: Sendable {
     private var openInvitations: OpenInvitations
     /// Whether watchers must still receive the error that the account has changed.
     private var hasNewAccount: Bool
+    /// The endpoints that have told something newer directly than the relay had.
+    private var toldDirectly: Set<EndpointID> = []
     /// The endpoints that were never known here and were revoked by a greeting.
     var revokedStrangers = 0
 
@@ -199,8 +201,8 @@ struct PeerBook: Sendable {
         }
     }
 
-    /// What counts of an endpoint that the relay lists. An endpoint may have told newer things directly: the relay cannot have them before it
-    /// meets the endpoint.
+    /// What counts of an endpoint that the relay lists. Something older than what is known does not hide the endpoint. It is reported, unless
+    /// the endpoint has told the newer one directly: the relay cannot have that before it meets the endpoint.
     private mutating func listed(
         _ message: RelayMessage.EndpointAdded
     ) throws(RecordError) -> (Signed<EndpointRecord>, [AppRegistration]) {
@@ -209,13 +211,15 @@ struct PeerBook: Sendable {
         do throws(RecordError) {
             record = try peers.add(message.introduction, of: endpoint)
         } catch {
-            guard case .outdated = error, let newer = peers[endpoint], newer.payload.linkKey != nil else { throw error }
+            guard case .outdated = error, let newer = peers[endpoint] else { throw error }
+            if !toldDirectly.contains(endpoint) { report(.recordRefused(endpoint, error)) }
             record = newer
         }
         do throws(RecordError) {
             return (record, try peers.set(message.registrations, of: endpoint))
         } catch {
-            guard case .outdated = error, record.payload.linkKey != nil else { throw error }
+            guard case .outdated = error else { throw error }
+            if !toldDirectly.contains(endpoint) { report(.recordRefused(endpoint, error)) }
             let newer = peers.registrations(of: endpoint)
             return (record, try peers.set((newer.isEmpty ? storedRegistrations[endpoint] ?? [] : newer).map { Blob($0) }, of: endpoint))
         }
@@ -438,6 +442,7 @@ struct PeerBook: Sendable {
         var renewed = peers
         let record = try renewed.renew(record, of: endpoint)
         let checked = try renewed.set(registrations.map { Blob($0) }, of: endpoint)
+        if known?.encoded != record.encoded || checked != directory[endpoint]?.registrations { toldDirectly.insert(endpoint) }
         peers = renewed
         directory.update(endpoint) { ($0.record, $0.registrations) = (record.payload, checked) }
         refreshTrust()

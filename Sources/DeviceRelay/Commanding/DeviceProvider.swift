@@ -102,8 +102,12 @@ extension ConnectedDevicesPlatform {
     /// How long devices on this network wait for the relay's list.
     private static let relayPatience = Duration.seconds(2)
 
-    /// Whether the relay has listed all devices of an account on this connection.
-    package func isEnumerated(_ account: ConnectedDevicesAccount) -> Bool { endpoint(of: account.id)?.isEnumerated ?? false }
+    /// Whether the directory of an account is what the relay has listed, and the relay is not lost since. It is true as soon as a watcher sees
+    /// the whole directory.
+    package func isEnumerated(_ account: ConnectedDevicesAccount) -> Bool {
+        guard let endpoint = endpoint(of: account.id) else { return false }
+        return endpoint.directory.isEnumerated && endpoint.link.value.state.problem == nil
+    }
 }
 
 extension ConnectedDevicesPlatform {

@@ -117,10 +117,9 @@ final class Peers {
             if message.introduction != nil { readInvitations(for: message.endpoint) }
             change { $0.take(event) }
         case .enumerated:
-            // First, because who sees the whole directory may ask whether it is current.
-            endpoint.status.update { $0.isEnumerated = true }
             change { $0.take(event) }
             tellAgain()
+            endpoint.status.update { $0.isEnumerated = true }
             onEvent(.enumerated)
         case .removed, .relayLost, .relaySilent, .presence: change { $0.take(event) }
         }

@@ -129,11 +129,11 @@ import Testing
     @Test(arguments: [
         "UPDATE meta SET relay_offset = 'yesterday'", "INSERT INTO pins VALUES (zeroblob(32), 'text', 'never', 'verified')",
         """
-        INSERT INTO received_commands VALUES (zeroblob(32), zeroblob(16), 'a', 0, 0, 0, zeroblob(32), 1, 'received', NULL, NULL)
+        INSERT INTO received_commands VALUES (zeroblob(32), zeroblob(16), 'a', 0, 0, 0, zeroblob(32), 1, 'received', NULL, NULL, 0, 0)
         """,
         """
         INSERT INTO received_commands VALUES
-        (zeroblob(32), X'00000000000070008000000000000000', 'a', 0, 0, 0, zeroblob(32), 1, 'answered', 'conquered', NULL)
+        (zeroblob(32), X'00000000000070008000000000000000', 'a', 0, 0, 0, zeroblob(32), 1, 'answered', 'conquered', NULL, 0, 0)
         """,
     ]) func invalidRowIsReported(_ sql: String) async throws {
         let journal = try journal()
@@ -181,7 +181,7 @@ import Testing
         "INSERT INTO results VALUES (zeroblob(32), zeroblob(16), X'01', NULL)",
         "INSERT INTO meta VALUES (2, zeroblob(32), 0)", "INSERT INTO pins VALUES (zeroblob(31), X'01', 0, 'verified')",
         """
-        INSERT INTO received_commands VALUES (zeroblob(32), zeroblob(16), 'a', 0, 0, 0, zeroblob(32), 1, 'answered', NULL, NULL)
+        INSERT INTO received_commands VALUES (zeroblob(32), zeroblob(16), 'a', 0, 0, 0, zeroblob(32), 1, 'answered', NULL, NULL, 0, 0)
         """,
     ]) func schemaRejectsInvalidRows(_ sql: String) async throws {
         _ = try journal()

@@ -95,12 +95,14 @@ final class DirectCommands {
     func stop() {
         hasStarted = false
         timer?.cancel()
+        timer = nil
         for case .open(let connection) in links.values { connection.close() }
         links = [:]
     }
 
     private func tick() {
         timer?.cancel()
+        timer = nil
         guard hasStarted else { return }
         review()
         for case (let target, .open) in links { outbox.refresh(directlyTo: target) }
@@ -318,7 +320,11 @@ extension DirectCommands: DirectSending {
         }
     }
 
-    func submitted(to target: EndpointID) { consider(target) }
+    func submitted(to target: EndpointID) {
+        consider(target)
+        // A way that rests, or leads to nothing, is tried again.
+        if hasStarted, timer == nil { scheduleTick() }
+    }
 
     func reset() { for case .open(let connection) in links.values { connection.close() } }
 

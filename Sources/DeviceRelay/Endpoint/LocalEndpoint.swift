@@ -286,8 +286,8 @@ actor LocalEndpoint {
         // It may have been suspended or shut down in the meantime.
         guard life == begun else { return }
         if control.isHost { inbox.start() }
-        await outbox.start()
-        guard life == begun else { return }
+        // Not awaited: another fetch that begins meanwhile would end this start.
+        endpoint.loop.spawn(outbox) { await $0.start() }
         sessions.start()
         nearby?.start(isHost: control.isHost)
         direct?.start()

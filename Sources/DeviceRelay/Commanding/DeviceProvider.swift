@@ -87,7 +87,7 @@ extension ConnectedDevicesPlatform {
 extension ConnectedDevicesPlatform {
     /// Waits until devices of an account are known: all, or the stored ones if the relay cannot be asked, or is slow and a known device is on
     /// this network.
-    /// - Returns: Whether there are any. If the relay is slow and nobody is seen, it returns only when it is cancelled.
+    /// - Returns: Whether there are any. While the relay is slow and no device is seen, it waits until it is cancelled.
     package func hasDevices(for account: ConnectedDevicesAccount) async -> Bool {
         guard settings.nearby.mode != .off, let endpoint = endpoint(of: account.id) else { return false }
         // A neighbour may be faster than a relay that works, and knows one device only.

@@ -25,7 +25,7 @@ extension PeerBook {
             guard let statement = try? Unverified<Revocation>(decoding: bytes) else { continue }
             let (endpoint, signer) = (statement.payload.endpoint, statement.payload.revoker)
             let isFinal = signer == endpoint || knowledge(of: signer) == .verified
-            // An endpoint that is only shut out comes back with the relay's next list, unless somebody verified has revoked it.
+            // The relay's next list restores an endpoint that is only shut out. A revocation by a verified endpoint prevents that.
             guard endpoint != own, !isRevoked(endpoint), isFinal || !isRefused(endpoint), !isRefused(signer) || signer == endpoint else {
                 continue
             }
@@ -34,7 +34,7 @@ extension PeerBook {
                 areDecided = false
                 continue
             }
-            // Whoever is not confirmed here needs no exclusion by somebody unverified.
+            // An unverified signer cannot exclude an endpoint that is not confirmed anyway.
             guard isFinal || !isStranger else { continue }
             guard let taken = isFinal ? revoke(by: statement) : shutOut(by: statement) else {
                 areDecided = false

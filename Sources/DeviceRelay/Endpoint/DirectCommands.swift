@@ -21,10 +21,17 @@ final class DirectCommands {
         case resting(until: Int64)
     }
 
+    private enum Life {
+        case stopped
+        case idle
+        /// The journal is read for the targets of open commands.
+        case reviewing
+    }
+
     /// How long the relay has for a command before the direct way is tried, in milliseconds.
-    static let relayPatience: Int64 = 500
+    private static let relayPatience: Int64 = 500
     /// How often commands look for a direct way while they are not delivered, in milliseconds.
-    static let interval: Int64 = 30_000
+    private static let interval: Int64 = 30_000
     /// After a direct way that could not be opened, or led to nothing: at first, and at most, in milliseconds.
     private static let shortestRest: Int64 = 2_000
     private static let longestRest: Int64 = 30_000
@@ -50,9 +57,8 @@ final class DirectCommands {
     private var failures: [EndpointID: Int] = [:]
     /// The targets of commands for which the relay takes too long.
     private var overdue: Set<EndpointID> = []
-    private var isReviewing = false
+    private var life = Life.stopped
     private var timer: Scheduled<Void>?
-    private var hasStarted = false
     /// Results that targets have sent, until they are stored.
     private var arriving: [ResultKey: [OneShot<Bool>]] = [:]
     /// Offers of senders that are not answered yet.
@@ -88,12 +94,12 @@ final class DirectCommands {
     // MARK: When
 
     func start() {
-        hasStarted = true
+        if life == .stopped { life = .idle }
         tick()
     }
 
     func stop() {
-        hasStarted = false
+        life = .stopped
         timer?.cancel()
         timer = nil
         for case .open(let connection) in links.values { connection.close() }
@@ -103,25 +109,23 @@ final class DirectCommands {
     private func tick() {
         timer?.cancel()
         timer = nil
-        guard hasStarted else { return }
+        guard life != .stopped else { return }
         review()
         for case (let target, .open) in links { outbox.refresh(directlyTo: target) }
     }
 
     /// Looks for the targets that need a direct way: the relay has come or gone, a device has appeared, or time has passed.
     func review() {
-        guard hasStarted, !isReviewing else { return }
-        isReviewing = true
+        guard life == .idle else { return }
+        life = .reviewing
         loop.spawn(self) { commands in
             let targets: Set<EndpointID>
             do {
                 targets = try await commands.outbox.openTargets()
             } catch {
                 // The storage may be busy.
-                commands.isReviewing = false
-                return commands.scheduleTick()
+                return commands.reviewed(needsMore: true)
             }
-            commands.isReviewing = false
             commands.overdue.formIntersection(targets)
             for (target, link) in commands.links {
                 guard case .open(let connection) = link, !targets.contains(target) || !commands.isNeeded(target) else { continue }
@@ -129,8 +133,14 @@ final class DirectCommands {
             }
             for target in targets.sorted() { commands.consider(target) }
             // Without open commands there is nothing to look for.
-            if !targets.isEmpty { commands.scheduleTick() }
+            commands.reviewed(needsMore: !targets.isEmpty)
         }
+    }
+
+    private func reviewed(needsMore: Bool) {
+        guard life == .reviewing else { return }
+        life = .idle
+        if needsMore { scheduleTick() }
     }
 
     private func scheduleTick() {
@@ -145,7 +155,7 @@ final class DirectCommands {
     }
 
     private func consider(_ target: EndpointID) {
-        guard hasStarted, target != endpoint.id, isNeeded(target), peers.linkKeys[target] != nil else { return }
+        guard life != .stopped, target != endpoint.id, isNeeded(target), peers.linkKeys[target] != nil else { return }
         // With the relay, only what is seen is dialled, and not before the relay has said who is there.
         guard !control.isConnected || peers.isEnumerated && isNear(target) else { return }
         switch links[target] {
@@ -180,7 +190,7 @@ final class DirectCommands {
             if isOpening(target, attempt) { rest(target) }
             return
         }
-        guard hasStarted, isOpening(target, attempt) else { return connection.close() }
+        guard life != .stopped, isOpening(target, attempt) else { return connection.close() }
         links[target] = .open(connection)
         outbox.connected(directlyTo: target)
         let (loop, bound) = (loop, NIOLoopBound(Weak(self), eventLoop: loop.eventLoop))
@@ -200,7 +210,7 @@ final class DirectCommands {
         guard case .open(let current)? = links[target], current === connection else { return }
         outbox.disconnected(directlyFrom: target)
         rest(target)
-        if hasStarted { review() }
+        if life != .stopped { review() }
     }
 
     private func forget(_ stored: OneShot<Bool>?, _ id: CommandID, _ target: EndpointID) {
@@ -312,7 +322,7 @@ extension DirectCommands: DirectSending {
     }
 
     func accepted(_ id: CommandID, to target: EndpointID) {
-        guard hasStarted, !overdue.contains(target), links[target] == nil || isResting(target), isNear(target) else { return }
+        guard life != .stopped, !overdue.contains(target), links[target] == nil || isResting(target), isNear(target) else { return }
         loop.after(Self.relayPatience) { [weak self] in
             guard let self, outbox.waitsForTarget(id) else { return }
             overdue.insert(target)
@@ -323,7 +333,7 @@ extension DirectCommands: DirectSending {
     func submitted(to target: EndpointID) {
         consider(target)
         // A way that rests, or leads to nothing, is tried again.
-        if hasStarted, timer == nil { scheduleTick() }
+        if life != .stopped, timer == nil { scheduleTick() }
     }
 
     func reset() { for case .open(let connection) in links.values { connection.close() } }

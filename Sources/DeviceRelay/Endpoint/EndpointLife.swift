@@ -71,5 +71,9 @@ struct EndpointLife: Hashable {
         return mayPoll
     }
 
+    /// Whether a start that waited meanwhile goes on. Other fetches that began or ended do not matter, as long as one of them still runs.
+    /// - Parameter begun: The state right after `start`.
+    func mayGoOn(since begun: EndpointLife) -> Bool { phase == begun.phase && (fetches > 0 || begun.fetches == 0) }
+
     mutating func shutDown() { phase = .shutDown }
 }

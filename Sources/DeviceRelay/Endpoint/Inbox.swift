@@ -27,7 +27,7 @@ final class Inbox {
     private var isFlushScheduled = false
     private var hasStarted = false
     private var held = HeldCommands()
-    /// When to look for settled commands that nobody offers any more, by the steady clock.
+    /// When to remove old settled commands next, by the steady clock.
     private var nextForgetting: Int64 = 0
     /// The launches of new endpoints.
     private var newcomerRate = LaunchRate()
@@ -160,7 +160,7 @@ final class Inbox {
         endpoint.settings.nearby.mode != .off && peers.record(of: sender)?.linkKey != nil
     }
 
-    /// Forgets the settled commands that nobody offers any more. It looks for them now and then.
+    /// Removes the settled commands that no path offers any more, at most once in 10 min.
     private func forget() {
         guard loop.now >= nextForgetting else { return }
         nextForgetting = loop.now + 600_000

@@ -284,9 +284,8 @@ actor LocalEndpoint {
             }
         }
         // It may have been suspended or shut down in the meantime.
-        guard life == begun else { return }
+        guard life.mayGoOn(since: begun) else { return }
         if control.isHost { inbox.start() }
-        // Not awaited: another fetch that begins meanwhile would end this start.
         endpoint.loop.spawn(outbox) { await $0.start() }
         sessions.start()
         nearby?.start(isHost: control.isHost)

@@ -149,10 +149,8 @@ extension AccountTransaction {
             let urgency = command.header.urgency(from: sender, to: target)
             // The earlier bytes of a command that its sender has signed again with a higher number have no use any more, nor has an end that
             // the relay could not know.
-            var isReplaced = false
-            if descriptor.firstNumber != nil || history == .offered, let known = try self.command(key) {
-                isReplaced = descriptor.replaces(known.command) || history == .offered && known.isReopened(by: descriptor)
-            }
+            let known = descriptor.firstNumber != nil || history == .offered ? try self.command(key) : nil
+            let isReplaced = known.map { descriptor.replaces($0.command) || history == .offered && $0.isReopened(by: descriptor) } ?? false
             if isReplaced { try removeCommand(key) }
             if try add(row, urgency: urgency, blob: command.encoded, account: account) {
                 actions.removeAll { if case .persist = $0 { true } else { false } }

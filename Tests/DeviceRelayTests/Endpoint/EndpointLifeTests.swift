@@ -74,4 +74,29 @@ import Testing
             if life.hasStarted { #expect(life.isWanted == !(isSuspended && fetches == 0), "seed \(seed)") }
         }
     }
+
+    /// Two pushes come while the first start waits for the storage.
+    @Test func startGoesOnWhileAnyFetchRuns() {
+        var life = EndpointLife()
+        life.suspend()
+        _ = life.fetchBegins()
+        _ = life.start()
+        let first = life
+        _ = life.fetchBegins()
+        let second = life
+        #expect(life.mayGoOn(since: first) && life.mayGoOn(since: second))
+        _ = life.fetchEnds()
+        #expect(life.mayGoOn(since: first) && life.mayGoOn(since: second))
+        _ = life.fetchEnds()
+        #expect(!life.mayGoOn(since: first) && !life.mayGoOn(since: second))
+        // A person signs in: it connects without a fetch.
+        _ = life.start()
+        var begun = life
+        #expect(life.mayGoOn(since: begun))
+        life.resume()
+        #expect(!life.mayGoOn(since: begun))
+        begun = life
+        life.shutDown()
+        #expect(!life.mayGoOn(since: begun))
+    }
 }

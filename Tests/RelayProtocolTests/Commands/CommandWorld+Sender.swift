@@ -17,8 +17,8 @@ extension CommandWorld {
     enum SenderNews: Hashable {
         case inserted(SentCommand)
         case committed(superseded: [SentCommand])
-        case loaded([SentCommand], connection: Int)
-        case marked(EndpointID, [SentCommand], connection: Int)
+        case loaded([SentCommand], ended: [SentCommand], connection: Int)
+        case marked(EndpointID, [SentCommand], ended: [SentCommand], connection: Int)
     }
 
     mutating func submit(_ sender: Int, _ lane: CommandLane, _ life: Int64) {
@@ -209,12 +209,19 @@ extension CommandWorld {
                 journals[senders[sender].journal].stored[id] = direct
                 marked.append(direct)
             }
-            senders[sender].news.append(.marked(target, marked.sorted { $0.command.id < $1.command.id }, connection: connection))
+            marked.sort { $0.command.id < $1.command.id }
+            senders[sender].news.append(.marked(target, marked, ended: watched(sender), connection: connection))
         case .load(let rows, let connection):
             for row in rows { _ = store(row, sender) }
-            let open = journals[senders[sender].journal].stored.values.filter { !$0.isEnded }
-            senders[sender].news.append(.loaded(open.sorted { $0.command.id < $1.command.id }, connection: connection))
+            let open = journals[senders[sender].journal].stored.values.filter { !$0.isEnded }.sorted { $0.command.id < $1.command.id }
+            senders[sender].news.append(.loaded(open, ended: watched(sender), connection: connection))
         }
+    }
+
+    /// The ended commands that the app of a process watches.
+    private func watched(_ sender: Int) -> [SentCommand] {
+        let rows = journals[senders[sender].journal].stored.values.filter { $0.isEnded && senders[sender].machine[$0.command.id] != nil }
+        return rows.sorted { $0.command.id < $1.command.id }
     }
 
     /// The journal tells of a commit.
@@ -229,9 +236,9 @@ extension CommandWorld {
             }
             senders[sender].machine.add(row, behind: others.sorted { $0.command.number < $1.command.number })
         case .committed(let superseded): senders[sender].machine.committed(superseded: superseded)
-        case .marked(let target, let rows, let connection):
-            senders[sender].machine.marked(rows, directlyTo: target, for: connection)
-        case .loaded(let open, let connection): senders[sender].machine.loaded(open, ended: [], for: connection)
+        case .marked(let target, let rows, let ended, let connection):
+            senders[sender].machine.marked(rows, ended: ended, directlyTo: target, for: connection)
+        case .loaded(let open, let ended, let connection): senders[sender].machine.loaded(open, ended: ended, for: connection)
         }
     }
 

@@ -142,9 +142,15 @@ package struct OutboxMachine: Hashable, Sendable {
     private mutating func reportEnded(_ rows: [SentCommand]) {
         for row in rows {
             first.append(.report(row))
-            append(commands.answeredDirectly(row.command.id))
-            commands.remove(row.command.id)
+            leave(row.command.id)
         }
+    }
+
+    /// An ended command leaves its lanes on all paths, and is forgotten here.
+    private mutating func leave(_ id: CommandID) {
+        append(commands.answered(id))
+        append(commands.answeredDirectly(id))
+        commands.remove(id)
     }
 
     /// Reads the commands to a target again, because another process may have got an outcome.
@@ -267,9 +273,7 @@ package struct OutboxMachine: Hashable, Sendable {
         for row in superseded where row.isEnded {
             commands.replace(row)
             first.append(.report(row))
-            append(commands.answered(row.command.id))
-            append(commands.answeredDirectly(row.command.id))
-            commands.remove(row.command.id)
+            leave(row.command.id)
         }
         let open = superseded.filter { !$0.isEnded }
         guard !open.isEmpty else { return }

@@ -197,6 +197,26 @@ import Testing
         #expect(actions(&machine) == [])
     }
 
+    /// The end of a command is read from the store before the machine has come to what follows from it.
+    @Test mutating func laneAtTheRelayGoesOnAfterAnEndThatIsReadFirst() {
+        let rows = [command(1), command(2)]
+        let (first, next) = (rows[0].command.id, rows[1].command.id)
+        var machine = OutboxMachine()
+        machine.connected()
+        _ = actions(&machine)
+        machine.loaded(rows, ended: [], for: machine.connectionNumber)
+        #expect(actions(&machine) == [.send(first, again: true)])
+        // A session begins, and the receipt comes by the relay, before the relay has answered the send.
+        machine.connected(directlyTo: target)
+        machine.ended(first, done, receiptIsValid: true)
+        guard case .commit(let stored) = machine.next(now: 0) else { return #expect(Bool(false)) }
+        machine.committed()
+        #expect(actions(&machine) == [.markDirect(target, [])])
+        machine.marked([rows[1]], ended: stored, directlyTo: target, for: machine.connectionNumber(on: .direct(target)))
+        let rest = actions(&machine)
+        #expect(rest.contains(.report(stored[0])) && rest.contains(.send(next, again: true)) && rest.contains(.offer(next)))
+    }
+
     /// The end of a command of another process, or one whose row is gone.
     @Test mutating func resultOfAnEndedCommandIsSettled() {
         var machine = OutboxMachine()

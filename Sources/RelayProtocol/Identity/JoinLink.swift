@@ -95,7 +95,7 @@ public struct JoinLink: Hashable, Sendable {
         )
     }
 
-    /// The link in a pasted text. No link begins or ends with one of the characters that are removed.
+    /// The link, also a `PairingLink`, in a pasted text. No link begins or ends with one of the characters that are removed.
     package static func withoutSurroundings(_ text: String) -> String {
         let isAround = { (scalar: Unicode.Scalar) -> Bool in
             switch scalar.properties.generalCategory {
@@ -110,9 +110,9 @@ public struct JoinLink: Hashable, Sendable {
         guard !bytes.contains(UInt8(ascii: "#")), let start = bytes.indices.first(where: { bytes[$0...].starts(with: "%23".utf8) }) else {
             return String(link)
         }
-        // Only the separators can be encoded: all values have letters, digits, - and _.
+        // Only the separators and colons of addresses can be encoded: all else are letters, digits, - and _.
         let fragment = String(decoding: bytes[(start + 3)...], as: UTF8.self)
-            .replacing(#/%2[Cc]/#, with: ",").replacing(#/%3[Dd]/#, with: "=")
+            .replacing(#/%2[Cc]/#, with: ",").replacing(#/%3[Dd]/#, with: "=").replacing(#/%3[Aa]/#, with: ":")
         return String(decoding: bytes[..<start], as: UTF8.self) + "#" + fragment
     }
 

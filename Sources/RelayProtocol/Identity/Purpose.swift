@@ -21,6 +21,8 @@ package enum Purpose: String, CaseIterable, Sendable {
     case nearbyTag = "device-relay/1 nearby tag"
     case nearbyKnock = "device-relay/1 nearby knock"
     case nearbyCandidates = "device-relay/1 nearby candidates"
+    case pairingCode = "device-relay/1 pairing code"
+    case pairingSecret = "device-relay/1 pairing secret"
 
     /// The text as bytes; the `info` of HPKE and HKDF.
     package var bytes: [UInt8] { Array(rawValue.utf8) }

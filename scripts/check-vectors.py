@@ -10,6 +10,7 @@ import base64
 import datetime
 import hashlib
 import hmac
+import ipaddress
 import json
 import math
 import os
@@ -693,6 +694,78 @@ def check_nearby(file, keys):
                 expect(hmac.digest(derived["knock"], text, "sha256").hex() == knock["proof"], "nearby", "proof")
 
 
+# Pairing without an account: section 9.
+
+
+def parse_place(text):
+    address, dash, port = text.partition("-")
+    need(dash and re.fullmatch("[1-9][0-9]{3,4}", port) and 1024 <= int(port) < 65536, "member")
+    try:
+        address = ipaddress.ip_address(address)
+    except ValueError:
+        raise Refused("member")
+    need(getattr(address, "scope_id", None) is None, "member")
+    address = getattr(address, "ipv4_mapped", None) or address
+    refused = address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified
+    need(not refused and str(address) != "255.255.255.255", "member")
+    return address, int(port)
+
+
+def parse_pairing_link(text):
+    need(len(text.encode()) <= 1024, "tooLong")
+    need(text.startswith("device-relay-pair:"), "scheme")
+    rest = text.removeprefix("device-relay-pair:")
+    need(rest.startswith("#"), "noFragment")
+    members = {}
+    for member in rest[1:].split(","):
+        name, found, content = member.partition("=")
+        need(found, "noMember")
+        members.setdefault(name, []).append(content)
+    for name in ("id", "secret", "at"):
+        need(name in members, "missing")
+        need(name == "at" or len(members[name]) == 1, "repeatedMember")
+    need(is_identifier(members["id"][0]), "member")
+    try:
+        secret = from_unpadded(members["secret"][0])
+    except Refused:
+        raise Refused("member")
+    need(len(secret) == 16, "member")
+    need(len(members["at"]) <= 8, "tooManyAddresses")
+    return members["id"][0], secret, [parse_place(place) for place in members["at"]]
+
+
+def check_pairing(file, keys):
+    def ids(vector):
+        return id_bytes(keys[vector["caller"]]["id"]) + id_bytes(keys[vector["shower"]]["id"])
+
+    for vector in file["commitments"]:
+        text = statement("pairing code", bytes([vector["role"], vector["round"], vector["bit"]]) + ids(vector))
+        expect(text.hex() == vector["statement"], "pairing", "statement of a commitment")
+        made = hmac.digest(bytes.fromhex(vector["nonce"]), text, "sha256")
+        expect(made.hex() == vector["commitment"], "pairing", "commitment", vector["round"], vector["role"])
+    for vector in file["proofs"]:
+        text = statement("pairing secret", bytes([vector["role"]]) + ids(vector))
+        expect(text.hex() == vector["statement"], "pairing", "statement of a proof")
+        expect(hmac.digest(bytes.fromhex(vector["secret"]), text, "sha256").hex() == vector["proof"], "pairing", "proof")
+    typed = re.compile("( *[0-9]){3} *-?( *[0-9]){3} *")
+    for vector in file["codes"]:
+        digits = re.sub("[ -]", "", vector["typed"])
+        expect(typed.fullmatch(vector["typed"]), "pairing", "typed code", vector["typed"])
+        expect(digits[:3] + " " + digits[3:] == vector["shown"], "pairing", "shown code", vector["typed"])
+        expect(f"{int(digits):020b}" == vector["bits"], "pairing", "bits", vector["typed"])
+    for code in file["refusedCodes"]:
+        expect(not typed.fullmatch(code), "pairing", "refused code", code)
+    for vector in file["links"]:
+        name, secret, places = parse_pairing_link(vector["link"])
+        expect((name, secret.hex()) == (vector["id"], vector["secret"]), "pairing link", vector["name"])
+        expect([{"address": place.packed.hex(), "port": port} for place, port in places] == vector["places"], "pairing link", vector["name"])
+        written = f"device-relay-pair:#id={name},secret={unpadded(secret)}" + "".join(f",at={place}-{port}" for place, port in places)
+        expect(written == vector["written"], "pairing link", vector["name"], "text")
+    for vector in file["refusedLinks"]:
+        found = refusal(parse_pairing_link, vector["link"])
+        expect(found == vector["error"], "pairing link", vector["name"], vector["error"], "found", found)
+
+
 def check_invitations(file):
     def proof(vector):
         return hmac.digest(bytes.fromhex(vector["secret"]), statement("invitation", id_bytes(vector["endpoint"])), "sha256").hex()
@@ -1282,6 +1355,7 @@ def main():
     check_identity(identity, keys)
     check_fingerprints(read("fingerprints"))
     check_nearby(read("nearby"), keys)
+    check_pairing(read("pairing"), keys)
     check_invitations(read("invitations"))
     check_hello(read("hello"), keys)
     check_dpop(read("dpop"), keys)

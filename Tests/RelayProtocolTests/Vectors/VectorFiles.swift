@@ -157,6 +157,67 @@ struct NearbyVectors: Codable {
     }
 }
 
+struct PairingVectors: Codable {
+    var commitments: [Commitment]
+    var proofs: [Proof]
+    var codes: [Code]
+    var refusedCodes: [String]
+    var links: [Link]
+    var refusedLinks: [RefusedLink]
+
+    /// `caller` and `shower` are names of keys.
+    struct Commitment: Codable {
+        var caller: String
+        var shower: String
+        var role: UInt8
+        var round: UInt8
+        var bit: Bool
+        var nonce: String
+        /// The input of the HMAC.
+        var statement: String
+        var commitment: String
+    }
+
+    struct Proof: Codable {
+        var caller: String
+        var shower: String
+        var role: UInt8
+        var secret: String
+        /// The input of the HMAC.
+        var statement: String
+        var proof: String
+    }
+
+    struct Code: Codable {
+        var typed: String
+        var shown: String
+        /// In the order of the rounds.
+        var bits: String
+    }
+
+    struct Link: Codable {
+        var name: String
+        var link: String
+        /// As this implementation writes it.
+        var written: String
+        var id: String
+        var secret: String
+        var places: [Place]
+    }
+
+    struct Place: Codable {
+        /// 4 or 16 bytes.
+        var address: String
+        var port: UInt16
+    }
+
+    struct RefusedLink: Codable {
+        var name: String
+        var link: String
+        var error: String
+    }
+}
+
 struct InvitationVectors: Codable {
     var invitations: [Invitation]
     var refusedProofs: [RefusedProof]
@@ -400,6 +461,17 @@ func vectorName(of error: any Error) -> String {
         case .missing: "missing"
         case .member: "member"
         case .repeatedMember: "repeatedMember"
+        }
+    case let error as PairingLinkError:
+        return switch error {
+        case .tooLong: "tooLong"
+        case .scheme: "scheme"
+        case .noFragment: "noFragment"
+        case .noMember: "noMember"
+        case .missing: "missing"
+        case .member: "member"
+        case .repeatedMember: "repeatedMember"
+        case .tooManyAddresses: "tooManyAddresses"
         }
     // Without the associated values.
     default: return String(String(describing: error).prefix { $0 != "(" })

@@ -23,6 +23,7 @@ import Testing
         try VectorFolder.write(identities, "identity")
         try VectorFolder.write(try maker.fingerprints(), "fingerprints")
         try VectorFolder.write(try maker.nearby(), "nearby")
+        try VectorFolder.write(try maker.pairing(), "pairing")
         try VectorFolder.write(try maker.invitations(), "invitations")
         try VectorFolder.write(hellos, "hello")
         try VectorFolder.write(try maker.proofs(), "dpop")
@@ -38,6 +39,7 @@ import Testing
         var errors = Set(values.refusedCBOR.map(\.error) + values.refusedJSON.map(\.error) + identities.refused.map(\.error))
         errors.formUnion(identities.sequences.flatMap(\.steps).compactMap(\.error))
         errors.formUnion(try VectorFolder.read(InvitationVectors.self, "invitations").refusedLinks.map(\.error))
+        errors.formUnion(try VectorFolder.read(PairingVectors.self, "pairing").refusedLinks.map(\.error))
         errors.formUnion(try VectorFolder.read(DPoPVectors.self, "dpop").refused.map(\.error))
         errors.formUnion(try VectorFolder.read(CommandVectors.self, "commands").refused.map(\.error))
         let pages = try ["README.md", "../protocol.md"].map {
@@ -119,6 +121,10 @@ import Testing
         }
         if !(try VectorFolder.read(NearbyVectors.self, "nearby")).pairs.isEmpty {
             purposes.formUnion([Purpose.nearbyTag, .nearbyKnock, .nearbyCandidates].map(\.rawValue))
+        }
+        let pairing = try VectorFolder.read(PairingVectors.self, "pairing")
+        if !pairing.commitments.isEmpty, !pairing.proofs.isEmpty {
+            purposes.formUnion([Purpose.pairingCode, .pairingSecret].map(\.rawValue))
         }
         #expect(purposes == Set(Purpose.allCases.map(\.rawValue)))
         #expect(Set(identities.valid.map(\.kind)) == Set(IdentityVectors.Kind.allCases))
@@ -229,6 +235,40 @@ import Testing
                 }
             }
         }
+    }
+
+    @Test func pairingHashesCodesAndLinksAreTheSame() throws {
+        let (keys, file) = (try VectorFolder.keys(), try VectorFolder.read(PairingVectors.self, "pairing"))
+        #expect(Set(file.commitments.map { [Int($0.role), $0.bit ? 1 : 0] }).count == 4 && file.proofs.count == 2)
+        for vector in file.commitments {
+            let hash = try PairingHash(caller: try keys.endpoint(vector.caller), shower: try keys.endpoint(vector.shower))
+            let (role, nonce) = (try #require(PairingRole(rawValue: vector.role)), hex(vector.nonce))
+            #expect(hex(hash.statement(role, round: vector.round, bit: vector.bit)) == vector.statement)
+            #expect(hash.isValid(hex(vector.commitment), role, round: vector.round, bit: vector.bit, nonce: nonce))
+            #expect(!hash.isValid(hex(vector.commitment), role, round: vector.round, bit: !vector.bit, nonce: nonce))
+        }
+        for vector in file.proofs {
+            let hash = try PairingHash(caller: try keys.endpoint(vector.caller), shower: try keys.endpoint(vector.shower))
+            let role = try #require(PairingRole(rawValue: vector.role))
+            #expect(hex(hash.statement(role)) == vector.statement)
+            #expect(hash.isValid(hex(vector.proof), role, secret: Secret(hex(vector.secret))))
+        }
+        for vector in file.codes {
+            let code = try #require(PairingCode(parsing: vector.typed))
+            #expect(code.text == vector.shown && code.roundBits.map { $0 ? "1" : "0" }.joined() == vector.bits)
+        }
+        for code in file.refusedCodes { #expect(PairingCode(parsing: code) == nil, "\(code)") }
+        for vector in file.links {
+            let link = try PairingLink(parsing: vector.link)
+            #expect(link.text == vector.written && link.id.description == vector.id, "\(vector.name)")
+            #expect(hex(link.secret.exposed) == vector.secret, "\(vector.name)")
+            #expect(link.places.map { hex($0.address.bytes) } == vector.places.map(\.address), "\(vector.name)")
+            #expect(link.places.map(\.port) == vector.places.map(\.port), "\(vector.name)")
+        }
+        for vector in file.refusedLinks {
+            #expect(vectorError { _ = try PairingLink(parsing: vector.link) } == vector.error, "\(vector.name)")
+        }
+        #expect(Set(file.refusedLinks.map(\.error)).count == 8)
     }
 
     @Test func invitationProofsAreVerified() throws {

@@ -3,6 +3,11 @@
 
 /// One call of a pairing. Only the side that types the code or scans the link calls; the side that shows them answers.
 package struct PairingRequest: Codable, Hashable, Sendable {
+    /// The service that takes the calls.
+    package static let service = "pairing"
+    /// The name of the call.
+    package static let type = "pair"
+
     package enum Step: String, Codable, Sendable {
         /// A commitment to one bit of the code. The answer has the other side's commitment to the same bit.
         case commit

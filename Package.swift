@@ -555,8 +555,8 @@ if let fuzzing = ProcessInfo.processInfo.environment["DEVICE_RELAY_FUZZING"] {
         "FuzzWebSocket": ["RelayServer"],
     ]
     let names = [
-        "CBOR", "Control", "DNS", "Forms", "JSON", "Nearby", "Passkeys", "Sealed", "Session", "Settings", "Share", "Tar", "Tokens",
-        "WebSocket",
+        "CBOR", "Control", "DNS", "Forms", "JSON", "Nearby", "Pairing", "Passkeys", "Sealed", "Session", "Settings", "Share", "Tar",
+        "Tokens", "WebSocket",
     ]
     for name in names.map({ "Fuzz\($0)" }) {
         let dependencies = [.product(name: "NIOCore", package: "swift-nio"), "RelayProtocol"] + more[name, default: []]

@@ -73,6 +73,24 @@ import Testing
         #expect(browser.instances.contains { Advertisement(strings: $0.text) != nil })
     }
 
+    @Test func pairingInputsAreReadOrRejected() throws {
+        var (links, codes, requests, answers) = (0, 0, 0, 0)
+        for (_, bytes) in try inputs("FuzzPairing") {
+            let text = String(decoding: bytes.dropFirst(), as: UTF8.self)
+            switch bytes.first {
+            case 0xFF: links += (try? PairingLink(parsing: text)) == nil ? 0 : 1
+            case 0xFE: codes += PairingCode(parsing: text) == nil ? 0 : 1
+            default:
+                guard bytes.count > 3, let message = try? ValueSet(decoding: Array(bytes.dropFirst(3).prefix(Int(bytes[2])))) else {
+                    continue
+                }
+                requests += (try? ValueSetDecoder().decode(PairingRequest.self, from: message)) == nil ? 0 : 1
+                answers += (try? ValueSetDecoder().decode(PairingAnswer.self, from: message)) == nil ? 0 : 1
+            }
+        }
+        #expect(links > 0 && codes > 0 && requests > 0 && answers > 0)
+    }
+
     @Test func shareInputsAreReadOrRejected() throws {
         var (frames, offers) = (0, 0)
         for (_, bytes) in try inputs("FuzzShare") {
@@ -142,6 +160,7 @@ import Testing
         let challenge = Knock.magic + [UInt8](repeating: 7, count: 16)
         try write([0xFF] + challenge + [0], "FuzzNearby", "challenge")
         try write([0xFE] + Knock.magic + [0] + [UInt8](repeating: 7, count: 40), "FuzzNearby", "knock")
+        try writePairingSeeds()
         var stream = ByteBuffer()
         BulkFrame.data(entry: 0, offset: 0, ByteBuffer(bytes: [1, 2, 3])).write(to: &stream)
         BulkFrame.end(entry: 0, size: 3, Digest256(hashing: [1, 2, 3])).write(to: &stream)
@@ -194,6 +213,24 @@ import Testing
         }
         try write(try sender.signedRecord().encoded, "FuzzSealed", "record")
         try write(try Signed(sender.registration(), key: sender.identityKey).encoded, "FuzzSealed", "registration")
+    }
+
+    private func writePairingSeeds() throws {
+        for (index, vector) in try VectorFolder.read(PairingVectors.self, "pairing").links.enumerated() {
+            try write([0xFF] + Array(vector.link.utf8), "FuzzPairing", "link-\(index)")
+        }
+        try write([0xFE] + Array("012-345".utf8), "FuzzPairing", "code")
+        func encoded(_ messages: [some Encodable]) throws -> [UInt8] {
+            try messages.flatMap { message in
+                let bytes = try ValueSetEncoder().encode(message).encodedBytes()
+                return [UInt8(bytes.count >> 8), UInt8(bytes.count & 0xFF)] + bytes
+            }
+        }
+        let value = [UInt8](repeating: 7, count: PairingHash.byteCount)
+        let requests = [PairingRequest(.commit, value), PairingRequest(.reveal, value), PairingRequest(.prove, value)]
+        for pause in [0, 200] as [UInt8] { try write([pause] + encoded(requests + requests), "FuzzPairing", "requests-\(pause)") }
+        let answers = [PairingAnswer(.accepted, value), PairingAnswer(.accepted, value), PairingAnswer(.busy)]
+        try write([0xFD] + encoded(answers), "FuzzPairing", "answers")
     }
 
     private func write(_ bytes: [UInt8], _ target: String, _ name: String) throws {

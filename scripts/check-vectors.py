@@ -747,12 +747,12 @@ def check_pairing(file, keys):
         text = statement("pairing secret", bytes([vector["role"]]) + ids(vector))
         expect(text.hex() == vector["statement"], "pairing", "statement of a proof")
         expect(hmac.digest(bytes.fromhex(vector["secret"]), text, "sha256").hex() == vector["proof"], "pairing", "proof")
-    typed = re.compile("( *[0-9]){3} *-?( *[0-9]){3} *")
+    typed = re.compile("( *[0-9]){4} *-?( *[0-9]){4} *")
     for vector in file["codes"]:
         digits = re.sub("[ -]", "", vector["typed"])
         expect(typed.fullmatch(vector["typed"]), "pairing", "typed code", vector["typed"])
-        expect(digits[:3] + " " + digits[3:] == vector["shown"], "pairing", "shown code", vector["typed"])
-        expect(f"{int(digits):020b}" == vector["bits"], "pairing", "bits", vector["typed"])
+        expect(digits[:4] + " " + digits[4:] == vector["shown"], "pairing", "shown code", vector["typed"])
+        expect(f"{int(digits):027b}" == vector["bits"], "pairing", "bits", vector["typed"])
     for code in file["refusedCodes"]:
         expect(not typed.fullmatch(code), "pairing", "refused code", code)
     for vector in file["links"]:

@@ -39,7 +39,7 @@ private func link(_ text: String) {
 
 private func code(_ text: String) {
     guard let code = PairingCode(parsing: text) else { return }
-    guard PairingCode(parsing: code.text) == code, code.text.utf8.count == 7 else { fatalError("a code cannot be read again") }
+    guard PairingCode(parsing: code.text) == code, code.text.utf8.count == 9 else { fatalError("a code cannot be read again") }
 }
 
 private func messages(_ input: [UInt8]) -> [ValueSet] {

@@ -219,7 +219,7 @@ import Testing
         for (index, vector) in try VectorFolder.read(PairingVectors.self, "pairing").links.enumerated() {
             try write([0xFF] + Array(vector.link.utf8), "FuzzPairing", "link-\(index)")
         }
-        try write([0xFE] + Array("012-345".utf8), "FuzzPairing", "code")
+        try write([0xFE] + Array("0123-4567".utf8), "FuzzPairing", "code")
         func encoded(_ messages: [some Encodable]) throws -> [UInt8] {
             try messages.flatMap { message in
                 let bytes = try ValueSetEncoder().encode(message).encodedBytes()

@@ -10,7 +10,7 @@ extension VectorMaker {
         let (caller, shower) = ("phone.identity", "pc.identity")
         let hash = try PairingHash(caller: try keys.endpoint(caller), shower: try keys.endpoint(shower))
         let sides: [(PairingRole, [UInt8])] = [(.calls, Array(0..<32)), (.shows, Array(32..<64))]
-        let commitments = [(0, false), (1, true), (19, true)].flatMap { round, bit in
+        let commitments = [(0, false), (1, true), (26, true)].flatMap { round, bit in
             sides.map { role, nonce in
                 PairingVectors.Commitment(
                     caller: caller,
@@ -35,7 +35,7 @@ extension VectorMaker {
                 proof: hex(hash.proof(role, secret: secret))
             )
         }
-        let codes = try ["000000", "123 456", "123-456", " 0 0 0 - 0 4 2", "999999"].map { typed in
+        let codes = try ["00000000", "1234 5678", "1234-5678", " 0 0 0 0 - 0 0 4 2", "99999999"].map { typed in
             let code = try #require(PairingCode(parsing: typed))
             return PairingVectors.Code(
                 typed: typed,
@@ -43,7 +43,9 @@ extension VectorMaker {
                 bits: code.roundBits.map { $0 ? "1" : "0" }.joined()
             )
         }
-        let refusedCodes = ["", "12345", "1234567", "12-3456", "123--456", "123456-", "123\u{A0}456", "+12345", "１２３４５６"]
+        let refusedCodes = [
+            "", "123456", "1234567", "123456789", "123-45678", "1234--5678", "12345678-", "1234\u{A0}5678", "+1234567", "１２３４５６７８",
+        ]
         for code in refusedCodes { #expect(PairingCode(parsing: code) == nil) }
         let links = try pairingLinks(hash.shower)
         return PairingVectors(

@@ -10,7 +10,7 @@
 ///
 /// Both have committed to a bit before either reveals it, so that nobody chooses his own after he has seen the other's. Who does not have the
 /// code guesses each bit; a wrong guess ends the attempt, but tells him the bit. So a code serves one attempt on each side, and a man in the
-/// middle, who has one with each, may guess wrong once: he pairs with one of them for 21 of the 1,000,000 codes.
+/// middle, who has one with each, may guess wrong once: he pairs with one of them for 28 of the 100,000,000 codes.
 package enum CodePairing {
     /// How long an attempt may take, on both sides.
     package static let patience: Int64 = 30_000

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// The six digits by which two devices pair: one shows them, a person types them on the other one. It serves one attempt.
+/// The eight digits by which two devices pair: one shows them, a person types them on the other one. It serves one attempt.
 ///
 /// Only `text` contains the digits; descriptions and mirrors do not.
 public struct PairingCode: Hashable, Sendable {
-    static let digits = 6
-    /// The bits of a code: so many rounds has a pairing.
-    package static let bits = 20
-    private static let end = 1_000_000
+    static let digits = 8
+    /// A pairing has so many rounds, one for each bit of a code: 2^27 is the first power of two above 10^8.
+    package static let bits = 27
+    private static let end = 100_000_000
     private static let maximumBytes = 64
 
     private let number: Secret<Int>
@@ -18,7 +18,7 @@ public struct PairingCode: Hashable, Sendable {
         number = Secret(Int.random(in: 0..<Self.end, using: &random))
     }
 
-    /// Reads what a person types: six digits from 0 to 9, with spaces anywhere, and with a dash in the middle or none; `nil` for anything
+    /// Reads what a person types: eight digits from 0 to 9, with spaces anywhere, and with a dash in the middle or none; `nil` for anything
     /// else.
     public init?(parsing text: String) {
         guard text.utf8.count <= Self.maximumBytes else { return nil }
@@ -40,7 +40,7 @@ public struct PairingCode: Hashable, Sendable {
         self.number = Secret(number)
     }
 
-    /// The digits with a space in the middle, as in `012 345`. They are a secret of the two people or devices: show them only to the person
+    /// The digits with a space in the middle, as in `1234 5678`. They are a secret of the two people or devices: show them only to the person
     /// who asked for them, and keep them out of logs.
     public var text: String {
         let digits = String(Self.end + number.exposed).dropFirst()

@@ -153,6 +153,12 @@ import Testing
         }
     }
 
+    /// The contract is 1 in 500,000 for all attempts of an offer.
+    @Test func threeAttemptsKeepTheContract() {
+        let wins = PairingOffer.maximumFailures * (PairingCode.bits + 1)
+        #expect(wins == 84 && wins * 500_000 <= 100_000_000)
+    }
+
     private struct Unexpected: Error {}
 
     // MARK: Generated sequences
@@ -219,7 +225,7 @@ import Testing
                 ? toShower.commitment(.calls, round: round, bit: guess.roundBits[Int(round)], nonce: nonceToShower) : nonceToShower
             var request = PairingRequest(isCommit ? .commit : .reveal, round: Int(round), value(honest))
             if world.random.oneIn(30) { request.step = [.commit, .reveal, .prove].randomElement(using: &world.random) ?? .prove }
-            if world.random.oneIn(30) { request.round = Int.random(in: -1...21, using: &world.random) }
+            if world.random.oneIn(30) { request.round = Int.random(in: -1...PairingCode.bits + 1, using: &world.random) }
             let asker = PairingOffer.Caller(world.stranger, connection: connection)
             let reply = offer.receive(request, from: asker, at: Milliseconds(clamping: now), using: &world.random)
             note(reply.actions)

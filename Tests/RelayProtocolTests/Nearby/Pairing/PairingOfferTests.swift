@@ -229,7 +229,7 @@ import Testing
     @Test(arguments: 0..<10 as Range<UInt64>) func messagesRoundTrip(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         for step in [PairingRequest.Step.commit, .reveal, .prove] {
-            let request = PairingRequest(step, round: Int.random(in: 0..<20, using: &random), random.bytes(32))
+            let request = PairingRequest(step, round: Int.random(in: 0..<PairingCode.bits, using: &random), random.bytes(32))
             let message = try ValueSetEncoder().encode(request)
             #expect(message == ["step": .string(step.rawValue), "round": .int(Int64(request.round)), "value": .data(request.value)])
             #expect(try ValueSetDecoder().decode(PairingRequest.self, from: message) == request)

@@ -34,6 +34,28 @@ import Testing
         #expect(shower.receive(PairingRequest(.reveal, round: 1, nonce), using: &world.random) == .failed)
     }
 
+    /// A device that repeats its own commitment and nonce of round 0 in round 1, where the bit is the same: the round is in each commitment.
+    @Test(arguments: [0, 1] as [UInt8]) func messagesOfAnotherRoundAreRefused(madeFor round: UInt8) throws {
+        var world = PairingWorld(seed: 1)
+        let (bits, hash) = ([true, true], try PairingHash(caller: world.phone, shower: world.screen))
+        func commitment(_ role: PairingRole, _ round: UInt8) -> [UInt8] {
+            hash.commitment(role, round: round, bit: true, nonce: world.nonce)
+        }
+        var shower = try CodePairing.Shower(bits: bits, own: world.screen, caller: world.phone)
+        var (isPaired, last) = (false, PairingAnswer(.busy))
+        for (number, value) in [commitment(.calls, 0), commitment(.calls, round)].enumerated() {
+            _ = shower.answer(PairingRequest(.commit, round: number, value), &isPaired, using: &world.random)
+            last = shower.answer(PairingRequest(.reveal, round: number, world.nonce), &isPaired, using: &world.random)
+        }
+        #expect(isPaired == (round == 1) && last.state == (round == 1 ? .accepted : .wrong))
+
+        var caller = try CodePairing.Caller(bits: bits, own: world.phone, peer: world.screen, at: 0, using: &world.random)
+        let answers = [commitment(.shows, 0), world.nonce, commitment(.shows, round), world.nonce]
+        var rest = answers[...]
+        let result = caller.run(using: &world.random) { _, _ in PairingAnswer(.accepted, rest.popFirst()) }
+        #expect(result == PairingResult(caller: round == 1 ? nil : .wrong, calls: 4))
+    }
+
     /// The messages of a whole honest attempt, once more: the nonces of the answers are others.
     @Test(arguments: 0..<10 as Range<UInt64>) func replayedAttemptIsRefused(seed: UInt64) throws {
         var world = PairingWorld(seed: seed)

@@ -69,6 +69,7 @@ package enum CodePairing {
         private var state: State
 
         /// - Parameters:
+        ///   - code: None of which an attempt has already sent a nonce: each further attempt would give a man in the middle one more guess.
         ///   - peer: The id that TLS has proved.
         ///   - random: It must be cryptographic.
         /// - Throws: `ownDevice`.

@@ -26,7 +26,8 @@ extension DeviceDirectory {
             isNew: confirmed.isEmpty,
             isVerified: confirmed.contains(where: \.isVerified),
             joining: representative.publicJoining,
-            isLocal: members.contains(where: \.isLocal)
+            isLocal: members.contains(where: \.isLocal),
+            isAvailableByProximity: publishers.contains { $0.isConfirmed && $0.presence(on: .nearby) != nil }
         )
     }
 

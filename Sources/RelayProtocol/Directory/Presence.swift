@@ -90,6 +90,8 @@ public struct Presence: Hashable, Sendable {
         public static let relayUnreachable = Reason(rawValue: "relayUnreachable")
         /// It seems to be on this network, or has just been connected over it. A relay never states this.
         public static let nearby = Reason(rawValue: "nearby")
+        /// It was paired with this device, and is not seen on this network. A relay never states this.
+        public static let notNearby = Reason(rawValue: "notNearby")
     }
 }
 

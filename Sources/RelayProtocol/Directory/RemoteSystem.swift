@@ -55,6 +55,11 @@ public struct RemoteSystem: Hashable, Sendable, Identifiable {
     public let joining: RemoteSystemJoining?
     /// Whether this app runs on the device.
     public let isLocal: Bool
+    /// Whether it seems to be on this network, or was connected over it in the last minutes.
+    public let isAvailableByProximity: Bool
+
+    /// Whose device it is.
+    public var authorizationKind: RemoteSystemAuthorizationKind { accountID == AnonymousAccount.id ? .anonymous : .sameUser }
 
     /// Whether it can be reached now.
     public var status: RemoteSystemStatus { presence.state }

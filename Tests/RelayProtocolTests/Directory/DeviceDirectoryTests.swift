@@ -207,4 +207,34 @@ import Testing
         #expect(found(.account("you"), .account("me")) == kinds)
         #expect(found(.localVisibility(.hideLocalApp), .localVisibility(.showAll)) == kinds)
     }
+
+    @Test func filtersTellTheWayToADeviceAndWhoseItIs() throws {
+        func names(in directory: DeviceDirectory, _ filters: RemoteSystemFilter...) -> [String] {
+            directory.systems(matching: filters).map(\.displayName)
+        }
+        var own = DeviceDirectory(account: "me")
+        var paired = DeviceDirectory(account: AnonymousAccount.id)
+        let (near, far) = (try DirectorySamples.endpoint(1, on: 1), try DirectorySamples.endpoint(2, on: 2))
+        for endpoint in [near, far] {
+            own.add(endpoint)
+            paired.add(endpoint)
+        }
+        let presence = Presence(.discoveringAvailability, .nearby, since: 1)
+        own.update(near.id) { $0.setPresence(presence, on: .nearby) }
+        paired.update(near.id) { $0.setPresence(presence, on: .nearby) }
+        let (all, one) = (names(in: own), [near.record.name])
+        #expect(all.count == 2 && names(in: own, .authorizationKind(.sameUser)) == all)
+        #expect(names(in: own, .authorizationKind(.anonymous)) == [])
+        #expect(names(in: own, .discoveryType(.proximal)) == one)
+        #expect(names(in: own, .discoveryType(.cloud)) == all)
+        #expect(names(in: own, .discoveryType(.proximal), .discoveryType(.any)) == all)
+        let isNear = own.systems(matching: [.discoveryType(.proximal)]).map(\.isAvailableByProximity)
+        #expect(isNear == [true])
+        // Devices of other people are shown to those who ask for them, and no relay leads to them.
+        #expect(names(in: paired) == [] && names(in: paired, .discoveryType(.any)) == [])
+        #expect(names(in: paired, .authorizationKind(.anonymous)) == all)
+        #expect(names(in: paired, .authorizationKind(.anonymous), .authorizationKind(.sameUser)) == all)
+        #expect(names(in: paired, .authorizationKind(.anonymous), .discoveryType(.proximal)) == one)
+        #expect(names(in: paired, .authorizationKind(.anonymous), .discoveryType(.cloud)) == [])
+    }
 }

@@ -191,7 +191,8 @@ import Testing
                 isNew: known.isEmpty,
                 isVerified: !known.isEmpty,
                 joining: nil,
-                isLocal: all.contains { $0.isLocal }
+                isLocal: all.contains { $0.isLocal },
+                isAvailableByProximity: withApps.contains { known.contains($0) && $0.presence(on: .nearby) != nil }
             )
             let isPassing = filters.allSatisfy { filter in
                 switch filter.kind {

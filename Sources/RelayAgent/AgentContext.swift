@@ -21,7 +21,9 @@ package struct AgentContext: Sendable {
 
     /// What the home holds of this device, without the relay and without any write.
     func storedEndpoint() throws -> StoredEndpoint {
-        guard let endpoint = try StoredEndpoint.read(Membership.account, in: home.path) else { throw AgentError.joiningUnfinished }
+        guard let endpoint = try StoredEndpoint.read(try home.membership().account, in: home.path) else {
+            throw AgentError.joiningUnfinished
+        }
         return endpoint
     }
 
@@ -50,12 +52,12 @@ package struct AgentContext: Sendable {
         do {
             try await platform.start()
             let result = try await body(
-                LocalDevice(platform: platform, home: home, waitingLine: console.waitingLine)
+                LocalDevice(platform: platform, account: membership.account, home: home, waitingLine: console.waitingLine)
             )
             await platform.shutdown()
             return result
         } catch {
-            let isJoined = platform.accounts.all.contains(Membership.account)
+            let isJoined = platform.accounts.all.contains(membership.account)
             await platform.shutdown()
             throw AgentError(error, at: membership, isJoined: isJoined) ?? error
         }
@@ -69,7 +71,7 @@ package struct AgentContext: Sendable {
         try home.removeMembership()
     }
 
-    /// Runs a closure with the account that this device has joined.
+    /// Runs a closure with the account that this device has joined, or without a relay with the anonymous one.
     func withAccount<Result>(
         connects: Bool = true,
         prepare: (ConnectedDevicesPlatform) throws -> Void = { _ in },

@@ -36,12 +36,20 @@ extension AgentError {
         .notSignedIn
     )
 
+    static let withoutAccount = AgentError(
+        "notSignedIn",
+        "this device has no account, only paired devices; run `relay login URL`, or `relay join` with a join link",
+        .notSignedIn
+    )
+
     /// Converts any error of the SDK.
     package init(_ error: any Error) {
         switch error {
         case let error as AgentError: self = error
         case let error as RemoteLaunchError: self.init(error)
         case let error as AppServiceError: self.init(error)
+        case let error as DevicePairingError:
+            self.init("\(error.code)", error.message, .of(error.code, in: ExitStatus.pairing))
         case let error as NearShareError: self.init("\(error.code)", error.message, .of(error.code, in: ExitStatus.sharing))
         case let error as AccountError where error.code == .accountNotConfirmed: self = .accountNotConfirmed
         case let error as AccountError: self.init("\(error.code)", error.message, .of(error.code, in: ExitStatus.accounts))

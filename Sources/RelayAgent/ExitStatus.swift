@@ -83,6 +83,22 @@ extension ExitStatus {
         (.failed, .failed),
     ]
 
+    package static let pairing: [(code: DevicePairingError.Code, status: ExitStatus)] = [
+        (.wrongCode, .declined),
+        (.busy, .failed),
+        (.notPairing, .unreachable),
+        (.timedOut, .pending),
+        (.tooManyFailures, .declined),
+        (.ownDevice, .usage),
+        (.notReached, .unreachable),
+        (.networkNotAvailable, .unreachable),
+        (.disabled, .failed),
+        (.limitExceeded, .failed),
+        (.storageFailed, .failed),
+        (.cancelled, .failed),
+        (.failed, .failed),
+    ]
+
     package static let accounts: [(code: AccountError.Code, status: ExitStatus)] = [
         (.networkNotAvailable, .unreachable),
         (.serviceFailed, .failed),

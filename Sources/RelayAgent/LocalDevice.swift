@@ -6,7 +6,8 @@ import DeviceRelay
 /// A device of this machine: a started platform with its account. The command line or the agent that has made it also ends it.
 package struct LocalDevice: Sendable {
     let platform: ConnectedDevicesPlatform
-    var account = Membership.account
+    /// The account at the relay; the anonymous one for a device without a relay.
+    var account = Membership.relayAccount
     /// The directory of the account.
     let home: Home
     /// Shows what commands wait for; `nil` without a terminal.
@@ -16,6 +17,24 @@ package struct LocalDevice: Sendable {
     /// The account's name at the relay, if the relay has stated one.
     var accountName: String? { platform.accounts.name(of: account) }
     var isJoined: Bool { platform.accounts.all.contains(account) }
+
+    /// All accounts: that at the relay, and the anonymous one.
+    var accounts: [ConnectedDevicesAccount] { platform.accounts.all }
+
+    /// The endpoints of all accounts.
+    var endpoints: [DeviceDirectory.Endpoint] { accounts.flatMap { platform.endpoints(for: $0) } }
+
+    /// The stored commands of all accounts.
+    func commands() async throws(RemoteLaunchError) -> [RemoteCommand] {
+        var all: [RemoteCommand] = []
+        for account in accounts { all += try await platform.commands(for: account) }
+        return all
+    }
+
+    /// - Throws: `notSignedIn` on a device without an account at a relay.
+    func checkHasRelay() throws {
+        if account == .anonymous { throw AgentError.withoutAccount }
+    }
 
     /// The current connection state; `nil` if the account is gone.
     func connectionState() async -> ConnectionState? {

@@ -25,6 +25,7 @@ struct Relay: AsyncParsableCommand {
             InviteCommand.self, WhoAmICommand.self, RenameCommand.self, DevicesCommand.self, WatchCommand.self,
             LaunchCommand.self, CommandsCommand.self, CancelCommand.self, CallCommand.self, PingCommand.self, FetchCommand.self,
             SendCommand.self, ReceiveCommand.self, CopyCommand.self, PasteCommand.self,
+            PairCommand.self, UnpairCommand.self,
             ApproveCommand.self, VerifyCommand.self, RevokeCommand.self, HostCommand.self, AgentCommand.self, DoctorCommand.self,
             CompletionsCommand.self,
         ]

@@ -36,10 +36,10 @@ import Testing
         func isSignedIn(_ device: TestDevice, _ copy: URL) async throws -> Bool {
             let storage = try StorageDirectory(path: copy.path, systemKey: device.settings.systemKey)
             let scope = try #require(try storage.scopes().first)
-            var request = AccessTokenRequest(accountID: scope.accountID, relay: device.settings.relay)
+            var request = AccessTokenRequest(accountID: scope.accountID, relay: try #require(device.settings.relay))
             request.endpoint = try EndpointCredentials(
                 try storage.open(scope, now: 0),
-                address: try RelayAddress(device.settings.relay),
+                address: try RelayAddress(try #require(device.settings.relay)),
                 trust: RelayTrust(relay: scope.relay)
             )
             // The stored token is invalidated, so that the provider has to refresh it.

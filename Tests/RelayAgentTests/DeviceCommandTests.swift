@@ -40,7 +40,7 @@ import Testing
             let settings = await relay.settings(named: "Phone")
             try home.store(
                 Membership(
-                    relay: settings.relay.absoluteString,
+                    relay: try #require(settings.relay).absoluteString,
                     relayID: try #require(settings.relayID),
                     name: "Phone",
                     kind: .phone

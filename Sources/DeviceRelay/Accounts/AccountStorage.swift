@@ -42,6 +42,19 @@ package struct AccountStorage: Sendable {
         var agreementKeys: [Agreement]
         /// The account's name at the relay, for people; absent if the relay has stated none.
         var accountName: String?
+        /// The pairing codes that were tried lately; absent if there is none.
+        var triedCodes: [TriedCode]?
+
+        struct TriedCode: Codable, Hashable {
+            var digest: [UInt8]
+            /// Milliseconds since 1970, by the local clock.
+            var time: Int64
+        }
+
+        /// The codes that another device may still show. After a change of the clock one may be kept for longer.
+        func tried(now: Int64) -> [TriedCode] {
+            (triedCodes ?? []).filter { !AccountStorage.isOver(min($0.time, now), PairingOffer.duration, now) }
+        }
     }
 
     private func keys<Result>(_ body: (any KeyStorage) throws -> Result) throws(StorageError) -> Result {
@@ -96,6 +109,30 @@ package struct AccountStorage: Sendable {
         }
     }
 
+    /// Uses up a pairing code, which serves one attempt: with a second one, whoever is between the devices could be wrong once more.
+    /// - Parameter now: Milliseconds since 1970, by the local clock.
+    /// - Returns: False if it was used in the last ten minutes, as long as another device can show it.
+    package func use(_ code: PairingCode, now: Int64) throws(StorageError) -> Bool {
+        try FileLock.whileHolding(lock) { () throws(StorageError) in
+            var facts = try readFacts()
+            let tried = facts.tried(now: now)
+            guard !tried.contains(where: { $0.digest == Self.digest(of: code) }) else { return false }
+            facts.triedCodes = tried.suffix(Self.maximumTriedCodes - 1) + [.init(digest: Self.digest(of: code), time: now)]
+            try write(facts)
+            return true
+        }
+    }
+
+    /// Whether a pairing code was used up.
+    package func isUsed(_ code: PairingCode, now: Int64) throws(StorageError) -> Bool {
+        try readFacts().tried(now: now).contains { $0.digest == Self.digest(of: code) }
+    }
+
+    private static func digest(of code: PairingCode) -> [UInt8] { Digest256(hashing: Array("used \(code.text)".utf8)).bytes }
+
+    /// More than a person types in ten minutes.
+    private static let maximumTriedCodes = 64
+
     /// The key for direct paths. An endpoint of an older version gets one.
     package func linkKey() throws(StorageError) -> any LinkKey {
         try FileLock.whileHolding(lock) { () throws(StorageError) in
@@ -138,7 +175,7 @@ package struct AccountStorage: Sendable {
         }
     }
 
-    private static func isOver(_ start: Int64, _ period: Int64, _ now: Int64) -> Bool {
+    fileprivate static func isOver(_ start: Int64, _ period: Int64, _ now: Int64) -> Bool {
         let (age, overflow) = now.subtractingReportingOverflow(start)
         return overflow ? now > start : age >= period
     }

@@ -16,7 +16,7 @@ public struct ConnectedDevicesAccountManager: Sendable {
         platform.state.withLock { Array($0.endpoints.values) }.map(\.account).sorted { $0.id < $1.id }
     }
 
-    /// Adds an account: signs its user in, registers this installation as an endpoint of it, and connects. It waits as long as the
+    /// Adds an account. The anonymous account is there at once. For any other it signs the user in, registers this installation as an endpoint of it, and connects. It waits as long as the
     /// user needs to sign in. An account that was added before is signed in again by a link, or without one if its login has ended;
     /// otherwise the call has no effect.
     /// - Parameters:
@@ -92,6 +92,11 @@ extension ConnectedDevicesPlatform {
             if case .started(let storage) = state.phase { storage } else { nil }
         }
         guard let storage else { throw AccountError(.unknown, message: "start the platform before accounts are added") }
+        guard account != .anonymous else {
+            guard link == nil else { throw AccountError(.unknown, message: "the anonymous account has no join links") }
+            if endpoint(of: account.id) == nil { await begin(try await open(account, at: .none, in: storage, joining: nil)) }
+            return
+        }
         if let endpoint = endpoint(of: account.id) {
             guard let link else { return try await signInAgain(endpoint) }
             try await join(link, endpoint.credentials)
@@ -99,7 +104,7 @@ extension ConnectedDevicesPlatform {
             return try await confirmed(endpoint)
         }
         let relay = try await relayID(link)
-        let account = try await open(account, at: relay, in: storage, joining: link)
+        try await open(account, at: relay, in: storage, joining: link)
         // A link works once, so an account that used one is kept even if the connection fails.
         try await connect(account, isKept: link != nil)
     }
@@ -110,16 +115,21 @@ extension ConnectedDevicesPlatform {
             throw AccountError(.otherRelay, message: "the link leads to another relay than the one in the platform's settings")
         }
         if let known = link?.relay ?? settings.relayID { return known }
-        return try await RelayID(ofRelayAt: settings.relay, allowsPlainHTTP: settings.allowsPlainHTTP, authorities: settings.authorities)
+        return try await RelayID(
+            ofRelayAt: try settings.relayURL,
+            allowsPlainHTTP: settings.allowsPlainHTTP,
+            authorities: settings.authorities
+        )
     }
 
     /// Creates the endpoint's keys and storage, and redeems the link with them.
+    @discardableResult
     private func open(
         _ account: ConnectedDevicesAccount,
         at relay: RelayID,
         in storage: StorageDirectory,
         joining link: JoinLink?
-    ) async throws(AccountError) -> ConnectedDevicesAccount {
+    ) async throws(AccountError) -> LocalEndpoint {
         let scope = AccountScope(relay: relay, accountID: account.id)
         do {
             // The keys of an earlier attempt may have used the link. Only they can use it again.
@@ -137,6 +147,7 @@ extension ConnectedDevicesPlatform {
                     throw error
                 }
                 state.withLock { $0.endpoints[account.id] = endpoint }
+                return endpoint
             } catch let error as AccountError where error.mayHaveUsedLink {
                 // The same holds for these keys.
                 throw error
@@ -144,7 +155,6 @@ extension ConnectedDevicesPlatform {
                 if isNew { try? storage.remove(scope) }
                 throw error
             }
-            return account
         } catch let error as AccountError {
             throw error
         } catch let error as StorageError {

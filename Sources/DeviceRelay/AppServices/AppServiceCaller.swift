@@ -18,6 +18,9 @@ public struct AppServiceCaller: Hashable, Sendable {
     /// Whether the caller's endpoint is new: it is not confirmed yet.
     public let isNew: Bool
 
+    /// Whether the caller's device is another person's, and was paired with this one.
+    public var isPaired: Bool { accountID == AnonymousAccount.id }
+
     package init(accountID: String, deviceName: String, systemID: RemoteSystem.ID, endpoint: EndpointID, appID: String?, isNew: Bool) {
         self.accountID = accountID
         self.deviceName = deviceName

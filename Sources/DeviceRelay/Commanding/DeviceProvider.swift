@@ -114,6 +114,9 @@ extension ConnectedDevicesPlatform {
     /// Looks for an account's devices on this network for a moment.
     package func searchNearby(for account: ConnectedDevicesAccount) async { await endpoint(of: account.id)?.searchNearby() }
 
+    /// Connects to an account's devices on this network, so that it is known what they take now.
+    package func greetNearby(for account: ConnectedDevicesAccount) async { await endpoint(of: account.id)?.greetNearby() }
+
     /// Whether a device is on this network. It looks for some seconds.
     package func isNearby(_ system: RemoteSystem, for account: ConnectedDevicesAccount) async -> Bool {
         let endpoints = endpoints(for: account).filter { RemoteSystem.ID($0.record.systemID) == system.id }.map(\.record.endpointID)

@@ -15,18 +15,22 @@ extension PeerBook {
             own: own,
             directoryName: directoryName,
             account: stored.account ?? "",
-            pins: try transaction.pins().map { pin in
-                Pin(
-                    endpoint: pin.endpoint,
-                    record: pin.record,
-                    knowledge: pin.knowledge,
-                    registrations: try transaction.registrations(of: pin.endpoint)
-                )
-            },
+            pins: try Self.pins(transaction),
             revoked: try transaction.revoked(),
             shutOut: try transaction.shutOut(),
             inviter: stored.inviter,
             hasEnumerated: stored.hasEnumerated
         )
+    }
+
+    static func pins(_ transaction: JournalTransaction) throws -> [Pin] {
+        try transaction.pins().map { pin in
+            Pin(
+                endpoint: pin.endpoint,
+                record: pin.record,
+                knowledge: pin.knowledge,
+                registrations: try transaction.registrations(of: pin.endpoint)
+            )
+        }
     }
 }

@@ -34,7 +34,7 @@ extension PeerBook {
     struct EndpointRevoked: Error {}
 
     /// A stored pin.
-    struct Pin {
+    struct Pin: Hashable {
         var endpoint: EndpointID
         var record: [UInt8]
         var knowledge: Voucher.VerificationLevel

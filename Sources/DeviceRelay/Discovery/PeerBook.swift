@@ -341,18 +341,41 @@ struct PeerBook: Sendable {
         for record in peers.pinned { showStored(record, since: time) }
     }
 
-    private mutating func showStored(_ record: EndpointRecord, since time: Milliseconds?) {
+    private mutating func showStored(_ record: EndpointRecord, since time: Milliseconds?, _ reason: Presence.Reason = .relayUnreachable) {
         let endpoint = record.endpointID
         guard directory[endpoint] == nil else { return }
         directory.add(
             DeviceDirectory.Endpoint(
                 record: record,
                 registrations: peers.verified(storedRegistrations[endpoint] ?? [], of: record),
-                presence: Presence(.unknown, .relayUnreachable, since: time),
+                presence: Presence(.unknown, reason, since: time),
                 trust: peers.trust(in: endpoint),
                 knowledge: peers.knowledge(of: endpoint) ?? .firstSeen
             )
         )
+    }
+
+    // MARK: Pairings
+
+    /// Replaces the endpoints of the anonymous account by the stored ones, which any process of this endpoint may have changed. They are
+    /// all that there are.
+    mutating func take(pairings: [Pin]) -> [Action] {
+        var actions: [Action] = []
+        let stored = Set(pairings.map(\.endpoint))
+        for record in peers.pinned where !stored.contains(record.endpointID) {
+            directory.remove(record.endpointID)
+            peers.unpair(record.endpointID)
+            storedRegistrations[record.endpointID] = nil
+            actions += [.shutOut(record.endpointID), .forgetSender(record.endpointID)]
+        }
+        for pin in pairings where pin.endpoint != own {
+            guard let record = peers.pair(pin.record, with: pin.endpoint) else { continue }
+            storedRegistrations[pin.endpoint] = storedRegistrations[pin.endpoint] ?? pin.registrations
+            showStored(record.payload, since: nil, .notNearby)
+        }
+        directory.completeEnumeration()
+        refreshTrust()
+        return actions
     }
 
     /// Stores the registrations of an endpoint that is pinned, if they differ from the stored ones.

@@ -87,6 +87,19 @@ struct PeerRecords: Sendable {
         return record
     }
 
+    /// Adds a paired endpoint. A record that is older than the known one changes nothing.
+    /// - Returns: The newest record; `nil` if there is none that is valid.
+    mutating func pair(_ record: [UInt8], with endpoint: EndpointID) -> Signed<EndpointRecord>? {
+        guard let newest = (try? renew(record, of: endpoint)) ?? records[endpoint] else { return nil }
+        _ = graph.pin(endpoint, .verified)
+        return newest
+    }
+
+    mutating func unpair(_ endpoint: EndpointID) {
+        graph.unpin(endpoint)
+        forget(endpoint)
+    }
+
     /// The known endpoints without a voucher of this endpoint, or with a voucher of a lower level.
     var unvouched: [Signed<EndpointRecord>] {
         graph.known.keys.sorted().compactMap { endpoint in

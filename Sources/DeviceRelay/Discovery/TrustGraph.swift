@@ -56,6 +56,10 @@ struct TrustGraph: Sendable {
         return true
     }
 
+    mutating func unpin(_ endpoint: EndpointID) {
+        if pins.removeValue(forKey: endpoint) != nil { refresh() }
+    }
+
     /// Sets the device that an endpoint's record names.
     mutating func setSystem(_ system: SystemID, of endpoint: EndpointID) {
         guard systems.updateValue(system, forKey: endpoint) != system else { return }

@@ -74,6 +74,7 @@ final class ControlLink: ControlSending {
     // MARK: Start and end
 
     func start() {
+        guard !endpoint.isAnonymous else { return }
         isPaused = false
         leavingProblem = nil
         perform(machine.start(now: loop.now))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 import Logging
 import NIOCore
 import RelayProtocol
@@ -9,8 +10,11 @@ import RelayProtocol
 struct EndpointContext: Sendable {
     let account: ConnectedDevicesAccount
     let id: EndpointID
+    /// `RelayID.none` in the anonymous account.
     let relay: RelayID
+    /// Nothing is dialled in the anonymous account.
     let address: RelayAddress
+    let relayURL: URL
     let settings: ConnectedDevicesPlatformSettings
     let accessTokens: any AccessTokenProvider
     let storage: AccountStorage
@@ -21,6 +25,9 @@ struct EndpointContext: Sendable {
     /// The state of the connection to the relay.
     let status: CurrentValue<LocalEndpoint.Link>
     let logger: Logger
+
+    /// Whether the endpoint has no relay, and knows only endpoints that it was paired with.
+    var isAnonymous: Bool { relay == .none }
 
     /// This device, with the name that a person gave it last.
     var device: DeviceDescription {
@@ -45,7 +52,7 @@ struct EndpointContext: Sendable {
     var tokenRequest: AccessTokenRequest { tokenRequest(AccessTokenScope.all) }
 
     func tokenRequest(_ scopes: Set<AccessTokenScope>) -> AccessTokenRequest {
-        var request = AccessTokenRequest(accountID: account.id, relay: settings.relay, scopes: scopes)
+        var request = AccessTokenRequest(accountID: account.id, relay: relayURL, scopes: scopes)
         request.endpoint = credentials
         request.device = settings.device
         return request
@@ -65,11 +72,13 @@ extension EndpointContext {
         let id = EndpointID(identityKey.publicKey)
         var logger = settings.logger
         logger[metadataKey: "endpoint"] = "\(id.label)"
+        let relayURL = storage.scope.relay == .none ? ConnectedDevicesPlatformSettings.noRelay : try settings.relayURL
         self.init(
             account: account,
             id: id,
             relay: storage.scope.relay,
-            address: try RelayAddress(settings.relay, allowsPlaintext: settings.allowsPlainHTTP),
+            address: try RelayAddress(relayURL, allowsPlaintext: settings.allowsPlainHTTP),
+            relayURL: relayURL,
             settings: settings,
             accessTokens: accessTokens,
             storage: storage,
@@ -83,7 +92,7 @@ extension EndpointContext {
             identityKey: identityKey,
             systemKey: try settings.systemKey.load(),
             loop: EndpointLoop(eventLoop, clock: settings.clock),
-            status: CurrentValue(LocalEndpoint.Link(accountName: try storage.accountName())),
+            status: CurrentValue(LocalEndpoint.Link(isEnumerated: storage.scope.relay == .none, accountName: try storage.accountName())),
             logger: logger
         )
     }

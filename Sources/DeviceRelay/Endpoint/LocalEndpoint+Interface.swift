@@ -71,14 +71,26 @@ extension LocalEndpoint {
         try await sessions.openBulk(token, to: target.endpoint, timeout: timeout)
     }
 
-    /// Looks for devices on this network for a moment.
     /// Shows the stored devices, because the relay has not listed them yet.
     func showStored() { peers.take(.relaySilent(since: Milliseconds(clamping: endpoint.loop.wallTime))) }
 
     /// Whether one of these endpoints is on this network. It looks for some seconds.
     func isNearby(_ peers: Set<EndpointID>) async -> Bool { await nearby?.search(for: peers) ?? false }
 
+    /// Looks for devices on this network for a moment.
     func searchNearby() async { await nearby?.search() }
+
+    /// Connects to the known endpoints on this network, so that it is known what they take now.
+    func greetNearby() async {
+        guard let nearby else { return }
+        await nearby.search()
+        for peer in nearby.present.sorted().prefix(Self.maximumGreeted) {
+            _ = try? await sessions.directSession(with: peer, until: .now + Self.greetingPatience)
+        }
+    }
+
+    private static let maximumGreeted = 16
+    private static let greetingPatience = Duration.seconds(3)
 
     /// What is seen on this network; `nil` if it is not used.
     func lookAround() async -> NearbyView? { await nearby?.look() }

@@ -43,6 +43,10 @@ actor LocalEndpoint {
     /// The next connection of a suspended endpoint that polls.
     var poll: Scheduled<Void>?
 
+    /// How often pairings of other processes are looked for, in milliseconds.
+    private static let pairingInterval: Int64 = 5_000
+    private var pairingTimer: Scheduled<Void>?
+
     private var arePartsConnected = false
     /// Whether expired invitations were deleted. This happens once for each process.
     private var hasForgottenInvitations = false
@@ -76,7 +80,11 @@ actor LocalEndpoint {
     ) throws {
         let endpoint = try EndpointContext(account, storage, settings, accessTokens, on: Self.nextLoop())
         let (loop, journal, logger) = (endpoint.loop, endpoint.journal, endpoint.logger)
-        let (own, target) = try journal.read { (try $0.ownEndpoint(), try $0.target()) }
+        var (own, target) = try journal.read { (try $0.ownEndpoint(), try $0.target()) }
+        if endpoint.isAnonymous, own.account == nil {
+            own.account = account.id
+            journal.writeLater { try $0.setAccount(account.id) }
+        }
         let notification = try journal.read { try $0.notification() }
         let (offset, urls) = try journal.read { (try $0.relayOffset() ?? 0, try $0.relayURLs()) }
         if let replaced = try journal.read({ try $0.replaced() }) {
@@ -153,6 +161,8 @@ actor LocalEndpoint {
             if hasNeighbours != status.value.hasNeighbours { status.update { $0.hasNeighbours = hasNeighbours } }
             if presence != nil { direct?.review() }
         }
+        // What another process has paired or ended holds for the next connection.
+        if endpoint.isAnonymous { nearby?.beforeKnock = { [weak peers] in peers?.readPairings() } }
         nearby?.onNetworkChange = { [weak sessions] in sessions?.networkChanged() }
         nearby?.onKnock = { [weak sessions] peer, transport in sessions?.knocked(peer, over: transport) }
         sessions.onDirectSession = { [weak nearby] peer in nearby?.met(peer) }
@@ -291,6 +301,15 @@ actor LocalEndpoint {
         nearby?.start(isHost: control.isHost)
         direct?.start()
         control.start()
+        if endpoint.isAnonymous { watchPairings() }
+    }
+
+    /// No relay tells what another process of this endpoint has paired.
+    private func watchPairings() {
+        pairingTimer?.cancel()
+        guard life.isWanted else { return }
+        peers.readPairings()
+        pairingTimer = endpoint.loop.after(Self.pairingInterval) { [weak self] in self?.assumeIsolated { $0.watchPairings() } }
     }
 
     /// Reconnects after a new sign-in with a join link. The link may be for another account, so the relay states the account again.
@@ -322,6 +341,7 @@ actor LocalEndpoint {
         // It may have started again while the connection closed.
         await nearby?.stop()
         poll?.cancel()
+        pairingTimer?.cancel()
         storageGuard.end()
         control.end()
         sessions.end()

@@ -22,6 +22,8 @@ final class Peers {
     private let statements: PeerStatements
     private let directories: CurrentValue<[String: DeviceDirectory]>
     private var book: PeerBook
+    /// The pairings that were read last.
+    private var pairings: [PeerBook.Pin]?
     var onEvent: (Event) -> Void = { _ in }
     /// Called after each change of the book.
     var onChange: () -> Void = {}
@@ -39,7 +41,7 @@ final class Peers {
         self.book = book
         self.statements = PeerStatements(endpoint, link: link, clock: clock)
         self.directories = directories
-        publish()
+        if endpoint.isAnonymous { readPairings() } else { publish() }
     }
 
     private var journal: Journal { endpoint.journal }
@@ -148,6 +150,20 @@ final class Peers {
         publish()
     }
 
+    // MARK: Pairings
+
+    /// Reads the endpoints of the anonymous account, which another process may have changed.
+    func readPairings() {
+        do {
+            let pins = try journal.read { try PeerBook.pins($0) }
+            guard pins != pairings else { return }
+            pairings = pins
+            change { $0.take(pairings: pins) }
+        } catch {
+            endpoint.logger.warning("the pairings cannot be read", metadata: ["error": "\(error)"])
+        }
+    }
+
     // MARK: Without the relay
 
     /// The link keys of the known endpoints that have direct paths.
@@ -156,6 +172,8 @@ final class Peers {
     /// The digest of the ids of all endpoints with a stored revocation. Those that other processes of this endpoint have stored count here
     /// from then on: nobody would repeat them to an endpoint that says that it has them.
     func revocationDigest() throws -> Digest256 {
+        // A paired endpoint has no say about another one.
+        guard !endpoint.isAnonymous else { return Digest256(hashing: []) }
         let revoked = try journal.read { try $0.revoked() }
         if !revoked.allSatisfy({ book.isRevoked($0) || $0 == endpoint.id }) { change { $0.revoked(elsewhere: revoked) } }
         return Digest256(hashing: revoked.sorted().flatMap(\.digest.bytes))
@@ -170,6 +188,7 @@ final class Peers {
 
     /// - Returns: Whether all were decided.
     func heard(_ revocations: [[UInt8]]) -> Bool {
+        guard !endpoint.isAnonymous else { return true }
         var areDecided = false
         change { book in
             let heard = book.heard(revocations)
@@ -197,7 +216,9 @@ final class Peers {
         let now = endpoint.loop.wallTime
         switch action {
         case .pin(let peer, let record, let knowledge):
-            statements.store { try $0.store(.init(endpoint: peer, record: record, pinned: now, knowledge: knowledge)) }
+            let pin = JournalTransaction.Pin(endpoint: peer, record: record, pinned: now, knowledge: knowledge)
+            // Another process may have ended a pairing.
+            statements.store { [isPaired = endpoint.isAnonymous] in try isPaired ? $0.renew(pin) : $0.store(pin) }
         case .storeRegistrations(let peer, let registrations): statements.store { try $0.storeRegistrations(registrations, of: peer) }
         case .storeEnumeration: statements.store { try $0.setEnumerated() }
         case .forgetInviter: statements.store { try $0.forgetInviter() }

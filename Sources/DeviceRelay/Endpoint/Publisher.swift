@@ -68,7 +68,9 @@ final class Publisher {
     func connected() { for (appID, app) in apps where app.isPublished { publish(appID) } }
 
     private func publish(_ appID: String) {
-        guard let account = identity.account, link.isConnected, let app = apps[appID], app.isPublished else { return }
+        guard let account = identity.account, link.isConnected || endpoint.isAnonymous, let app = apps[appID], app.isPublished else {
+            return
+        }
         let signed: Signed<AppRegistration>
         do {
             signed = try app.signed ?? sign(app, account: account)
@@ -76,6 +78,8 @@ final class Publisher {
             return ended(appID, .failure(PublishError(error)))
         }
         apps[appID]?.signed = signed
+        // Paired endpoints ask this one itself.
+        guard !endpoint.isAnonymous else { return ended(appID, .success(())) }
         link.request {
             .publish(.init(ref: $0, registration: Blob(signed.encoded)))
         } answer: { [self] answer in
@@ -155,6 +159,7 @@ final class Publisher {
         ended(appID, .failure(PublishError(.cancelled, "it was withdrawn meanwhile")))
         apps[appID] = nil
         endpoint.journal.writeLater { try $0.removeRegistration(of: appID) }
+        guard !endpoint.isAnonymous else { return .success(()) }
         let answer = await withCheckedContinuation { continuation in
             link.request {
                 .unpublish(.init(ref: $0, appID: appID))

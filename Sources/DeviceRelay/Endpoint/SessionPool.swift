@@ -339,21 +339,22 @@ final class SessionPool {
     func openDirectly(_ info: AppServiceInfo, to peer: EndpointID, timeout: Duration) async throws(AppServiceError) -> AppServiceConnection
     {
         let end = ContinuousClock.now + timeout
-        let session: PeerSession
-        if let known = directSessions[peer], !known.hasEnded {
-            session = known
-        } else {
-            guard life == .active else { throw AppServiceError(.cancelled, message: "the platform was suspended or shut down") }
-            guard !peers.isRefused(peer) else { throw Self.revoked }
-            guard room.rejectionToOpen == nil else { throw AppServiceError(.resourceLimitsExceeded) }
-            let starter = SessionStarter(pool: self, peer: peer, connector: try connector())
-            let paths = sources.flatMap { $0.paths(to: peer) }.filter { $0.kind == .nearby }
-            let link = try await PathRace(paths, until: end, on: loop, starting: starter).link()
-            guard case .session(let made) = link else { throw AppServiceError(.failure) }
-            try await add(made)
-            session = made
-        }
+        let session = try await directSession(with: peer, until: end)
         return try await session.open(info, from: "", timeout: ContinuousClock.now.duration(to: end))
+    }
+
+    /// Opens a direct session, if there is none: both sides tell each other what they are now.
+    func directSession(with peer: EndpointID, until end: ContinuousClock.Instant) async throws(AppServiceError) -> PeerSession {
+        if let known = directSessions[peer], !known.hasEnded { return known }
+        guard life == .active else { throw AppServiceError(.cancelled, message: "the platform was suspended or shut down") }
+        guard !peers.isRefused(peer) else { throw Self.revoked }
+        guard room.rejectionToOpen == nil else { throw AppServiceError(.resourceLimitsExceeded) }
+        let starter = SessionStarter(pool: self, peer: peer, connector: try connector())
+        let paths = sources.flatMap { $0.paths(to: peer) }.filter { $0.kind == .nearby }
+        let link = try await PathRace(paths, until: end, on: loop, starting: starter).link()
+        guard case .session(let session) = link else { throw AppServiceError(.failure) }
+        try await add(session)
+        return session
     }
 
     /// What greetings with a peer read and change.

@@ -45,6 +45,18 @@ extension JournalTransaction {
         )
     }
 
+    /// Stores the newer record of a pinned endpoint. Without a pin it has no effect.
+    package func renew(_ pin: Pin) throws {
+        try run("UPDATE pins SET record = ? WHERE endpoint = ?", [Data(pin.record), pin.endpoint.column])
+    }
+
+    /// Deletes the pin of an endpoint.
+    /// - Returns: Whether there was one.
+    package func removePin(of endpoint: EndpointID) throws -> Bool {
+        try run("DELETE FROM pins WHERE endpoint = ?", [endpoint.column])
+        return database.changesCount > 0
+    }
+
     package func pins() throws -> [Pin] {
         try Row.fetchAll(statement("SELECT * FROM pins ORDER BY endpoint")).map { row in
             guard let knowledge = Voucher.VerificationLevel(rawValue: try row.required("knowledge")) else { throw ColumnError() }

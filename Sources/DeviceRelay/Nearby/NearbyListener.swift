@@ -5,7 +5,7 @@ import NIOCore
 import NIOPosix
 import RelayProtocol
 
-/// Accepts direct connections of known endpoints. It is used on one event loop.
+/// Accepts direct connections: of known endpoints, or of those that want to be paired. It is used on one event loop.
 final class NearbyListener {
     /// How long a connection may take to knock.
     static let patience = TimeAmount.seconds(3)
@@ -17,6 +17,8 @@ final class NearbyListener {
     private let keys: () -> [EndpointID: PairKeys]
     /// Called with a connection whose knock is right.
     private let knocked: (EndpointID, KnockedTransport) -> Void
+    /// Called with a connection to pair, which has proved nothing; `nil` if none is accepted.
+    private let pairing: ((KnockedTransport) -> Void)?
     private var gate = KnockGate()
     private var waiting: [KnockGate.ID: any Channel] = [:]
     private var server: (any Channel)?
@@ -29,9 +31,10 @@ final class NearbyListener {
         own: EndpointID,
         source: @escaping (IPAddress) -> KnockGate.Source?,
         keys: @escaping () -> [EndpointID: PairKeys],
-        knocked: @escaping (EndpointID, KnockedTransport) -> Void
+        knocked: @escaping (EndpointID, KnockedTransport) -> Void = { $1.channel.close(promise: nil) },
+        pairing: ((KnockedTransport) -> Void)? = nil
     ) {
-        (self.loop, self.own, self.source, self.keys, self.knocked) = (loop, own, source, keys, knocked)
+        (self.loop, self.own, self.source, self.keys, self.knocked, self.pairing) = (loop, own, source, keys, knocked, pairing)
     }
 
     /// Listens at a port of the system's choice.
@@ -82,7 +85,9 @@ final class NearbyListener {
         if let closing { waiting.removeValue(forKey: closing)?.close(promise: nil) }
         waiting[id] = channel
         let machine = KnockExchange.Listener(own: own, using: &random)
-        try channel.pipeline.syncOperations.addHandler(KnockHandler(machine, keys: keys) { [weak self] in self?.ended(id, $0) })
+        try channel.pipeline.syncOperations.addHandler(
+            KnockHandler(machine, keys: keys, admitsPairing: pairing != nil) { [weak self] in self?.ended(id, $0) }
+        )
     }
 
     private func ended(_ id: KnockGate.ID, _ end: KnockHandler.End) {
@@ -93,6 +98,10 @@ final class NearbyListener {
         case .known(let peer, let transport):
             gate.leave(id)
             knocked(peer, transport)
+        case .pairing(let transport):
+            // Not a guess, but there may be too many of them.
+            gate.knockedWrongly(id, at: now)
+            pairing?(transport)
         }
     }
 }
@@ -104,17 +113,24 @@ private final class KnockHandler: ChannelInboundHandler, RemovableChannelHandler
 
     enum End {
         case known(EndpointID, KnockedTransport)
+        case pairing(KnockedTransport)
         case wrong
         case closed
     }
 
     private var machine: KnockExchange.Listener
     private let keys: () -> [EndpointID: PairKeys]
+    private let admitsPairing: Bool
     private var ended: ((End) -> Void)?
     private var timer: Scheduled<Void>?
 
-    init(_ machine: KnockExchange.Listener, keys: @escaping () -> [EndpointID: PairKeys], ended: @escaping (End) -> Void) {
-        (self.machine, self.keys, self.ended) = (machine, keys, ended)
+    init(
+        _ machine: KnockExchange.Listener,
+        keys: @escaping () -> [EndpointID: PairKeys],
+        admitsPairing: Bool,
+        ended: @escaping (End) -> Void
+    ) {
+        (self.machine, self.keys, self.admitsPairing, self.ended) = (machine, keys, admitsPairing, ended)
     }
 
     private func end(_ end: End) {
@@ -131,16 +147,19 @@ private final class KnockHandler: ChannelInboundHandler, RemovableChannelHandler
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         switch machine.receive(unwrapInboundIn(data).readableBytesView, keys()) {
         case .more: break
-        case .known(let peer):
-            // Nothing is read until the handlers of the session are there.
-            try? context.channel.syncOptions?.setOption(.autoRead, value: false)
-            let transport = KnockedTransport(channel: context.channel)
-            context.pipeline.syncOperations.removeHandler(self, promise: nil)
-            end(.known(peer, transport))
+        case .known(let peer): end(.known(peer, handOver(context)))
+        case .pairing where admitsPairing: end(.pairing(handOver(context)))
         case .pairing, .refused:
             end(.wrong)
             context.close(promise: nil)
         }
+    }
+
+    private func handOver(_ context: ChannelHandlerContext) -> KnockedTransport {
+        // Nothing is read until the handlers of the session are there.
+        try? context.channel.syncOptions?.setOption(.autoRead, value: false)
+        context.pipeline.syncOperations.removeHandler(self, promise: nil)
+        return KnockedTransport(channel: context.channel)
     }
 
     func channelInactive(context: ChannelHandlerContext) {

@@ -34,6 +34,8 @@ final class NearbyNetwork {
     private let linkKeys: () -> [EndpointID: AgreementPublicKey]
     /// Called with a connection of a known endpoint.
     var onKnock: (EndpointID, KnockedTransport) -> Void = { $1.channel.close(promise: nil) }
+    /// Called before a knock is judged.
+    var beforeKnock: () -> Void = {}
     /// Called when an endpoint appears on the network, or is gone.
     var onPresence: (EndpointID, Presence?) -> Void = { _, _ in }
     /// Called when this machine is at another network.
@@ -193,7 +195,10 @@ final class NearbyNetwork {
             loop,
             own: endpoint.id,
             source: { [weak self] in self?.source($0) },
-            keys: { [weak self] in self?.keys ?? [:] },
+            keys: { [weak self] in
+                self?.beforeKnock()
+                return self?.keys ?? [:]
+            },
             knocked: { [weak self] in self?.onKnock($0, $1) }
         )
         self.listener = listener
@@ -302,6 +307,9 @@ final class NearbyNetwork {
             hearsItself: service.hearsItself
         )
     }
+
+    /// The known endpoints that are seen.
+    var present: Set<EndpointID> { seen.present(hour: hour) }
 
     /// Waits until all known endpoints are seen, or as long as neighbours need to answer.
     func search() async { await search(within: Self.answerPatience) { $0.seen.present(hour: $0.hour).count == $0.keys.count } }
@@ -429,7 +437,7 @@ private struct AddressPath: PeerPath {
 
 extension SocketAddress {
     /// A link-local address needs its interface.
-    fileprivate init?(_ candidate: NearbyPeers.Candidate) {
+    init?(_ candidate: NearbyPeers.Candidate) {
         guard let address = try? SocketAddress(packedIPAddress: ByteBuffer(bytes: candidate.address.bytes), port: Int(candidate.port))
         else {
             return nil

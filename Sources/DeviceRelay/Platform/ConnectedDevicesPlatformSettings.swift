@@ -7,8 +7,9 @@ public import RelayProtocol
 
 /// The settings of a platform: its relay, its storage directory, and the description of this device.
 public struct ConnectedDevicesPlatformSettings: Sendable {
-    /// The relay's URL: scheme, host and port. Plain HTTP is limited to this machine unless `allowsPlainHTTP` is set.
-    public var relay: URL
+    /// The relay's URL: scheme, host and port. Plain HTTP is limited to this machine unless `allowsPlainHTTP` is set. `nil` for a device
+    /// that has only the anonymous account.
+    public var relay: URL?
     /// The id of the relay's key, for example from a join link. If it is set, this key authenticates the relay; otherwise the
     /// relay needs a certificate that this system trusts.
     public var relayID: RelayID?
@@ -52,10 +53,25 @@ public struct ConnectedDevicesPlatformSettings: Sendable {
 
     /// Creates settings for a relay.
     public init(relay: URL, relayID: RelayID? = nil, storageDirectory: URL, device: DeviceDescription = .thisDevice) {
+        self.init(storageDirectory: storageDirectory, device: device)
         self.relay = relay
         self.relayID = relayID
+    }
+
+    /// Creates settings for a device without a relay, which has only the anonymous account.
+    public init(storageDirectory: URL, device: DeviceDescription = .thisDevice) {
         self.storageDirectory = storageDirectory
         self.device = device
+    }
+
+    /// The address that stands for none.
+    static let noRelay = URL(string: "https://localhost") ?? URL(filePath: "/")
+
+    var relayURL: URL {
+        get throws(AccountError) {
+            guard let relay else { throw AccountError(.unknown, message: "the platform's settings name no relay") }
+            return relay
+        }
     }
 }
 

@@ -42,13 +42,17 @@ package struct SessionConnector: Sendable {
     }
 
     /// Opens a session with a peer, as the TLS client.
-    /// - Parameter timeout: The time limit of the stream, and again of the handshake.
+    /// - Parameters:
+    ///   - peer: `nil` for whoever answers.
+    ///   - timeout: The time limit of the stream, and again of the handshake.
     package func open(
-        to peer: EndpointID,
+        to peer: EndpointID?,
         over transport: some PeerTransport,
         timeout: Duration = .seconds(15)
     ) async throws(AppServiceError) -> PeerSession {
-        guard case .session(let session) = try await start(.client, .exactly(peer), .never, transport, timeout) else {
+        guard
+            case .session(let session) = try await start(.client, peer.map { .exactly($0) } ?? .whoeverAnswers, .never, transport, timeout)
+        else {
             throw AppServiceError(start: .notAuthentic)
         }
         return session

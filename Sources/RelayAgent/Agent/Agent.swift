@@ -72,9 +72,10 @@ package struct Agent: Sendable {
             console: context.console,
             log: { context.console.note($0) }
         )
-        let app = duties.registration(configuration)
+        let paired = duties.pairedRegistration(configuration)
+        let app = try context.home.membership().hasRelay ? duties.registration(configuration) : paired
         do {
-            try await context.host(app, output: output, reloads: true) { local in
+            try await context.host(app, paired: paired, output: output, reloads: true) { local in
                 if let pollingInterval {
                     let registration = NotificationRegistration(type: .polling(every: pollingInterval), appID: app.appID)
                     try await local.platform.notifications.register(registration, for: local.account)
@@ -119,7 +120,10 @@ package struct Agent: Sendable {
             let configuration = try file.read()
             for program in configuration.missingPrograms { console.note("\(program) is not there, or cannot be executed") }
             let app = duties.registration(configuration)
-            try await local.platform.publish(app, for: local.account)
+            if local.account != .anonymous { try await local.platform.publish(app, for: local.account) }
+            if local.accounts.contains(.anonymous) {
+                try await local.platform.publish(duties.pairedRegistration(configuration), for: .anonymous)
+            }
             try output.print(Self.event(.reloaded, configuration, app))
         } catch {
             if !Task.isCancelled { console.note("the settings are not changed: \(AgentError(error).message)") }
@@ -194,6 +198,18 @@ struct AgentServices: Sendable {
         // The policy asks a person about them.
         registration.newCallerBounds.decidesOnLocalPages = true
         return registration
+    }
+
+    /// What paired devices of other people may ask for: files, links and texts, and web pages, each after a question. Services are for the
+    /// account's devices.
+    func pairedRegistration(_ configuration: AgentConfiguration) -> RemoteSystemAppRegistration {
+        var asking = configuration
+        asking.open.ask = ["http", "https"]
+        asking.open.schemes = []
+        asking.receive.accept = configuration.receive.accept == .nothing ? .nothing : .ask
+        var all = registration(asking)
+        all.services = []
+        return all
     }
 
     private func event(_ request: LaunchRequest, _ answer: LaunchAnswer) -> Agent.Event {

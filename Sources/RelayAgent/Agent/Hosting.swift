@@ -8,6 +8,7 @@ extension AgentContext {
     /// Hosts and publishes an app until a signal.
     /// - Parameters:
     ///   - app: The app. It is hosted before the platform starts, so that waiting commands find it.
+    ///   - paired: What the app is for devices of other people, which this one was paired with; `nil` for nothing.
     ///   - output: Prints the requests. An error of the output ends the hosting, because requests that cannot be shown must
     ///     not be answered.
     ///   - isTransient: Whether the app is withdrawn when the process ends, also by a signal. Otherwise it stays published, and launches wait
@@ -17,6 +18,7 @@ extension AgentContext {
     ///   - body: Begins once the app is published. It may return early or run until it is cancelled.
     func host(
         _ app: RemoteSystemAppRegistration,
+        paired: RemoteSystemAppRegistration? = nil,
         output: HostOutput,
         isTransient: Bool = false,
         until finished: OneShot<Void>? = nil,
@@ -24,9 +26,14 @@ extension AgentContext {
         _ body: @escaping @Sendable (LocalDevice) async throws -> Void
     ) async throws {
         let stop = await StopSignal(reloads: reloads)
+        let hasRelay = try home.membership().hasRelay
+        guard hasRelay || paired != nil else { throw AgentError.withoutAccount }
+        let app = hasRelay ? app : paired ?? app
         try await withAccount {
-            try $0.host(app, for: Membership.account)
+            if hasRelay { try $0.host(app, for: Membership.relayAccount) }
+            if let paired { try $0.host(paired, for: .anonymous) }
         } _: { local in
+            if hasRelay, let paired { try await local.platform.serve(paired) }
             try await withThrowingTaskGroup(of: Bool.self) { group in
                 group.addTask {
                     await stop.arrived()
@@ -106,6 +113,15 @@ struct HostOutput: Sendable {
             continuation.yield(error)
             throw error
         }
+    }
+}
+
+extension ConnectedDevicesPlatform {
+    /// Answers paired devices. A pairing may be made later, by another process.
+    fileprivate func serve(_ app: RemoteSystemAppRegistration) async throws {
+        guard settings.nearby.mode != .off else { return }
+        try await accounts.add(.anonymous)
+        try await publish(app, for: .anonymous)
     }
 }
 

@@ -98,9 +98,14 @@ enum LaunchQuestion {
     static func lines(_ uri: LaunchURI, _ caller: AppServiceCaller) -> [String] {
         [
             "A launch asks to be opened here.",
-            "  from  \(DisplayText.quoted(caller.deviceName)), \(caller.isNew ? "a NEW device that is not approved" : "a known device"), \(caller.systemID.label)",
+            "  from  \(DisplayText.quoted(caller.deviceName)), \(kind(of: caller)), \(caller.systemID.label)",
             "  URI   \(shown(uri))",
         ]
+    }
+
+    private static func kind(of caller: AppServiceCaller) -> String {
+        if caller.isPaired { return "a paired device of another person" }
+        return caller.isNew ? "a NEW device that is not approved" : "a known device"
     }
 
     /// The URI, cut to `maximumBytes`. It needs no quoting: a URI contains neither quotes nor spaces.

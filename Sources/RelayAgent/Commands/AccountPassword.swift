@@ -87,7 +87,7 @@ package struct AccountPassword: Sendable {
 
     /// By the present password, or by a recovery code.
     private func change(_ input: TypedInput, _ context: AgentContext) async throws -> Result {
-        let known = try context.home.storedMembership()
+        let known = try context.home.storedRelay()
         guard let text = relay ?? known?.relay else {
             throw AgentError("relayMissing", "which relay? Give a set-up link, or --relay with the relay's address", .usage)
         }
@@ -106,7 +106,7 @@ package struct AccountPassword: Sendable {
 
     /// A device of the relay knows its key, even if the address does not name it.
     private func account(at pinned: PinnedRelay, _ context: AgentContext) throws -> TerminalAccount {
-        let known = try context.home.storedMembership()
+        let known = try context.home.storedRelay()
         let own = known.flatMap { $0.relay.utf8.elementsEqual(pinned.address.origin.utf8) ? $0 : nil }
         let authorities = caFile.map { TrustRoots.file(URL(filePath: $0)) } ?? own?.authorities ?? .system
         return TerminalAccount(at: pinned.address, relay: pinned.id ?? own?.relayID, authorities: authorities)

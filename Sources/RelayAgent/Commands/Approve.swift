@@ -24,6 +24,7 @@ package struct Approve: DeviceCommand {
     }
 
     package func run(on local: LocalDevice) async throws -> Result {
+        try local.checkHasRelay()
         try await local.waitForDirectory()
         let all = local.platform.endpoints(for: local.account).filter { !$0.isLocal }
         let meant = try EndpointResolver.endpoints(target, in: all, isShown: question != nil)

@@ -23,7 +23,7 @@ package struct Cancel: DeviceCommand {
     }
 
     package func run(on local: LocalDevice) async throws -> Result {
-        guard let command = try await local.platform.commands(for: local.account).first(where: { $0.id == id }) else {
+        guard let command = try await local.commands().first(where: { $0.id == id }) else {
             throw AgentError("notFound", "there is no such command here: see `relay commands`", .notFound)
         }
         try await command.cancel()

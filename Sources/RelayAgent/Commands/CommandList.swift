@@ -70,8 +70,7 @@ package struct CommandList: DeviceCommand {
     package func run(on local: LocalDevice) async throws -> Result {
         var problem: String?
         do { try await local.waitForDirectory() } catch { problem = AgentError(error).message }
-        let commands = try await local.platform.commands(for: local.account)
-        return await Self.result(commands, local.platform.endpoints(for: local.account), problem)
+        return await Self.result(try await local.commands(), local.endpoints, problem)
     }
 
     package func run(_ context: AgentContext) async throws -> Result {

@@ -62,10 +62,10 @@ package struct Devices: DeviceCommand {
         let isCurrent = local.platform.isEnumerated(local.account)
         let state = await local.connectionState()
         // Neighbours need a moment to be found.
-        if !isCurrent { await local.platform.searchNearby(for: local.account) }
+        for account in local.accounts where !isCurrent || account == .anonymous { await local.platform.searchNearby(for: account) }
         return Result(
             devices: await local.devices(showsAll: showsAll).map(DeviceResult.init),
-            endpoints: showsAll ? local.platform.endpoints(for: local.account).map(EndpointResult.init) : nil,
+            endpoints: showsAll ? local.endpoints.map(EndpointResult.init) : nil,
             current: isCurrent,
             problem: isCurrent ? nil : state?.problem.map { AgentError($0).message } ?? "it has not sent the list of devices yet",
             now: .now
@@ -78,7 +78,9 @@ package struct Devices: DeviceCommand {
         } orStored: { contents, failure in
             let directory = contents.directory
             return Result(
-                devices: directory.systems(matching: showsAll ? [.localVisibility(.showAll)] : []).map(DeviceResult.init),
+                devices: directory.systems(matching: RemoteSystemFilter.everybody + (showsAll ? [.localVisibility(.showAll)] : [])).map(
+                    DeviceResult.init
+                ),
                 endpoints: showsAll ? directory.sortedEndpoints.map(EndpointResult.init) : nil,
                 current: false,
                 problem: failure.message,

@@ -21,6 +21,7 @@ package struct Invite: DeviceCommand {
     }
 
     package func run(on local: LocalDevice) async throws -> Result {
+        try local.checkHasRelay()
         try await local.waitForDirectory()
         return Result(link: try await local.platform.accounts.invite(to: local.account).text, expiresIn: 600)
     }

@@ -57,7 +57,8 @@ package struct Join: Sendable {
         try checkAddress(of: link)
         // Without a terminal the link itself says which account is meant.
         let asks = !isConfirmed && context.console.canAsk
-        var known = try context.home.storedMembership()
+        let stored = try context.home.storedMembership()
+        var known = try context.home.storedRelay()
         if let unfinished = known, unfinished.isUnconfirmed ?? false, !asks || unfinished.relayID != link.relay {
             try await context.forgetUnfinished(unfinished)
             known = nil
@@ -76,8 +77,8 @@ package struct Join: Sendable {
         var membership = Membership(
             relay: link.origin,
             relayID: link.relay,
-            name: try Membership.checked(name ?? known?.name ?? device.name),
-            kind: known?.kind ?? device.kind,
+            name: try Membership.checked(name ?? stored?.name ?? device.name),
+            kind: stored?.kind ?? device.kind,
             allowsPlainHTTP: allowsPlainHTTP,
             caFile: caFile ?? known?.caFile
         )

@@ -99,7 +99,7 @@ package struct Launch: DeviceCommand {
                 attested: local.attested(receipt.attestation)
             )
         } catch let error as RemoteLaunchError {
-            let commands = try? await local.platform.commands(for: local.account)
+            let commands = try? await local.commands()
             var failure = Self.explained(error, system, uri.scheme, commands?.first { $0.id == error.commandID }?.status?.wake)
             failure.attested = error.attestation.map(local.attested)
             throw failure

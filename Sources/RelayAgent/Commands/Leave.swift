@@ -20,6 +20,9 @@ package struct Leave: Sendable {
 
     package func run(_ context: AgentContext) async throws -> Result {
         let membership = if let stored = try context.home.storedMembership() { stored } else { try context.home.membership() }
+        guard membership.hasRelay else {
+            throw AgentError("notSignedIn", "this device has no account to leave; to end a pairing, run: relay unpair DEVICE", .notSignedIn)
+        }
         if membership.isUnconfirmed ?? false {
             try await context.forgetUnfinished(membership)
             return Result(relay: membership.relay, revoked: false)

@@ -51,6 +51,7 @@ package struct LinkIdentity: Sendable {
 
     /// - Parameter provider: Lets the user sign in at the issuer.
     static func run(on local: LocalDevice, signingInBy provider: any AccessTokenProvider) async throws {
+        try local.checkHasRelay()
         try await local.waitForDirectory()
         try await local.platform.accounts.link(local.account, signingInBy: provider)
     }

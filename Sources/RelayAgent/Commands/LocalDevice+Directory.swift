@@ -4,6 +4,11 @@
 import DeviceRelay
 import RelayProtocol
 
+extension RemoteSystemFilter {
+    /// The devices of the account, and those of other people that this one was paired with.
+    static let everybody: [RemoteSystemFilter] = [.authorizationKind(.sameUser), .authorizationKind(.anonymous)]
+}
+
 extension LocalDevice {
     /// How long a command waits for the relay.
     static let patience = Duration.seconds(10)
@@ -22,6 +27,15 @@ extension LocalDevice {
     /// Waits until devices are known: all of them, or without the relay the stored ones, because the local network may lead to them.
     /// - Throws: As `waitForDirectory`.
     func waitForDevices(_ patience: Duration = LocalDevice.patience) async throws {
+        do {
+            try await waitForDevicesOfAccount(patience)
+        } catch  where !Task.isCancelled {
+            // A paired device needs no relay.
+            guard account != .anonymous, await !platform.knownDevices(for: .anonymous).isEmpty else { throw error }
+        }
+    }
+
+    private func waitForDevicesOfAccount(_ patience: Duration) async throws {
         let isThere = try await whileWaiting {
             "waiting for the relay: \(await connectionState()?.description ?? "")"
         } _: {
@@ -44,6 +58,17 @@ extension LocalDevice {
     /// Whether a launch can leave now: to the relay, or to a device on this network.
     /// - Throws: Why the relay cannot be reached.
     func checkWay(to system: RemoteSystem) async throws {
+        guard system.accountID != ConnectedDevicesAccount.anonymous.id else {
+            guard await platform.isNearby(system, for: .anonymous) else {
+                let name = DisplayText.sanitized(system.displayName)
+                throw AgentError(
+                    "remoteSystemUnavailable",
+                    "'\(name)' is not on this network, and paired devices meet only there; run `relay receive` or `relay agent` on it",
+                    .unreachable
+                )
+            }
+            return
+        }
         guard !platform.isEnumerated(account), let problem = await connectionState()?.problem else { return }
         guard await platform.isNearby(system, for: account) else { throw AgentError(problem) }
     }
@@ -96,26 +121,34 @@ extension LocalDevice {
 
     /// The current devices.
     func devices(showsAll: Bool = false) async -> [RemoteSystem] {
-        var snapshots = platform.remoteSystems(matching: showsAll ? [.localVisibility(.showAll)] : []).snapshots.makeAsyncIterator()
+        let filters = RemoteSystemFilter.everybody + (showsAll ? [.localVisibility(.showAll)] : [])
+        var snapshots = platform.remoteSystems(matching: filters).snapshots.makeAsyncIterator()
         return await snapshots.next() ?? []
+    }
+
+    /// The devices of all accounts that a user's text may name.
+    func devices(named text: String) -> [RemoteSystem] {
+        accounts.flatMap { account in
+            do throws(RemoteSystemLookupError) {
+                return [try platform.remoteSystem(named: text, for: account)]
+            } catch {
+                if case .ambiguous(let systems) = error { return systems }
+                return []
+            }
+        }
     }
 
     /// The device that a user's text names.
     func device(named text: String) async throws -> RemoteSystem {
-        do throws(RemoteSystemLookupError) {
-            return try platform.remoteSystem(named: text, for: account)
-        } catch {
-            switch error {
-            case .notFound:
-                // A list of this network, or a stored one, may be older than the relay's.
-                guard !platform.isEnumerated(account), await connectionState()?.problem == nil, (try? await waitForDirectory()) != nil,
-                    let system = try? platform.remoteSystem(named: text, for: account)
-                else { throw await notFound(text) }
-                return system
-            case .ambiguous(let systems):
-                throw AgentError.ambiguous("several devices are called '\(text)'", systems.map(\.candidate))
-            }
+        var systems = devices(named: text)
+        // A list of this network, or a stored one, may be older than the relay's.
+        if systems.isEmpty, !platform.isEnumerated(account), await connectionState()?.problem == nil {
+            try? await waitForDirectory()
+            systems = devices(named: text)
         }
+        guard let system = systems.first else { throw await notFound(text) }
+        guard systems.count == 1 else { throw AgentError.ambiguous("several devices are called '\(text)'", systems.map(\.candidate)) }
+        return system
     }
 
     func notFound(_ text: String) async -> AgentError {

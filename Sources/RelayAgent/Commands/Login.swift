@@ -110,7 +110,7 @@ package struct Login: Sendable {
         }
         let stored = try context.home.storedMembership()
         let isUnfinished = stored?.isUnconfirmed ?? false
-        let isNew = stored == nil || isUnfinished
+        let isNew = !(stored?.hasRelay ?? false) || isUnfinished
         var (membership, isPinned) = try await membership(isUnfinished && relay != nil ? nil : stored)
         if let stored, isUnfinished { try await context.forgetUnfinished(stored) }
         if !isNew { try await checkLoginIsOver(membership, context) }
@@ -211,7 +211,7 @@ package struct Login: Sendable {
     private func membership(_ known: Membership?) async throws -> (Membership, isPinned: Bool?) {
         let device = DeviceDescription.thisDevice
         let checkedName = try Membership.checked(name ?? known?.name ?? device.name)
-        if var known {
+        if var known, known.hasRelay {
             if let relay, try !PinnedRelay(parsing: relay, allowsPlainHTTP: true).address.origin.utf8.elementsEqual(known.relay.utf8) {
                 throw AgentError(
                     "alreadyJoined",
@@ -233,7 +233,7 @@ package struct Login: Sendable {
             relay: address.origin,
             relayID: id,
             name: checkedName,
-            kind: device.kind,
+            kind: known?.kind ?? device.kind,
             allowsPlainHTTP: allowsPlainHTTP,
             caFile: caFile
         )

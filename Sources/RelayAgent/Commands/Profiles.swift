@@ -68,8 +68,12 @@ package struct Profiles: Sendable {
         var account = Profile(name: context.account, current: isCurrent, state: Result.connected)
         do {
             let membership = try context.home.membership()
-            (account.relay, account.relayID) = (membership.relay, "\(membership.relayID)")
             account.deviceName = membership.name
+            guard membership.hasRelay else {
+                account.state = "paired"
+                return account
+            }
+            (account.relay, account.relayID) = (membership.relay, "\(membership.relayID)")
             let endpoint = try context.storedEndpoint()
             (account.issuer, account.endpoint, account.accountName) = (endpoint.login?.issuer, "\(endpoint.id)", endpoint.accountName)
             let found = account

@@ -46,6 +46,11 @@ package struct Receive: Sendable {
         defer { free(real) }
         let path = String(cString: real)
         let first = OneShot<Void>()
+        let ended: @Sendable (Bool) -> Void = { isTold in
+            guard !isTold else { return _ = first.settle(()) }
+            // The sender may come back for the result.
+            MultiThreadedEventLoopGroup.singleton.any().scheduleTask(in: Self.resultPatience) { _ = first.settle(()) }
+        }
         let receiving = Receiving(
             appID: Self.appID,
             folder: path,
@@ -54,11 +59,7 @@ package struct Receive: Sendable {
             terminal: context.console.isJSON ? nil : TerminalQuestion(console: context.console),
             console: context.console,
             report: { try? output.print($0) },
-            ended: { isTold in
-                guard !isTold else { return _ = first.settle(()) }
-                // The sender may come back for the result.
-                MultiThreadedEventLoopGroup.singleton.any().scheduleTask(in: Self.resultPatience) { _ = first.settle(()) }
-            }
+            ended: ended
         )
         let app = RemoteSystemAppRegistration(
             appID: Self.appID,
@@ -66,8 +67,12 @@ package struct Receive: Sendable {
             services: [PingService.service],
             sharing: receiving.handler
         )
+        // Devices of other people are asked about each time.
+        var asking = receiving
+        asking.access = .ask
+        let paired = RemoteSystemAppRegistration(appID: Self.appID, displayName: "relay receive", sharing: asking.handler)
         do {
-            try await context.host(app, output: output, isTransient: true, until: isOnce ? first : nil) { _ in
+            try await context.host(app, paired: paired, output: output, isTransient: true, until: isOnce ? first : nil) { _ in
                 let ending = isOnce ? "the first transfer, or with Ctrl-C" : "Ctrl-C"
                 try output.print(Ready(app: Self.appID, folder: path, ending: ending))
             }

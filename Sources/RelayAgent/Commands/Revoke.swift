@@ -36,6 +36,7 @@ package struct Revoke: DeviceCommand {
     }
 
     package func run(on local: LocalDevice) async throws -> Result {
+        try local.checkHasRelay()
         let (endpoints, problem) = try await endpoints(of: local)
         if let question {
             let lines = ["To be revoked, for ever:"] + endpoints.flatMap { $0.facts.facts }

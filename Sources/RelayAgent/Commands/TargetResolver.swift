@@ -101,13 +101,12 @@ extension LocalDevice {
     }
 
     func place(_ text: String) async throws -> (RemoteSystem, RemoteSystemApp?) {
-        let search = TargetResolver(text) { name in
-            do throws(RemoteSystemLookupError) {
-                return [try platform.remoteSystem(named: name, for: account)]
-            } catch {
-                if case .ambiguous(let systems) = error { return systems }
-                return []
-            }
+        var search = TargetResolver(text, devices: devices(named:))
+        // Only a paired device itself tells what it takes now.
+        let mayBePaired = search.fits.isEmpty || search.fits.contains { $0.system.authorizationKind == .anonymous }
+        if mayBePaired, await !platform.knownDevices(for: .anonymous).isEmpty {
+            await platform.greetNearby(for: .anonymous)
+            search = TargetResolver(text, devices: devices(named:))
         }
         guard let found = search.fits.first else {
             guard let found = search.withoutApp.first else { throw await notFound(text) }

@@ -33,6 +33,7 @@ package struct Verify: DeviceCommand {
     }
 
     package func run(on local: LocalDevice) async throws -> Result {
+        try local.checkHasRelay()
         try await local.waitForDirectory()
         let endpoint = try endpoint(of: local)
         guard let code = local.platform.verificationCode(with: endpoint.id, for: local.account) else {

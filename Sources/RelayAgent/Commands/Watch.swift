@@ -78,7 +78,9 @@ package struct Watch: Sendable {
                     known = (known ?? []).union(results.map(\.id))
                 }
             }
-            group.addTask { for await event in local.platform.remoteSystems() { try await report(Event(event)) } }
+            group.addTask {
+                for await event in local.platform.remoteSystems(matching: RemoteSystemFilter.everybody) { try await report(Event(event)) }
+            }
             defer { group.cancelAll() }
             try await group.next()
         }

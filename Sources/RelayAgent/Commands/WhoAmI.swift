@@ -18,15 +18,16 @@ package struct WhoAmI: Sendable {
         package var endpoint: String
         /// The fingerprint words.
         package var words: String
-        package var relay: String
-        package var relayID: String
+        /// `nil` for a device without an account.
+        package var relay: String?
+        package var relayID: String?
         package var home: String
 
         package func lines(_ style: Style) -> [String] {
             [
                 "name      \(style.show(name, .strong))", "kind      \(kind)", "device    \(device)", "endpoint  \(endpoint)",
                 "words     \(words)",
-                "relay     \(relay)", "relay id  \(relayID)", "account   \(accountName ?? "-")", "profile   \(profile)",
+                "relay     \(relay ?? "-")", "relay id  \(relayID ?? "-")", "account   \(accountName ?? "-")", "profile   \(profile)",
                 "home      \(home)",
             ]
         }
@@ -43,8 +44,8 @@ package struct WhoAmI: Sendable {
             device: "\(endpoint.systemID)",
             endpoint: "\(endpoint.id)",
             words: "\(endpoint.fingerprint)",
-            relay: membership.relay,
-            relayID: "\(membership.relayID)",
+            relay: membership.hasRelay ? membership.relay : nil,
+            relayID: membership.hasRelay ? "\(membership.relayID)" : nil,
             home: context.home.path
         )
     }

@@ -87,20 +87,13 @@ package struct Doctor: Sendable {
             return Result([Check(.account, failed: error)])
         }
         let place = AccountText.place((try? context.storedEndpoint())?.accountName, at: membership.relay)
-        var checks = [Check(.account, .ok, "this device is '\(membership.name)' of \(place)")]
-        do throws(ConnectionError) {
-            guard let url = URL(exactly: membership.relay) else { throw ConnectionError(.notARelay, "the relay's URL is not valid") }
-            let probe = try RelayProbe(
-                url,
-                relayID: membership.relayID,
-                allowsPlainHTTP: membership.allowsPlainHTTP,
-                authorities: membership.authorities
-            )
-            checks += await RelayChecks(probe: probe, membership: membership).run()
-        } catch {
-            checks.append(Check(.relay, failed: error))
-        }
-        let isRelayThere = !checks.contains { $0.status == .failed && $0.name != .tunnel }
+        var checks = [
+            membership.hasRelay
+                ? Check(.account, .ok, "this device is '\(membership.name)' of \(place)")
+                : Check(.account, .ok, "this device is '\(membership.name)', and knows only those that it was paired with")
+        ]
+        if membership.hasRelay { checks += await relayChecks(membership) }
+        let isRelayThere = membership.hasRelay && !checks.contains { $0.status == .failed && $0.name != .tunnel }
         do {
             checks += try await context.withAccount { local in
                 let others = isRelayThere ? await LocalDeviceChecks(local: local, target: target).run() : []
@@ -110,6 +103,21 @@ package struct Doctor: Sendable {
             checks.append(Check(.login, failed: error))
         }
         return Result(checks)
+    }
+
+    private func relayChecks(_ membership: Membership) async -> [Check] {
+        do throws(ConnectionError) {
+            guard let url = URL(exactly: membership.relay) else { throw ConnectionError(.notARelay, "the relay's URL is not valid") }
+            let probe = try RelayProbe(
+                url,
+                relayID: membership.relayID,
+                allowsPlainHTTP: membership.allowsPlainHTTP,
+                authorities: membership.authorities
+            )
+            return await RelayChecks(probe: probe, membership: membership).run()
+        } catch {
+            return [Check(.relay, failed: error)]
+        }
     }
 }
 

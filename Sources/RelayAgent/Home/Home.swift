@@ -55,7 +55,7 @@ package struct Home: Sendable {
             if let account { throw HomeAccounts.unknown(account) }
             throw AgentError(
                 "notSignedIn",
-                "this device has not joined an account yet: run `relay login URL`, or `relay join` with a join link",
+                "this device has not joined an account yet: run `relay login URL`, or `relay join` with a join link; without an account, run `relay pair`",
                 .notSignedIn
             )
         }
@@ -77,6 +77,9 @@ package struct Home: Sendable {
         }
     }
 
+    /// What is stored of a relay, also if joining was not finished.
+    func storedRelay() throws -> Membership? { try storedMembership().flatMap { $0.hasRelay ? $0 : nil } }
+
     func store(_ membership: Membership) throws {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
@@ -84,5 +87,10 @@ package struct Home: Sendable {
         try PrivateFile.replace(file, with: Array(try encoder.encode(membership)) + [UInt8(ascii: "\n")])
     }
 
-    func removeMembership() throws { try PrivateFile.delete(file) }
+    /// Forgets the relay. The devices that this one was paired with stay.
+    func removeMembership() throws {
+        let paired = try? StoredEndpoint.read(.anonymous, in: path)?.contents().directory.endpointIDs
+        guard let membership = try? storedMembership(), !(paired ?? []).isEmpty else { return try PrivateFile.delete(file) }
+        try store(Membership(withoutRelay: membership.name, kind: membership.kind))
+    }
 }

@@ -8,7 +8,7 @@ import RelayProtocol
 
 /// The content of `relay.json`: the joined relay and this device's name there. It contains no secret.
 struct Membership: Codable, Hashable {
-    /// Scheme, host and port.
+    /// Scheme, host and port; empty for a device that only knows those that it was paired with.
     var relay: String
     var relayID: RelayID
     var name: String
@@ -31,8 +31,28 @@ struct Membership: Codable, Hashable {
 
     var authorities: TrustRoots { caFile.map { .file(URL(filePath: $0)) } ?? .system }
 
-    /// The platform's id of the only account in a directory.
-    static let account = ConnectedDevicesAccount(id: "default")
+    /// A device without an account, which only knows those that it was paired with.
+    init(withoutRelay name: String, kind: RemoteSystemKind) { self.init(relay: "", relayID: .none, name: name, kind: kind) }
+
+    init(
+        relay: String,
+        relayID: RelayID,
+        name: String,
+        kind: RemoteSystemKind,
+        allowsPlainHTTP: Bool = false,
+        caFile: String? = nil
+    ) {
+        (self.relay, self.relayID, self.name, self.kind) = (relay, relayID, name, kind)
+        (self.allowsPlainHTTP, self.caFile) = (allowsPlainHTTP, caFile)
+    }
+
+    var hasRelay: Bool { relayID != .none }
+
+    /// The account that commands use.
+    var account: ConnectedDevicesAccount { hasRelay ? Self.relayAccount : .anonymous }
+
+    /// The platform's id of the account at the relay in a directory.
+    static let relayAccount = ConnectedDevicesAccount(id: "default")
     static let clientID = "org.device-relay.cli"
 
     /// Creates the platform without starting it.
@@ -45,7 +65,8 @@ struct Membership: Codable, Hashable {
         accessTokens: any AccessTokenProvider = JoinLinkAccessTokenProvider(clientID: Self.clientID),
         confirmsAccount: (@Sendable (AccountToJoin) async -> Bool)? = nil
     ) throws -> ConnectedDevicesPlatform {
-        guard let url = URL(exactly: relay) else {
+        let url = URL(exactly: relay)
+        guard url != nil || !hasRelay else {
             throw AgentError(
                 "storageFailed",
                 "the relay's URL in \(home.path)/relay.json is not valid; correct it, or delete the directory and join again",
@@ -56,11 +77,10 @@ struct Membership: Codable, Hashable {
         device.name = name
         device.kind = kind
         var settings = ConnectedDevicesPlatformSettings(
-            relay: url,
-            relayID: relayID,
             storageDirectory: URL(filePath: home.path, directoryHint: .isDirectory),
             device: device
         )
+        if hasRelay { (settings.relay, settings.relayID) = (url, relayID) }
         settings.allowsPlainHTTP = allowsPlainHTTP
         settings.confirmsAccount = confirmsAccount
         if confirmsAccount == nil, isUnconfirmed ?? false { settings.confirmsAccount = { _ in false } }

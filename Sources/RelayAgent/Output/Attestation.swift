@@ -39,5 +39,5 @@ package struct Attestation: Encodable, Sendable {
 
 extension LocalDevice {
     /// Who attests an outcome, with the names of this device's directory.
-    func attested(_ attestation: OutcomeAttestation) -> Attestation { Attestation(attestation, in: platform.endpoints(for: account)) }
+    func attested(_ attestation: OutcomeAttestation) -> Attestation { Attestation(attestation, in: endpoints) }
 }

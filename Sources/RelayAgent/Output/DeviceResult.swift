@@ -38,11 +38,14 @@ package struct DeviceResult: Encodable, Sendable {
     /// Whether the device is known only because it was listed when this device joined.
     package var unverified: Bool
     package var local: Bool
+    /// Whether it is another person's, and was paired with this one.
+    package var paired: Bool
     /// What the codes are made of, for the words.
     var presence: Presence
 
     enum CodingKeys: CodingKey {
-        case id, name, kind, platform, manufacturer, model, status, reason, since, expectedWithin, wakeable, apps, new, unverified, local
+        case id, name, kind, platform, manufacturer, model, status, reason, since, expectedWithin, wakeable, apps, new, unverified, local,
+            paired
     }
 
     init(_ system: RemoteSystem) {
@@ -61,6 +64,7 @@ package struct DeviceResult: Encodable, Sendable {
         new = system.isNew
         unverified = !system.isNew && !system.isVerified
         local = system.isLocal
+        paired = system.authorizationKind == .anonymous
         presence = system.presence
     }
 
@@ -68,7 +72,10 @@ package struct DeviceResult: Encodable, Sendable {
 
     func add(to table: inout Table, now: Date) {
         table.add(
-            .init(name + (local ? " (this device)" : "") + Self.mark(new: new, unverified: unverified), new ? .attention : .strong),
+            .init(
+                name + (local ? " (this device)" : paired ? " (paired)" : "") + Self.mark(new: new, unverified: unverified),
+                new ? .attention : .strong
+            ),
             .init(kind),
             .init(PresenceText.text(presence, now: now), presence.state == .available ? .good : .faint),
             .init(apps.isEmpty ? "-" : Array(Set(apps.map(\.title))).sorted().joined(separator: ", ")),

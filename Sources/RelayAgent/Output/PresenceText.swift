@@ -28,6 +28,7 @@ package enum PresenceText {
         case (.unavailable, .shutdown): return since("shut down") + wakeable
         case (.unavailable, .lost): return since("connection lost") + wakeable
         case (.unavailable, _): return lasting("not connected") + wakeable
+        case (_, .notNearby): return "not on this network"
         case (_, .relayStarting): return "not known yet: the relay has just started"
         case (_, .relayUnreachable): return "not known: the relay is not connected"
         default: return "not known"

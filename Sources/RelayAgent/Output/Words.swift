@@ -33,6 +33,7 @@ package enum Words {
     package static func connection(_ state: String) -> String {
         switch state {
         case "connected": "connected"
+        case "paired": "no account, paired devices only"
         case "relayUnreachable": "relay not reached"
         case "relayNotTrusted": "relay not trusted"
         case "notARelay": "not a relay"

@@ -71,7 +71,7 @@ struct Receiving: Sendable {
 
     let appID: String
     let folder: String
-    let access: Access
+    var access: Access
     /// Whether links and texts become files. Otherwise they are part of what is printed.
     let keepsNotes: Bool
     let terminal: TerminalQuestion?
@@ -91,7 +91,7 @@ struct Receiving: Sendable {
     private func decide(_ offer: SharingHandler.Offer) async -> SharingHandler.Answer {
         let place = URL(filePath: folder, directoryHint: .isDirectory)
         guard access == .ask else { return .accept(into: place) }
-        let name = DisplayText.sanitized(offer.caller.deviceName)
+        let name = DisplayText.sanitized(offer.caller.deviceName) + (offer.caller.isPaired ? " (a paired device)" : "")
         let answer = await terminal?.ask(["\(name) wants to send \(Self.text(offer))"], "Take it? [y/N]", within: .seconds(55))
         guard answer == true else {
             report(Reception(.declined, offer, app: appID))

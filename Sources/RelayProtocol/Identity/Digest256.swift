@@ -24,6 +24,11 @@ package struct Digest256: Hashable, Sendable, Comparable, CustomStringConvertibl
 
     package static let byteCount = 32
 
+    /// 32 zero bytes.
+    static let zero = Digest256(words: (0, 0, 0, 0))
+
+    private init(words: (UInt64, UInt64, UInt64, UInt64)) { self.words = words }
+
     /// The digest with these 32 bytes; `nil` for any other number of bytes.
     package init?(bytes: [UInt8]) {
         guard bytes.count == Self.byteCount else { return nil }

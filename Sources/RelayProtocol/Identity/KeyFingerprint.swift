@@ -61,4 +61,7 @@ public struct RelayID: KeyFingerprint {
 
     /// The first 8 characters: a label for people and logs, never a proof.
     public var label: String { digest.label }
+
+    /// Stands for no relay, where devices without an account sign or seal something. No key has this fingerprint.
+    package static let none = RelayID(digest: .zero)
 }

@@ -11,6 +11,10 @@ package struct NearbyPeers {
         package let port: UInt16
         /// The number of the interface on which the instance was seen.
         package let interface: Int
+
+        package init(instance: DNSName, address: IPAddress, port: UInt16, interface: Int) {
+            (self.instance, self.address, self.port, self.interface) = (instance, address, port, interface)
+        }
     }
 
     /// The addresses of one endpoint that are dialled at once.

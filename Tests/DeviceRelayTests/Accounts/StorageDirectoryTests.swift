@@ -47,6 +47,20 @@ import Testing
         #expect(try Set(storage.scopes()) == [.sample("me"), .sample("you"), otherRelay])
     }
 
+    /// A pairing code serves one attempt, in whichever process, as long as another device can show it.
+    @Test func pairingCodeIsUsedOnce() throws {
+        let directory = try TemporaryDirectory()
+        let codes = try ["0000 0000", "12345678"].map { try #require(PairingCode(parsing: $0)) }
+        func account() throws -> AccountStorage { try directory.storage().open(.sample(), now: 0) }
+        #expect(try !account().isUsed(codes[0], now: 0) && account().use(codes[0], now: 0))
+        #expect(try account().isUsed(codes[0], now: 1) && !account().use(codes[0], now: 599_999))
+        #expect(try !account().isUsed(codes[1], now: 1) && account().use(codes[1], now: 300_000))
+        #expect(try !account().isUsed(codes[0], now: 600_000) && account().isUsed(codes[1], now: 600_000))
+        // The clock goes back.
+        #expect(try account().isUsed(codes[1], now: -1_000_000) && !account().use(codes[1], now: -1_000_000))
+        #expect(try account().use(codes[0], now: 600_001))
+    }
+
     @Test func systemKeyIsSharedByAllStorageDirectories() async throws {
         let directory = try TemporaryDirectory()
         let file = SystemKeyFile(path: "\(directory.path)/a/b/system.key")

@@ -9,7 +9,7 @@ import RelayTesting
 extension HostProcess {
     convenience init(_ device: TestDevice) throws {
         try self.init(
-            relay: device.settings.relay.absoluteString,
+            relay: device.settings.relay?.absoluteString ?? "",
             relayID: device.settings.relayID?.description ?? "",
             directory: device.settings.storageDirectory.deletingLastPathComponent()
         )

@@ -146,7 +146,7 @@ final class WakeDevice {
         let urgency = notification.isUrgent ? WakePayload.Urgency.urgent : .background
         let payload = WakePayload(relay: notification.relay, endpoint: notification.endpoint, urgency: urgency)
         return try HostProcess(
-            relay: settings.relay.absoluteString,
+            relay: try #require(settings.relay).absoluteString,
             relayID: "\(notification.relay)",
             directory: settings.storageDirectory.deletingLastPathComponent(),
             [WakeEndToEndTests.appID, #"{"\#(WakePayload.key)":\#(payload.json)}"#]

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOCore
+import RelayProtocol
+
+/// The anonymous endpoint and those that it is paired with.
+extension LocalEndpoint {
+    private var pairings: Pairings { Pairings(endpoint, identity: identity, publisher: publisher, peers: peers) }
+
+    /// Makes this device visible.
+    /// - Returns: Its state, which ends when it is over, and what stops it.
+    func offerPairing() -> (CurrentValue<DevicePairing.State>, NIOLoopBound<PairingHost>) {
+        let host = PairingHost(endpoint, pairings)
+        host.start()
+        return (host.state, NIOLoopBound(host, eventLoop: endpoint.loop.eventLoop))
+    }
+
+    func pair(at candidates: [NearbyPeers.Candidate], by proof: PairingCaller.Proof) async throws(DevicePairingError) -> PairedDevice {
+        try await PairingCaller(endpoint, pairings).pair(at: candidates, by: proof)
+    }
+
+    /// Looks for devices that can be paired.
+    func browseForPairing() -> (CurrentValue<[VisibleDevice]>, NIOLoopBound<PairingBrowser>) {
+        let browser = PairingBrowser(endpoint)
+        browser.start()
+        return (browser.devices, NIOLoopBound(browser, eventLoop: endpoint.loop.eventLoop))
+    }
+
+    func stopBrowsing(_ browser: NIOLoopBound<PairingBrowser>) { endpoint.loop.spawn(browser.value) { await $0.stop() } }
+
+    func unpair(_ peer: EndpointID) async throws(DevicePairingError) -> Bool { try await pairings.unpair(peer) }
+}

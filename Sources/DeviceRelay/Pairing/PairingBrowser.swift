@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOCore
+import RelayProtocol
+
+/// Looks for devices on this network that can be paired. It is used on an event loop.
+final class PairingBrowser {
+    private let service: MulticastService
+    private var seen: [Int: [VisibleDevice]] = [:]
+    let devices = CurrentValue<[VisibleDevice]>([])
+
+    init(_ endpoint: EndpointContext) {
+        service = MulticastService(endpoint.loop, interfaces: endpoint.settings.nearby.interfaces, logger: endpoint.logger)
+        service.onInstances = { [weak self] in self?.see($0, on: $1) }
+        service.kept = { [weak self] in Set(self?.seen[$0]?.flatMap(\.candidates).map(\.instance) ?? []) }
+        service.want(true)
+    }
+
+    func start() { service.start() }
+
+    func stop() async {
+        devices.finish()
+        await service.stop()
+    }
+
+    private func see(_ instances: [MulticastBrowser.Instance], on interface: Int) {
+        seen[interface] = instances.compactMap { instance in
+            guard let visible = Advertisement(strings: instance.text)?.visible, visible.mode == .pair else { return nil }
+            return VisibleDevice(
+                id: "\(instance.name)",
+                name: DisplayText.sanitized(visible.name),
+                kind: RemoteSystemKind(rawValue: visible.kind),
+                candidates: instance.addresses.map {
+                    NearbyPeers.Candidate(instance: instance.name, address: $0, port: instance.port, interface: interface)
+                }
+            )
+        }
+        let all = seen.sorted { $0.key < $1.key }.flatMap(\.value)
+        devices.update { $0 = all.sorted { ($0.name, $0.id) < ($1.name, $1.id) } }
+    }
+}

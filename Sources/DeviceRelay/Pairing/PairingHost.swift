@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Logging
+import NIOCore
+import RelayProtocol
+
+/// Makes the anonymous endpoint visible on this network, until another one has paired with it. It has a listener and an advertisement of its
+/// own, so that any process of the endpoint can do it. It is used on the endpoint's event loop.
+final class PairingHost {
+    typealias State = DevicePairing.State
+
+    /// Those who connect at once.
+    private static let maximumSessions = 4
+    private static let patience = Duration.seconds(5)
+    /// How long one who connects may take for all, in milliseconds.
+    private static let attemptPatience: Int64 = 40_000
+
+    private let endpoint: EndpointContext
+    private let pairings: Pairings
+    private let service: MulticastService
+    private var listener: NearbyListener?
+    private var connector: SessionConnector?
+    private var links: [LinkInterface] = []
+    private var port: UInt16?
+    private var offer: PairingOffer
+    private var failures = 0
+    private var sessions = 0
+    private var connections: UInt64 = 0
+    /// The endpoint that has proved the code or the secret.
+    private var proved: EndpointID?
+    private var timer: Scheduled<Void>?
+    private var random = SystemRandomNumberGenerator()
+    let state = CurrentValue(State.starting)
+
+    init(_ endpoint: EndpointContext, _ pairings: Pairings) {
+        (self.endpoint, self.pairings) = (endpoint, pairings)
+        service = MulticastService(endpoint.loop, interfaces: endpoint.settings.nearby.interfaces, logger: endpoint.logger)
+        var random = SystemRandomNumberGenerator()
+        offer = PairingOffer(own: endpoint.id, at: Milliseconds(clamping: endpoint.loop.now), using: &random)
+    }
+
+    private var loop: EndpointLoop { endpoint.loop }
+    private var now: Milliseconds { Milliseconds(clamping: loop.now) }
+
+    // MARK: Life
+
+    func start() {
+        let bound = NIOLoopBound(Weak(self), eventLoop: loop.eventLoop)
+        let loop = loop
+        do {
+            connector = try SessionConnector(pairing: endpoint) { peer, opening in
+                await loop.run(bound) { $0.object?.admit(peer, opening) } ?? .refuse(AppServiceError(.appUnavailable))
+            }
+        } catch {
+            return end(DevicePairingError(.failed, "the device's key cannot be used: \(error)"))
+        }
+        let listener = NearbyListener(
+            loop,
+            own: endpoint.id,
+            source: { [weak self] in self?.source($0) },
+            keys: { [:] },
+            pairing: { [weak self] in self?.knocked($0) }
+        )
+        self.listener = listener
+        listener.open { [weak self] result in
+            guard let self else { return }
+            switch result {
+            case .success(let port): listens(at: port)
+            case .failure(let error): end(DevicePairingError(.failed, "this device cannot listen: \(error)", cause: error))
+            }
+        }
+    }
+
+    private func listens(at port: UInt16) {
+        self.port = port
+        service.onInterfaces = { [weak self] in self?.networkChanged($0) }
+        links = NetworkInterfaces.read(endpoint.settings.nearby.interfaces).links
+        guard !links.isEmpty else { return end(.noNetwork) }
+        service.start()
+        show()
+        schedule()
+    }
+
+    private func networkChanged(_ links: [LinkInterface]) {
+        self.links = links
+        guard let port, offer.code != nil else { return }
+        let visible = Advertisement.Visible(name: endpoint.device.name, kind: endpoint.device.kind.rawValue, mode: .pair)
+        let (id, loop) = (endpoint.id, loop)
+        let text = {
+            var random = SystemRandomNumberGenerator()
+            let hour = UInt32(clamping: loop.wallTime / 3_600_000)
+            return Advertisement(of: id, hour: hour, for: [], visible: visible, using: &random).strings
+        }
+        service.advertise((port, text))
+        show()
+    }
+
+    private func show() {
+        guard let code = offer.code, let port else { return }
+        let addresses = links.flatMap(\.addresses).compactMap { PairingLink.Place($0.address, port: port) }
+        let link = try? offer.link(to: Array(addresses.prefix(PairingLink.maximumPlaces)))
+        state.update { $0 = .visible(code: code, link: link, failures: failures) }
+    }
+
+    private func schedule() {
+        timer?.cancel()
+        timer = offer.deadline.map { deadline in
+            loop.after(deadline.count - loop.now) { [weak self] in
+                guard let self else { return }
+                perform(offer.tick(at: now, using: &random))
+            }
+        }
+    }
+
+    private func perform(_ actions: [PairingOffer.Action]) {
+        for action in actions {
+            switch action {
+            case .show:
+                failures += 1
+                show()
+            case .paired(let peer):
+                proved = peer
+                withdraw()
+            case .ended(let why): end(DevicePairingError(why))
+            }
+        }
+        schedule()
+    }
+
+    private func end(_ error: DevicePairingError) {
+        state.update { if !$0.isOver { $0 = .failed(error) } }
+        stop()
+    }
+
+    /// Nobody else can pair.
+    private func withdraw() {
+        listener?.close()
+        service.advertise(nil)
+    }
+
+    func stop() {
+        offer.stop()
+        timer?.cancel()
+        withdraw()
+        state.update { if !$0.isOver { $0 = .failed(DevicePairingError(.cancelled, "it was cancelled")) } }
+        loop.spawn(self) { await $0.service.stop() }
+    }
+
+    // MARK: Those who connect
+
+    private func source(_ address: IPAddress) -> KnockGate.Source? {
+        guard NearbyReach.local.admits(address, on: links) else { return nil }
+        return KnockGate.Source(address, isOnLink: address.isLinkLocal || links.contains { $0.isOnLink(address) })
+    }
+
+    private func knocked(_ transport: KnockedTransport) {
+        guard let connector, sessions < Self.maximumSessions, offer.code != nil else { return transport.channel.close(promise: nil) }
+        sessions += 1
+        loop.spawn(self) { host in
+            defer { host.sessions -= 1 }
+            guard case .session(let session)? = try? await connector.accept(over: transport, timeout: Self.patience, isKnown: { _ in true })
+            else { return }
+            let limit = host.loop.after(Self.attemptPatience) { [weak host] in host?.loop.spawn(session) { await $0.shutDown() } }
+            _ = await session.ended()
+            limit.cancel()
+            await session.shutDown()
+        }
+    }
+
+    private func admit(_ peer: EndpointID, _ opening: SessionOpening) -> SessionAdmission {
+        guard opening.appID == PairingCalls.info.appID, opening.serviceName == PairingCalls.info.name,
+            let device = RemoteSystem.ID("\(peer)")
+        else { return .refuse(AppServiceError(.notAuthorized)) }
+        let caller = AppServiceCaller(
+            accountID: endpoint.account.id,
+            deviceName: "",
+            systemID: device,
+            endpoint: peer,
+            appID: nil,
+            isNew: true
+        )
+        return .serve(pairService, PairingCalls.info, caller)
+    }
+
+    private var pairService: AppService {
+        let (loop, bound) = (loop, NIOLoopBound(Weak(self), eventLoop: loop.eventLoop))
+        return AppService(PairingCalls.info.name) { connection, caller in
+            guard let asking = await loop.run(bound, { $0.object?.opened(by: caller.endpoint) }) else { return }
+            defer { loop.eventLoop.execute { bound.value.object?.closed(asking) } }
+            try await connection.respond(concurrently: 1) { request in
+                switch request.message["Type"]?.string {
+                case PairingRequest.type:
+                    let step = try PairingCalls.decode(PairingRequest.self, request.message)
+                    let answer = await loop.run(bound) { $0.object?.answer(step, from: asking) }
+                    return try ValueSetEncoder().encode(answer ?? PairingAnswer(.notPairing))
+                case PairingCalls.Introduce.type:
+                    let call = try PairingCalls.decode(PairingCalls.Introduce.self, request.message)
+                    let stored = await loop.run(bound) { $0.object?.introduced(call.introduction, by: caller.endpoint) }
+                    guard let result = await stored?.wait() else { throw AppServiceError(.notAuthorized) }
+                    return try ValueSetEncoder().encode(try result.get())
+                default: throw PairingCalls.invalid
+                }
+            }
+        }
+    }
+
+    private func opened(by peer: EndpointID) -> PairingOffer.Caller {
+        connections += 1
+        return PairingOffer.Caller(peer, connection: connections)
+    }
+
+    private func closed(_ connection: PairingOffer.Caller) { perform(offer.closed(connection, using: &random)) }
+
+    private func answer(_ request: PairingRequest, from caller: PairingOffer.Caller) -> PairingAnswer {
+        let reply = offer.receive(request, from: caller, at: now, using: &random)
+        perform(reply.actions)
+        return reply.answer
+    }
+
+    /// - Returns: What the other side is told once it is stored here; `nil` if it has proved nothing.
+    private func introduced(_ introduction: PairingIntroduction, by peer: EndpointID) -> Stored? {
+        guard proved == peer, !state.value.isOver else { return nil }
+        let stored = Stored()
+        loop.spawn(self) { host in
+            do throws(DevicePairingError) {
+                let own = try host.pairings.introduction()
+                let device = try await host.pairings.pair(with: peer, introduction)
+                host.state.update { $0 = .paired(device) }
+                host.stop()
+                stored.settle(.success(own))
+            } catch {
+                host.end(error)
+                stored.settle(.failure(error))
+            }
+        }
+        return stored
+    }
+
+    private typealias Stored = OneShot<Result<PairingIntroduction, DevicePairingError>>
+}
+
+extension DevicePairing.State {
+    var isOver: Bool {
+        switch self {
+        case .starting, .visible: false
+        case .paired, .failed: true
+        }
+    }
+}

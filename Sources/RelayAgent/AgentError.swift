@@ -125,7 +125,7 @@ extension AgentError {
     /// A failure on the way to the relay, with the relay's address; `nil` for any other.
     init?(_ error: any Error, at membership: Membership, isJoined: Bool) {
         self.init(error)
-        guard status == .unreachable, Self.wayProblems.contains(code) else { return nil }
+        guard membership.hasRelay, status == .unreachable, Self.wayProblems.contains(code) else { return nil }
         message += " (relay: \(DisplayText.sanitized(membership.relay)))"
         if isJoined { message += ". To find the cause, run: relay doctor" }
     }

@@ -68,8 +68,8 @@ struct PairingTests {
         let (process, event) = try await world.visible()
         #expect(event["event"] as? String == "visible" && event["name"] as? String == "Anna" && event["failures"] as? Int == 0)
         let entered = try await world.enter(try #require(event["code"] as? String), "--json")
-        let there = try entered.json
-        #expect(entered.status == 0 && there["name"] as? String == "Anna", "\(entered.text) \(entered.errorText)")
+        let there = try entered.json["device"] as? [String: Any]
+        #expect(entered.status == 0 && there?["name"] as? String == "Anna", "\(entered.text) \(entered.errorText)")
         let last = try await Self.event(of: process)
         #expect((last["device"] as? [String: Any])?["name"] as? String == "Bert", "\(last)")
         #expect(await process.finish().status == 0)
@@ -184,6 +184,54 @@ struct PairingTests {
             let refused = try await world.anna.run(command)
             #expect(refused.status == 3 && refused.errorText.contains("relay"), "\(command): \(refused.text) \(refused.errorText)")
         }
+    }
+
+    /// Whoever is paired chooses his own name, also that of a device of the account.
+    @Test func pairedDeviceTakesNoOtherName() async throws {
+        let world = try World()
+        let relay = try world.hub.start("exec relayd serve --listen 10.20.30.1")
+        let line = try await relay.line { $0.contains("#relay=") }
+        let link = String(try #require(line.firstMatch(of: /https:\/\/[^ ']+#relay=[^ ']+/)).0)
+        try await world.pair()
+        let joined = try await world.anna.run("relay join --yes <<< '\(link)'")
+        #expect(joined.status == 0, "\(joined.text) \(joined.errorText)")
+        // A device of the account that publishes nothing.
+        let invited = try await world.anna.run("relay invite")
+        let pc = try await world.hub.run("relay join --name PC --yes <<< '\(invited.text)'")
+        #expect(pc.status == 0, "\(pc.text) \(pc.errorText)")
+        let renamed = try await world.bert.run("relay rename pc")
+        #expect(renamed.status == 0 && !renamed.errorText.contains("does not know"), "\(renamed.text) \(renamed.errorText)")
+        let receiver = try world.bert.start("exec relay receive --json")
+        _ = try await receiver.line { $0.contains("ready") }
+        for command in ["relay send --text secret PC", "relay launch PC https://one.example", "relay send --text secret pc"] {
+            let sent = try await world.anna.run(command)
+            #expect(sent.status == 2 && sent.errorText.contains("paired"), "\(command): \(sent.text) \(sent.errorText)")
+        }
+        receiver.send(SIGTERM)
+        _ = await receiver.finish()
+        relay.send(SIGTERM)
+        _ = await relay.finish()
+    }
+
+    /// An app that has ended is not sent to.
+    @Test func receiverThatEndedIsNotChosenAgain() async throws {
+        let world = try World()
+        try await world.pair()
+        let receiver = try world.anna.start("exec relay receive --into in --json")
+        _ = try await receiver.line { $0.contains("ready") }
+        try Data("photo".utf8).write(to: world.bert.directory.appending(path: "photo.jpg"))
+        #expect(try await world.bert.run("relay send photo.jpg Anna").status == 6)
+        receiver.send(SIGTERM)
+        _ = await receiver.finish()
+        // The agent is asked now, and no app that nobody hosts any more.
+        let agent = try await world.agent()
+        let sent = try await world.bert.run("relay send photo.jpg Anna --json")
+        #expect(sent.status == 6, "\(sent.text) \(sent.errorText)")
+        let apps = try await world.bert.run("relay devices --json").json["devices"] as? [[String: Any]]
+        let ids = (apps?.first?["apps"] as? [[String: Any]])?.compactMap { $0["id"] as? String }
+        #expect(ids == ["org.device-relay.agent"], "\(ids ?? [])")
+        agent.send(SIGTERM)
+        _ = await agent.finish()
     }
 
     /// A device with an account can be paired, too, and loses neither by the other.

@@ -51,7 +51,7 @@ public struct ConnectedDevicesAccountManager: Sendable {
     /// - Throws: `AccountError`: `notFound`, `accessTokenRequestFailed` (also if the account's tokens are not from the relay's own issuer),
     ///   `networkNotAvailable`, `serviceFailed`, `storageFailed`.
     public func invite(to account: ConnectedDevicesAccount) async throws(AccountError) -> JoinLink {
-        guard let endpoint = platform.endpoint(of: account.id) else { throw AccountError(notFound: account) }
+        guard account != .anonymous, let endpoint = platform.endpoint(of: account.id) else { throw AccountError(notFound: account) }
         return try await endpoint.invite()
     }
 
@@ -114,7 +114,10 @@ extension ConnectedDevicesPlatform {
         if let link, let pinned = settings.relayID, link.relay != pinned {
             throw AccountError(.otherRelay, message: "the link leads to another relay than the one in the platform's settings")
         }
-        if let known = link?.relay ?? settings.relayID { return known }
+        if let known = link?.relay ?? settings.relayID {
+            guard known != .none else { throw AccountError(.otherRelay, message: "no relay has this id") }
+            return known
+        }
         return try await RelayID(
             ofRelayAt: try settings.relayURL,
             allowsPlainHTTP: settings.allowsPlainHTTP,
@@ -146,8 +149,13 @@ extension ConnectedDevicesPlatform {
                     await endpoint.shutDown(.signedOut)
                     throw error
                 }
-                state.withLock { $0.endpoints[account.id] = endpoint }
-                return endpoint
+                let first = state.withLock { state in
+                    if state.endpoints[account.id] == nil { state.endpoints[account.id] = endpoint }
+                    return state.endpoints[account.id] ?? endpoint
+                }
+                // Another task was faster.
+                if first !== endpoint { await endpoint.shutDown(.shutdown) }
+                return first
             } catch let error as AccountError where error.mayHaveUsedLink {
                 // The same holds for these keys.
                 throw error

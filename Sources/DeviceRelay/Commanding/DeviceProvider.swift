@@ -79,7 +79,7 @@ extension ConnectedDevicesPlatform {
     ) async throws(CommandFailure) -> (any DeviceProvider, Target) {
         let providers: [any DeviceProvider] = state.withLock { state in
             state.endpoints.values.filter { request.accountID == nil || request.accountID == $0.account.id }
-        }.sorted { $0.account.id < $1.account.id }
+        }.sorted { ($0.account == .anonymous ? 1 : 0, $0.account.id) < ($1.account == .anonymous ? 1 : 0, $1.account.id) }
         return try await providers.resolve(within: patience, find)
     }
 }

@@ -361,6 +361,7 @@ struct PeerBook: Sendable {
     /// all that there are.
     mutating func take(pairings: [Pin]) -> [Action] {
         var actions: [Action] = []
+        directory.allow(endpoints: Advertisement.maximumPeers)
         let stored = Set(pairings.map(\.endpoint))
         for record in peers.pinned where !stored.contains(record.endpointID) {
             directory.remove(record.endpointID)

@@ -67,15 +67,20 @@ private struct EventReader {
                 enumerated.insert(account)
             }
         }
-        guard !hasReportedEnumeration, !current.isEmpty, enumerated.isSuperset(of: current.keys) else { return nil }
+        guard !hasReportedEnumeration, !counted.isEmpty, enumerated.isSuperset(of: counted) else { return nil }
         hasReportedEnumeration = true
         return .enumerationCompleted
     }
 
+    /// The accounts whose devices may pass. The anonymous one is complete from the start.
+    private var counted: Set<String> {
+        Set(current.keys).filter { $0 != AnonymousAccount.id || filters.contains(.authorizationKind(.anonymous)) }
+    }
+
     /// The error that reports that the platform has no account.
     private mutating func nextNotice() -> RemoteSystemEvent? {
-        guard current.isEmpty, seen > 0, isStarted() else {
-            if !current.isEmpty { hasReportedNoAccount = false }
+        guard counted.isEmpty, seen > 0, isStarted() else {
+            if !counted.isEmpty { hasReportedNoAccount = false }
             return nil
         }
         guard !hasReportedNoAccount else { return nil }

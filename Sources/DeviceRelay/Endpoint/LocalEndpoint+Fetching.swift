@@ -37,6 +37,8 @@ extension LocalEndpoint {
     /// Fetches and handles all commands that wait. It connects a suspended endpoint, and disconnects it again.
     /// - Returns: Whether nothing waits any more.
     func fetch(until end: ContinuousClock.Instant) async -> Bool {
+        // Nothing waits anywhere without a relay.
+        guard !endpoint.isAnonymous else { return true }
         if life.fetchBegins() { await start() }
         let isDone = await drain(until: end)
         if life.fetchEnds() {

@@ -138,8 +138,8 @@ extension LocalEndpoint {
     var isInAccount: Bool { identity.account != nil }
 
     func revoke(_ peer: EndpointID) async throws -> ControlAnswer {
-        // Before the relay has stated the account, no other endpoint is known.
-        guard let account = identity.account else { return .connectionLost }
+        // Before the relay has stated the account, no other endpoint is known. A pairing is ended by `unpair`.
+        guard let account = identity.account, !endpoint.isAnonymous else { return .connectionLost }
         return try await peers.revoke(peer, account: account)
     }
 
@@ -147,6 +147,7 @@ extension LocalEndpoint {
     /// - Returns: Whether the relay has it. Otherwise it gets it on the next connection.
     func updateRecord() async -> Bool {
         guard let record = try? identity.currentRecord() else { return false }
+        guard !endpoint.isAnonymous else { return true }
         return await publisher.update(record)
     }
 

@@ -44,8 +44,10 @@ actor LocalEndpoint {
     var poll: Scheduled<Void>?
 
     /// How often pairings of other processes are looked for, in milliseconds.
-    private static let pairingInterval: Int64 = 5_000
+    private static let pairingInterval: Int64 = 3_000
     private var pairingTimer: Scheduled<Void>?
+    var pairingHosts: [PairingHost] = []
+    var pairingBrowsers: [PairingBrowser] = []
 
     private var arePartsConnected = false
     /// Whether expired invitations were deleted. This happens once for each process.
@@ -162,7 +164,7 @@ actor LocalEndpoint {
             if presence != nil { direct?.review() }
         }
         // What another process has paired or ended holds for the next connection.
-        if endpoint.isAnonymous { nearby?.beforeKnock = { [weak peers] in peers?.readPairings() } }
+        if endpoint.isAnonymous { nearby?.beforeKnock = { [weak peers] in peers?.readPairingsSoon() } }
         nearby?.onNetworkChange = { [weak sessions] in sessions?.networkChanged() }
         nearby?.onKnock = { [weak sessions] peer, transport in sessions?.knocked(peer, over: transport) }
         sessions.onDirectSession = { [weak nearby] peer in nearby?.met(peer) }
@@ -340,6 +342,7 @@ actor LocalEndpoint {
         life.shutDown()
         // It may have started again while the connection closed.
         await nearby?.stop()
+        await endPairing()
         poll?.cancel()
         pairingTimer?.cancel()
         storageGuard.end()

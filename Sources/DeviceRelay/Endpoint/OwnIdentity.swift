@@ -170,7 +170,9 @@ final class OwnIdentity {
         switch rejected.code {
         case .wrongAccount:
             // Only the token determines the account, so the relay states it the first time. A token of another account later is an error.
-            guard account == nil || mayChangeAccount, let account = rejected.account, ProgramText.isValid(account) else { return nil }
+            guard account == nil || mayChangeAccount, let account = rejected.account, ProgramText.isValid(account),
+                account != AnonymousAccount.id
+            else { return nil }
             return .account(StatedAccount(id: account, name: Self.shown(rejected.accountName)))
         case .recordOutdated where outdatedRecords < 2:
             outdatedRecords += 1

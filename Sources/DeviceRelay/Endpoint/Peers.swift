@@ -22,6 +22,8 @@ final class Peers {
     private let statements: PeerStatements
     private let directories: CurrentValue<[String: DeviceDirectory]>
     private var book: PeerBook
+    /// When pairings were read last.
+    private var pairingsRead: Int64?
     /// The pairings that were read last.
     private var pairings: [PeerBook.Pin]?
     var onEvent: (Event) -> Void = { _ in }
@@ -154,6 +156,7 @@ final class Peers {
 
     /// Reads the endpoints of the anonymous account, which another process may have changed.
     func readPairings() {
+        pairingsRead = endpoint.loop.now
         do {
             let pins = try journal.read { try PeerBook.pins($0) }
             guard pins != pairings else { return }
@@ -163,6 +166,15 @@ final class Peers {
             endpoint.logger.warning("the pairings cannot be read", metadata: ["error": "\(error)"])
         }
     }
+
+    /// Reads them for a stranger's knock, which may come often.
+    func readPairingsSoon() {
+        if let pairingsRead, endpoint.loop.now < pairingsRead + Self.shortestPairingInterval { return }
+        readPairings()
+    }
+
+    /// In milliseconds.
+    private static let shortestPairingInterval: Int64 = 200
 
     // MARK: Without the relay
 

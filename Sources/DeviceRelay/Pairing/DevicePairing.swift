@@ -33,7 +33,10 @@ public final class DevicePairing: Sendable {
     deinit { stop() }
 
     /// The current state, then each change. It ends with the pairing.
-    public var states: AsyncValues<State> { AsyncValues(current) { $0 } }
+    public var states: AsyncValues<State> {
+        // Who reads them keeps it.
+        AsyncValues(current) { [self] state in withExtendedLifetime(self) { state } }
+    }
 
     /// Makes the device invisible. After a pairing it has no effect.
     public func stop() { endpoint.loop.execute { [host] in host.value.stop() } }
@@ -60,7 +63,7 @@ extension ConnectedDevicesPlatform {
     /// - Throws: `DevicePairingError`: `disabled`, `storageFailed`, `cancelled`.
     public func offerPairing() async throws(DevicePairingError) -> DevicePairing {
         let endpoint = try await anonymous()
-        let (state, host) = await endpoint.offerPairing()
+        let (state, host) = try await endpoint.offerPairing()
         return DevicePairing(endpoint, host, state)
     }
 

@@ -10,24 +10,40 @@ extension LocalEndpoint {
 
     /// Makes this device visible.
     /// - Returns: Its state, which ends when it is over, and what stops it.
-    func offerPairing() -> (CurrentValue<DevicePairing.State>, NIOLoopBound<PairingHost>) {
+    /// - Throws: `limitExceeded`.
+    func offerPairing() throws(DevicePairingError) -> (CurrentValue<DevicePairing.State>, NIOLoopBound<PairingHost>) {
+        try pairings.checkRoom()
         let host = PairingHost(endpoint, pairings)
+        pairingHosts = pairingHosts.filter { !$0.state.value.isOver } + [host]
         host.start()
         return (host.state, NIOLoopBound(host, eventLoop: endpoint.loop.eventLoop))
     }
 
     func pair(at candidates: [NearbyPeers.Candidate], by proof: PairingCaller.Proof) async throws(DevicePairingError) -> PairedDevice {
-        try await PairingCaller(endpoint, pairings).pair(at: candidates, by: proof)
+        let pairings = pairings
+        try pairings.checkRoom()
+        return try await PairingCaller(endpoint, pairings).pair(at: candidates, by: proof)
     }
 
     /// Looks for devices that can be paired.
     func browseForPairing() -> (CurrentValue<[VisibleDevice]>, NIOLoopBound<PairingBrowser>) {
         let browser = PairingBrowser(endpoint)
+        pairingBrowsers.append(browser)
         browser.start()
         return (browser.devices, NIOLoopBound(browser, eventLoop: endpoint.loop.eventLoop))
     }
 
-    func stopBrowsing(_ browser: NIOLoopBound<PairingBrowser>) { endpoint.loop.spawn(browser.value) { await $0.stop() } }
+    func stopBrowsing(_ browser: NIOLoopBound<PairingBrowser>) {
+        pairingBrowsers.removeAll { $0 === browser.value }
+        endpoint.loop.spawn(browser.value) { await $0.stop() }
+    }
+
+    /// Ends all of it, with the endpoint.
+    func endPairing() async {
+        for host in pairingHosts { await host.shutDown() }
+        for browser in pairingBrowsers { await browser.stop() }
+        (pairingHosts, pairingBrowsers) = ([], [])
+    }
 
     func unpair(_ peer: EndpointID) async throws(DevicePairingError) -> Bool { try await pairings.unpair(peer) }
 }

@@ -36,7 +36,10 @@ final class PairingBrowser {
                 }
             )
         }
-        let all = seen.sorted { $0.key < $1.key }.flatMap(\.value)
+        // One network may be at several interfaces of this machine.
+        let all = Dictionary(grouping: seen.sorted { $0.key < $1.key }.flatMap(\.value), by: \.id).values.compactMap { same in
+            same.first.map { VisibleDevice(id: $0.id, name: $0.name, kind: $0.kind, candidates: same.flatMap(\.candidates)) }
+        }
         devices.update { $0 = all.sorted { ($0.name, $0.id) < ($1.name, $1.id) } }
     }
 }

@@ -29,6 +29,11 @@ final class PairingHost {
     private var connections: UInt64 = 0
     /// The endpoint that has proved the code or the secret.
     private var proved: EndpointID?
+    /// The device that is stored, until its side has heard of it.
+    private var paired: PairedDevice?
+    private var isStoring = false
+    /// How long the other side may take to close the connection once it is paired, in milliseconds.
+    private static let closingPatience: Int64 = 2_000
     private var timer: Scheduled<Void>?
     private var random = SystemRandomNumberGenerator()
     let state = CurrentValue(State.starting)
@@ -144,7 +149,14 @@ final class PairingHost {
         timer?.cancel()
         withdraw()
         state.update { if !$0.isOver { $0 = .failed(DevicePairingError(.cancelled, "it was cancelled")) } }
+        state.finish()
         loop.spawn(self) { await $0.service.stop() }
+    }
+
+    /// Ends it, and returns when its sockets are closed.
+    func shutDown() async {
+        stop()
+        await service.stop()
     }
 
     // MARK: Those who connect
@@ -210,7 +222,21 @@ final class PairingHost {
         return PairingOffer.Caller(peer, connection: connections)
     }
 
-    private func closed(_ connection: PairingOffer.Caller) { perform(offer.closed(connection, using: &random)) }
+    private func closed(_ connection: PairingOffer.Caller) {
+        perform(offer.closed(connection, using: &random))
+        guard connection.id == proved else { return }
+        if paired != nil {
+            finish()
+        } else if !isStoring {
+            end(DevicePairingError(.notReached, "the other device did not finish; make this one visible again"))
+        }
+    }
+
+    private func finish() {
+        guard let paired else { return }
+        state.update { if !$0.isOver { $0 = .paired(paired) } }
+        stop()
+    }
 
     private func answer(_ request: PairingRequest, from caller: PairingOffer.Caller) -> PairingAnswer {
         let reply = offer.receive(request, from: caller, at: now, using: &random)
@@ -220,15 +246,15 @@ final class PairingHost {
 
     /// - Returns: What the other side is told once it is stored here; `nil` if it has proved nothing.
     private func introduced(_ introduction: PairingIntroduction, by peer: EndpointID) -> Stored? {
-        guard proved == peer, !state.value.isOver else { return nil }
+        guard proved == peer, !isStoring, paired == nil, !state.value.isOver else { return nil }
+        isStoring = true
         let stored = Stored()
         loop.spawn(self) { host in
             do throws(DevicePairingError) {
                 let own = try host.pairings.introduction()
-                let device = try await host.pairings.pair(with: peer, introduction)
-                host.state.update { $0 = .paired(device) }
-                host.stop()
+                host.paired = try await host.pairings.pair(with: peer, introduction)
                 stored.settle(.success(own))
+                host.loop.after(Self.closingPatience) { [weak host] in host?.finish() }
             } catch {
                 host.end(error)
                 stored.settle(.failure(error))

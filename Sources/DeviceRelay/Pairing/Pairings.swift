@@ -25,9 +25,7 @@ final class Pairings {
 
     /// Stores an endpoint that has proved the code or the secret.
     func pair(with peer: EndpointID, _ introduction: PairingIntroduction) async throws(DevicePairingError) -> PairedDevice {
-        guard let record = try? Signed<EndpointRecord>(verifying: introduction.record).payload, record.endpointID == peer,
-            record.account == endpoint.account.id, record.linkKey != nil
-        else { throw DevicePairingError(PairingError.invalidMessage) }
+        guard let record = checked(introduction, of: peer) else { throw DevicePairingError(PairingError.invalidMessage) }
         let (now, most, registrations) = (endpoint.loop.wallTime, Advertisement.maximumPeers, introduction.registrations)
         let isStored: Bool
         do {
@@ -37,7 +35,7 @@ final class Pairings {
                 _ = try transaction.removePin(of: peer)
                 try transaction.store(.init(endpoint: peer, record: introduction.record, pinned: now))
                 try transaction.storeRegistrations(registrations, of: peer)
-                return true
+                return try transaction.pins().contains { $0.endpoint == peer }
             }
         } catch {
             throw DevicePairingError(.storageFailed, "the pairing cannot be stored: \(error)", cause: error)
@@ -47,6 +45,21 @@ final class Pairings {
         }
         peers.readPairings()
         return PairedDevice(record)
+    }
+
+    /// - Returns: The record, if all is signed by the endpoint, of the anonymous account, and within the limits of a relay.
+    private func checked(_ introduction: PairingIntroduction, of peer: EndpointID) -> EndpointRecord? {
+        var book = RecordBook(account: endpoint.account.id, limits: endpoint.settings.limits.all)
+        guard let record = try? book.add(endpointRecord: introduction.record, of: peer).payload, record.linkKey != nil,
+            (try? book.set(appRegistrations: introduction.registrations, of: peer)) != nil
+        else { return nil }
+        return record
+    }
+
+    /// - Throws: `limitExceeded` if there is no room for another pairing.
+    func checkRoom() throws(DevicePairingError) {
+        guard let count = try? endpoint.journal.read({ try $0.pins().count }), count >= Advertisement.maximumPeers else { return }
+        throw DevicePairingError(.limitExceeded, "this device has \(count) pairings already; end one first")
     }
 
     /// Ends a pairing.

@@ -74,7 +74,7 @@ public final class ConnectedDevicesPlatform: Sendable {
                 let hostLock = state.hosted.isEmpty ? nil : try storage.lockForHost()
                 var endpoints: [String: LocalEndpoint] = [:]
                 do {
-                    for scope in try storage.scopes() where scope.relay == .none || settings.relayID.map({ $0 == scope.relay }) ?? true {
+                    for scope in try storage.scopes() where settings.includes(scope) {
                         let account = ConnectedDevicesAccount(id: scope.accountID)
                         endpoints[account.id] = try endpoint(for: account, storage.open(scope, now: settings.clock.wall()))
                     }

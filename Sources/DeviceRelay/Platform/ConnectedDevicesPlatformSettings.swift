@@ -67,6 +67,14 @@ public struct ConnectedDevicesPlatformSettings: Sendable {
     /// The address that stands for none.
     static let noRelay = URL(string: "https://localhost") ?? URL(filePath: "/")
 
+    /// Whether a stored endpoint is of these settings: of their relay, or of the anonymous account, whose id no other one has.
+    func includes(_ scope: AccountScope) -> Bool {
+        guard scope.accountID != AnonymousAccount.id, scope.relay != .none else {
+            return scope.accountID == AnonymousAccount.id && scope.relay == .none
+        }
+        return relay != nil && relayID.map { $0 == scope.relay } ?? true
+    }
+
     var relayURL: URL {
         get throws(AccountError) {
             guard let relay else { throw AccountError(.unknown, message: "the platform's settings name no relay") }

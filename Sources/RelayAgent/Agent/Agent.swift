@@ -72,6 +72,9 @@ package struct Agent: Sendable {
             console: context.console,
             log: { context.console.note($0) }
         )
+        if pollingInterval != nil, try !context.home.membership().hasRelay {
+            throw AgentError("notSignedIn", "--poll asks a relay, and this device has none; run the agent without it", .notSignedIn)
+        }
         let paired = duties.pairedRegistration(configuration)
         let app = try context.home.membership().hasRelay ? duties.registration(configuration) : paired
         do {
@@ -186,7 +189,8 @@ struct AgentServices: Sendable {
                 try? output.print(event(request, answer))
                 return switch answer {
                 case .launched: .launched
-                case .failed(let why, let said): .failed(reason: said.isEmpty || request.caller.isNew ? why : said)
+                case .failed(let why, let said):
+                    .failed(reason: said.isEmpty || request.caller.isNew || request.caller.isPaired ? why : said)
                 case .declined(let why): .declined(reason: why)
                 }
             },

@@ -79,7 +79,7 @@ extension AgentContext {
     private func withdraw(_ appID: String, _ hosted: HostedApps, by local: LocalDevice) async {
         await withTaskGroup(of: Bool.self) { group in
             group.addTask {
-                guard (try? await local.platform.unpublish(appID: appID, for: local.account)) != nil else { return true }
+                guard await local.unpublish(appID) else { return true }
                 try? hosted.remove(appID)
                 return true
             }
@@ -113,6 +113,18 @@ struct HostOutput: Sendable {
             continuation.yield(error)
             throw error
         }
+    }
+}
+
+extension LocalDevice {
+    /// Withdraws an app from all accounts.
+    /// - Returns: Whether the relay has confirmed it.
+    func unpublish(_ appID: String) async -> Bool {
+        var isConfirmed = true
+        for account in accounts {
+            if (try? await platform.unpublish(appID: appID, for: account)) == nil { isConfirmed = false }
+        }
+        return isConfirmed
     }
 }
 

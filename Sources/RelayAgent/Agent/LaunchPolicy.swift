@@ -32,7 +32,7 @@ struct LaunchPolicy: Sendable {
         let (uri, caller) = (request.uri, request.caller)
         let isNew = isUntrusted(caller)
         // The SDK counts the launches of new devices.
-        if !isNew, let rejection = counts.admit(caller.systemID, configuration) { return rejection }
+        if !isNew || caller.isPaired, let rejection = counts.admit(caller.systemID, configuration) { return rejection }
         guard !AgentConfiguration.Opening.neverOpened.contains(uri.scheme) else { return .neverOpened(scheme: uri.scheme) }
         let isLocalPage = isNew && !WebHost.isOnInternet(uri)
         guard isLocalPage || !configuration.schemes.contains(uri.scheme) else { return nil }
@@ -41,7 +41,8 @@ struct LaunchPolicy: Sendable {
         return request.isCancelled ? .cancelled : rejection
     }
 
-    private func isUntrusted(_ caller: AppServiceCaller) -> Bool { caller.isNew && !trustsNewDevices }
+    /// Devices of other people have the bounds of new ones.
+    private func isUntrusted(_ caller: AppServiceCaller) -> Bool { caller.isPaired || caller.isNew && !trustsNewDevices }
 
     /// Asks the prompt program or the user at the terminal.
     private func answer(about request: LaunchRequest) async -> LaunchRejection? {
@@ -65,7 +66,8 @@ struct LaunchPolicy: Sendable {
                             "DEVICE_RELAY_URI": request.uri.text,
                             "DEVICE_RELAY_DEVICE": "\(caller.systemID)",
                             "DEVICE_RELAY_DEVICE_NAME": DisplayText.sanitized(caller.deviceName),
-                            "DEVICE_RELAY_DEVICE_NEW": caller.isNew ? "1" : "0",
+                            "DEVICE_RELAY_DEVICE_NEW": caller.isNew || caller.isPaired ? "1" : "0",
+                            "DEVICE_RELAY_DEVICE_PAIRED": caller.isPaired ? "1" : "0",
                         ],
                         mark
                     )

@@ -32,12 +32,15 @@ package struct Host: Sendable {
             package var name: String
             package var endpoint: String
             package var new: Bool
+            /// Whether it is another person's device, which was paired with this one.
+            package var paired: Bool
 
             init(_ caller: AppServiceCaller) {
                 device = "\(caller.systemID)"
                 name = DisplayText.sanitized(caller.deviceName)
                 endpoint = "\(caller.endpoint)"
                 new = caller.isNew
+                paired = caller.isPaired
             }
         }
 

@@ -59,7 +59,10 @@ extension LocalDevice {
     /// - Throws: Why the relay cannot be reached.
     func checkWay(to system: RemoteSystem) async throws {
         guard system.accountID != ConnectedDevicesAccount.anonymous.id else {
-            guard await platform.isNearby(system, for: .anonymous) else {
+            // An agent that runs there learns a moment later that it was paired.
+            var isNear = await platform.isNearby(system, for: .anonymous)
+            if !isNear { isNear = await platform.isNearby(system, for: .anonymous) }
+            guard isNear else {
                 let name = DisplayText.sanitized(system.displayName)
                 throw AgentError(
                     "remoteSystemUnavailable",
@@ -136,19 +139,6 @@ extension LocalDevice {
                 return []
             }
         }
-    }
-
-    /// The device that a user's text names.
-    func device(named text: String) async throws -> RemoteSystem {
-        var systems = devices(named: text)
-        // A list of this network, or a stored one, may be older than the relay's.
-        if systems.isEmpty, !platform.isEnumerated(account), await connectionState()?.problem == nil {
-            try? await waitForDirectory()
-            systems = devices(named: text)
-        }
-        guard let system = systems.first else { throw await notFound(text) }
-        guard systems.count == 1 else { throw AgentError.ambiguous("several devices are called '\(text)'", systems.map(\.candidate)) }
-        return system
     }
 
     func notFound(_ text: String) async -> AgentError {

@@ -27,6 +27,13 @@ package struct Pair: Sendable {
         package var failures: Int?
         package var device: PairedResult?
 
+        init(_ device: PairedDevice) { (event, self.device) = (.paired, PairedResult(device)) }
+
+        fileprivate init(visibleAs name: String, _ code: PairingCode, _ link: PairingLink?, failures: Int) {
+            event = .visible
+            (self.name, self.code, self.link, self.failures) = (name, code.text.filter(\.isNumber), link?.text, failures)
+        }
+
         package func lines(_ style: Style) -> [String] {
             switch event {
             case .visible:
@@ -50,12 +57,10 @@ package struct Pair: Sendable {
                 switch state {
                 case .starting: break
                 case .visible(let code, let link, let failures):
-                    let digits = code.text.filter(\.isNumber)
                     let name = try local.home.membership().name
-                    let event = Event(event: .visible, name: name, code: digits, link: link?.text, failures: failures)
-                    try context.console.print(event)
+                    try context.console.print(Event(visibleAs: name, code, link, failures: failures))
                 case .paired(let device):
-                    try context.console.print(Event(event: .paired, device: PairedResult(device)))
+                    try context.console.print(Event(device))
                     return
                 case .failed(let error): throw error
                 }
@@ -81,14 +86,14 @@ package struct EnterPairing: Sendable {
     package init(name: String?, device: String?) { (self.name, self.device) = (name, device) }
 
     /// - Parameter input: Where the code or the link comes from.
-    package func run(_ context: AgentContext, _ input: TypedInput) async throws -> PairedResult {
+    package func run(_ context: AgentContext, _ input: TypedInput) async throws -> Pair.Event {
         try await context.withPairing(named: name) { local in
             let text = try await input.hiddenLine("Type the eight digits that the other device shows, or paste its link; it is not shown:")
             if let code = PairingCode(parsing: text) {
                 let visible = try await visible(to: local)
-                return PairedResult(try await local.platform.pair(with: visible, by: code))
+                return Pair.Event(try await local.platform.pair(with: visible, by: code))
             }
-            return PairedResult(try await local.platform.pair(by: try Self.link(text)))
+            return Pair.Event(try await local.platform.pair(by: try Self.link(text)))
         }
     }
 
@@ -149,7 +154,7 @@ package struct EnterPairing: Sendable {
 }
 
 /// A device that was just paired.
-package struct PairedResult: AgentResult {
+package struct PairedResult: Encodable, Sendable {
     package var name: String
     package var kind: String
     package var device: String
@@ -162,7 +167,7 @@ package struct PairedResult: AgentResult {
         endpoint = "\(device.endpoint)"
     }
 
-    package func lines(_ style: Style) -> [String] {
+    fileprivate func lines(_ style: Style) -> [String] {
         [
             "paired with \(style.show(name, .strong)) (device \(device.prefix(8))). To send it something, run: relay send FILE \(ShellText.word(name))"
         ]
@@ -221,8 +226,8 @@ extension AgentContext {
             do {
                 return try await withPlatform(try home.membership(), connects: false, body)
             } catch {
-                // Without a pairing it is as before.
-                if stored == nil { try? home.removeMembership() }
+                // Without a pairing it is as before, unless another command has joined an account meanwhile.
+                if stored == nil, let now = try? home.storedMembership(), !now.hasRelay { try? home.removeMembership() }
                 throw error
             }
         }

@@ -35,6 +35,7 @@ package struct Sessions: Sendable {
     }
 
     package func run(_ context: AgentContext) throws -> Result {
+        guard try context.home.membership().hasRelay else { throw AgentError.withoutAccount }
         let login = try context.storedEndpoint().login
         return Result(
             profile: context.account,

@@ -39,8 +39,8 @@ struct TargetResolver {
     /// Devices that match but do not have the app.
     var withoutApp: [Found] = []
 
-    /// Tries all readings. A new device never replaces a known one: if any reading names a known device, readings that name
-    /// new devices are ignored.
+    /// Tries all readings. A new or paired device never replaces a known one: if any reading names a known device, readings that name
+    /// others are ignored.
     /// - Parameter devices: The devices of a name or an id.
     init(_ text: String, devices: (String) -> [RemoteSystem]) {
         var all: [Found] = []
@@ -57,7 +57,8 @@ struct TargetResolver {
                 break
             }
         }
-        if all.contains(where: { !$0.system.isNew }) { all.removeAll { $0.system.isNew } }
+        // A device of another person chooses its name, too.
+        if let best = all.map(\.system.rank).min() { all.removeAll { $0.system.rank > best } }
         fits = all.filter { $0.appID == nil || !$0.apps.isEmpty }
         withoutApp = all.filter { $0.appID != nil && $0.apps.isEmpty }
     }
@@ -115,10 +116,7 @@ extension LocalDevice {
             }
             throw AgentError("appUnavailable", "the device has no app \(found.appID ?? ""); \(has(found.system))", .notFound)
         }
-        if found.system.isNew, await isNameOfAKnownDevice(text, besides: found.system) {
-            let what = "'\(text)' is the name of a known device that publishes no app now, and of a new device"
-            throw AgentError.ambiguous(what, [found.system.candidate])
-        }
+        try await checkIsNoOther(found.system, text)
         guard search.fits.count == 1 else {
             let candidates = search.fits.map { found in
                 found.system.candidate + (found.appID.map { ", app \($0)" } ?? "")
@@ -136,14 +134,22 @@ extension LocalDevice {
         return (found.system, found.apps.first)
     }
 
-    /// Whether a known device has this name, including devices without apps and devices that the relay does not list. Such a
-    /// name never means a new device.
+    /// A name of a known device, including one without apps and one that the relay does not list, never means a new or a paired device.
+    func checkIsNoOther(_ system: RemoteSystem, _ text: String) async throws {
+        guard account != .anonymous, system.rank > 0, await isNameOfAKnownDevice(text, besides: system) else { return }
+        let other = system.isNew ? "a new device" : "a paired device of another person"
+        throw AgentError.ambiguous("'\(text)' is the name of a known device that publishes no app now, and of \(other)", [system.candidate])
+    }
+
     private func isNameOfAKnownDevice(_ text: String, besides system: RemoteSystem) async -> Bool {
         func folded(_ name: String) -> [UInt8] { Array(name.lowercased().utf8) }
         let readings = TargetParse.all(of: text).map(\.device)
         guard !readings.contains(where: { folded($0) == folded("\(system.id)") }) else { return false }
-        var names = Set(platform.endpoints(for: account).filter { $0.isConfirmed && !$0.isLocal }.map { folded($0.record.name) })
-        names.formUnion(await platform.knownDevices(for: account).map { folded($0.name) })
+        var names: Set<[UInt8]> = []
+        for endpoint in platform.endpoints(for: account) where endpoint.isConfirmed && !endpoint.isLocal {
+            names.formUnion([folded(endpoint.record.name), folded("\(endpoint.systemID)")])
+        }
+        for device in await platform.knownDevices(for: account) { names.formUnion([folded(device.name), folded("\(device.id)")]) }
         return readings.contains { names.contains(folded($0)) }
     }
 
@@ -157,11 +163,14 @@ extension LocalDevice {
 }
 
 extension RemoteSystem {
+    /// Known devices of the account come first, then those of other people, then new ones.
+    var rank: Int { isNew ? 2 : authorizationKind == .anonymous ? 1 : 0 }
+
     /// The text that distinguishes devices of the same name.
     var candidate: String {
         let from = joining?.address.map { " from \(DisplayText.sanitized($0))" } ?? ""
         let joined = joining.map { ", joined \(Age.text(since: $0.time, now: .now)) ago\(from)" } ?? ""
         let facts = "\(kind.rawValue), \(platform.rawValue)\(joined), \(PresenceText.text(presence))"
-        return DisplayText.sanitized("\(id) (\(displayName)\(isNew ? ", new: not approved" : ""), \(facts))")
+        return DisplayText.sanitized("\(id) (\(displayName)\(isNew ? ", new: not approved" : rank == 1 ? ", paired" : ""), \(facts))")
     }
 }

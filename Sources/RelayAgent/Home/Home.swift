@@ -89,8 +89,9 @@ package struct Home: Sendable {
 
     /// Forgets the relay. The devices that this one was paired with stay.
     func removeMembership() throws {
-        let paired = try? StoredEndpoint.read(.anonymous, in: path)?.contents().directory.endpointIDs
-        guard let membership = try? storedMembership(), !(paired ?? []).isEmpty else { return try PrivateFile.delete(file) }
+        guard let membership = try storedMembership() else { return }
+        let isPaired = try StoredEndpoint.read(.anonymous, in: path).map { try !$0.contents().directory.endpointIDs.isEmpty } ?? false
+        guard isPaired else { return try PrivateFile.delete(file) }
         try store(Membership(withoutRelay: membership.name, kind: membership.kind))
     }
 }

@@ -49,7 +49,7 @@ struct HostedApps: Sendable {
         // A host that starts now waits for `lock` before it publishes.
         guard hosted != nil || FileLock.isHeld(hostLock) != true, var apps = try? read() else { return }
         for app in apps where app != hosted {
-            guard (try? await local.platform.unpublish(appID: app, for: local.account)) != nil else { continue }
+            guard await local.unpublish(app) else { continue }
             apps.remove(app)
         }
         try? write(apps)

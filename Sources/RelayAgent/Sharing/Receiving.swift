@@ -91,7 +91,7 @@ struct Receiving: Sendable {
     private func decide(_ offer: SharingHandler.Offer) async -> SharingHandler.Answer {
         let place = URL(filePath: folder, directoryHint: .isDirectory)
         guard access == .ask else { return .accept(into: place) }
-        let name = DisplayText.sanitized(offer.caller.deviceName) + (offer.caller.isPaired ? " (a paired device)" : "")
+        let name = DisplayText.quoted(offer.caller.deviceName) + (offer.caller.isPaired ? ", a paired device of another person," : "")
         let answer = await terminal?.ask(["\(name) wants to send \(Self.text(offer))"], "Take it? [y/N]", within: .seconds(55))
         guard answer == true else {
             report(Reception(.declined, offer, app: appID))

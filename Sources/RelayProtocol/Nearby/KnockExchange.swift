@@ -37,8 +37,8 @@ package enum KnockExchange {
 
         /// - Parameters:
         ///   - bytes: All that has arrived since the last call. More than a whole answer is refused: the dialer waits.
-        ///   - keys: Those of the endpoints that may dial.
-        package mutating func receive(_ bytes: some Collection<UInt8>, _ keys: [EndpointID: PairKeys]) -> Step {
+        ///   - keys: Those of the endpoints that may dial. They are asked for once an answer is whole.
+        package mutating func receive(_ bytes: some Collection<UInt8>, _ keys: @autoclosure () -> [EndpointID: PairKeys]) -> Step {
             guard received.count + bytes.count <= answerBytes else { return .refused }
             received += bytes
             guard Knock.magic.starts(with: received.prefix(Knock.magic.count)) else { return .refused }
@@ -49,7 +49,7 @@ package enum KnockExchange {
             let proof = Array(received.suffix(Knock.proofBytes))
             // All are tried, so that the time says nothing.
             var found: EndpointID?
-            for (peer, keys) in keys {
+            for (peer, keys) in keys() {
                 let knock = Knock(challenge: challenge, kind: kind, nonce: nonce, dialer: peer, listener: own)
                 if keys.isValid(proof, for: knock) { found = peer }
             }

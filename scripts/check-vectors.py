@@ -1224,12 +1224,12 @@ def check_control(file, identity, commands, keys):
 
 # Sessions: section 6.
 
-TYPES = "settings open opened refused request response error data grant cancel window ping pong close goaway".split()
+TYPES = "settings open opened refused request response error data grant cancel window ping pong close goaway ack moved".split()
 LENGTHS = [
     (1, 4096), (2, 4098), (0, 0), (2, 1026), (2, 36866), (2, 36866), (2, 1026), (1, 32768), (0, 0), (0, 0), (4, 4), (8, 8), (8, 8), (2, 1026),
-    (6, 1030),
+    (6, 1030), (8, 8), (8, 8),
 ]
-SUBJECTS = [0, 1, 1, 1, 2, 2, 2, 2, 2, 2, 1, 0, 0, 1, 0]
+SUBJECTS = [0, 1, 1, 1, 2, 2, 2, 2, 2, 2, 1, 0, 0, 1, 0, 0, 0]
 FLAGS = {8: 3, 9: 2}
 ERRORS = dict(
     enumerate(
@@ -1239,7 +1239,7 @@ ERRORS = dict(
         ).split(),
         1,
     )
-)
+) | {20: "invalidMove"}
 
 
 def frame_bytes(kind_number, flags, connection, request, body):
@@ -1266,7 +1266,7 @@ def take_session(data):
     highest = 0
     while place + 14 <= len(data):
         length, number, flags, connection, request = struct.unpack(">IBBII", data[place : place + 14])
-        if not 1 <= number <= 15:
+        if not 1 <= number <= 17:
             need(number >= 0x80, "unknownFrameType")
             need(length <= 65536, "frameTooLarge")
             place += 14 + length
@@ -1287,6 +1287,11 @@ def take_session(data):
             limits = metadata.get("limits", {})
             known = [limits[limit] for limit in ("messageBytes", "connectionsPerSession", "requestsPerConnection") if limit in limits]
             need(all(kind(limit) == "integer" and limit >= 1 for limit in known), "invalidMetadata")
+            session = metadata.get("session", bytes(16))
+            need(kind(session) == "data" and len(session) == 16, "invalidMetadata")
+            move = [metadata[key] for key in ("move", "received") if key in metadata]
+            need(len(move) in (0, 2) and all(kind(number) == "integer" and number >= 0 for number in move), "invalidMetadata")
+            need(not move or "session" in metadata, "invalidMetadata")
         elif name in ("open", "request", "response"):
             metadata, rest = read_metadata(body)
             if name == "open":
@@ -1305,9 +1310,11 @@ def take_session(data):
         if name == "settings":
             need(not settings, "settingsExpected")
             need(metadata["version"] >= 1, "versionUnsupported")
+            need("move" not in metadata, "invalidMove")
             settings = True
             continue
         need(settings, "settingsExpected")
+        need(name not in ("ack", "moved"), "unexpectedFrame")
         if name == "open":
             need(connection % 2 == 0 and connection > highest, "invalidConnection")
             highest = connection

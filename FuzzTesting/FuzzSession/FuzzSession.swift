@@ -5,16 +5,23 @@ import NIOCore
 import RelayProtocol
 
 /// Handles arbitrary bytes of a peer after the handshake, in arbitrary pieces: there must be no trap, and memory must stay within windows
-/// and budgets. The first byte selects the local role and the piece sizes.
+/// and budgets. The first byte selects the local role, the piece sizes, and whether the second half of the bytes comes on another stream.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     guard count > 1 else { return 0 }
     var input = ByteBuffer(bytes: UnsafeBufferPointer(start: start + 1, count: count - 1))
     var app = App(role: start[0] & 1 == 0 ? .server : .client, isSlow: start[0] & 2 != 0, framesAtOnce: start[0] & 8 == 0 ? 1 : 64)
     var decoder = SessionFrameDecoder()
-    let piece = start[0] & 4 == 0 ? input.readableBytes : 1 + Int(start[0] >> 3)
+    let half = start[0] & 16 == 0 ? 0 : input.readableBytes / 2
+    let piece = start[0] & 4 == 0 ? input.readableBytes - half : 1 + Int(start[0] >> 3)
     while let bytes = input.readSlice(length: min(piece, input.readableBytes)), bytes.readableBytes > 0 {
-        decoder.append(bytes)
+        if input.readableBytes < half, !app.hasMoved {
+            decoder = SessionFrameDecoder()
+            decoder.append(bytes)
+            app.move(to: &decoder)
+        } else {
+            decoder.append(bytes)
+        }
         app.receive(from: &decoder)
     }
     app.finish()
@@ -31,13 +38,15 @@ private struct App {
     private var open: Set<SessionConnectionID> = []
     private var openOurs = 0
     private var awaited: Set<SessionRequestID> = []
+    private(set) var hasMoved = false
 
     init(role: SessionStateMachine.Role, isSlow: Bool, framesAtOnce: Int) {
         var limits = Limits()
         limits[.assemblyBytesPerSession] = 1 << 20
         limits[.connectionsPerSession] = 8
         limits[.requestsPerConnection] = 16
-        self.machine = SessionStateMachine(role: role, limits: limits)
+        let id = SessionID(bytes: Array(0..<16))
+        self.machine = SessionStateMachine(role: role, limits: limits, offer: role == .server ? .acceptor : id.map { .opener($0) } ?? .none)
         self.isSlow = isSlow
         self.framesAtOnce = framesAtOnce
         run { machine, actions in machine.start(at: .zero, into: &actions) }
@@ -58,6 +67,22 @@ private struct App {
             guard machine.heldBytes <= 8 * 256 * 1024 + 2 << 20 else { fatalError("holds \(machine.heldBytes) bytes") }
             guard machine.connectionCount <= 8 else { fatalError("holds \(machine.connectionCount) connections") }
         } while count > 0
+    }
+
+    /// The stream has ended, and these bytes begin another one.
+    mutating func move(to decoder: inout SessionFrameDecoder) {
+        hasMoved = true
+        run { [now] machine, actions in machine.streamEnded(at: now, into: &actions) }
+        let settings = machine.beginMove()
+        guard let frame = try? decoder.next() else { return machine.moveFailed() }
+        run { [now] machine, actions in
+            if case .settings(let settings) = frame.payload {
+                try? machine.move(settings, at: now, into: &actions)
+            } else if settings != nil {
+                _ = machine.takeAnswer(frame, at: now, into: &actions)
+            }
+        }
+        machine.moveFailed()
     }
 
     mutating func finish() {
@@ -87,7 +112,7 @@ private struct App {
     private mutating func perform(_ action: SessionAction, _ actions: inout [SessionAction]) {
         switch action {
         case .send:
-            machine.flushed(repliesUpTo: machine.repliesSent)
+            machine.flushed(repliesUpTo: machine.repliesWritten)
         case .openReceived(let id, _):
             if id.rawValue % 5 == 0 {
                 machine.refuse(id, SessionRejection(.appUnavailable), at: now, into: &actions)
@@ -117,7 +142,7 @@ private struct App {
         case .requestFailed(let request, _):
             guard awaited.remove(request) != nil else { fatalError("a second last word") }
         case .reserve(_, let kind): machine.reserved(for: kind, at: now, into: &actions)
-        case .requestCancelled, .responseFinished, .release, .ended: break
+        case .streamLost, .requestCancelled, .responseFinished, .release, .ended: break
         }
     }
 }

@@ -39,7 +39,7 @@ extension SessionHandler {
     func flush() {
         guard needsFlush, let context else { return }
         needsFlush = false
-        let replies = machine.repliesSent
+        let replies = machine.repliesWritten
         if replies > repliesMarked || !leaving.isEmpty {
             repliesMarked = replies
             let promise = context.eventLoop.makePromise(of: Void.self)

@@ -186,6 +186,7 @@ final class SessionHandler: ChannelInboundHandler, RemovableChannelHandler {
     func perform(_ action: SessionAction) {
         switch action {
         case .send(let frame): write(frame)
+        case .streamLost: context?.close(promise: nil)
 
         case .openReceived(let id, let opening): opened(id, opening)
         case .openSucceeded(let id): openSucceeded(id)

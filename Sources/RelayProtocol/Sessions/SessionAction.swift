@@ -8,6 +8,9 @@ package enum SessionAction: Equatable, Sendable {
     /// Write the frame to the stream.
     case send(SessionFrame)
 
+    /// The stream has ended, or is silent. Close it. The session waits for another one.
+    case streamLost
+
     /// The peer requests a connection. Answer with `accept` or `refuse`, even if it was closed in the meantime.
     indirect case openReceived(SessionConnectionID, SessionOpening)
     /// The requested connection is open.

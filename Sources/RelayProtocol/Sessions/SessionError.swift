@@ -39,4 +39,8 @@ package enum SessionError: UInt16, Error, CaseIterable, Sendable {
     case bodyStalled = 17
     /// For half a minute, no announced response got a grant and no granted one made progress.
     case answersStalled = 18
+    /// A count of handled frames that goes back, or of more frames than were sent.
+    case invalidCount = 19
+    /// A move of an unknown session, or one whose number does not grow.
+    case invalidMove = 20
 }

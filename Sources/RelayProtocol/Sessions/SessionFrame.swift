@@ -87,6 +87,10 @@ package struct SessionFrame: Equatable, Sendable {
         indirect case close(SessionClosure)
         /// The session accepts no new connections, or has ended.
         indirect case goaway(SessionGoAway)
+        /// The number of the receiver's frames that the sender has handled.
+        case ack(UInt64)
+        /// The same, as the answer to a move: the session goes on over this stream.
+        case moved(UInt64)
     }
 
     /// A message as its first frame carries it.
@@ -123,6 +127,10 @@ package struct SessionGoAway: Hashable, Sendable {
         self.lastConnection = lastConnection
         self.code = code
         self.message = message.cut(toUTF8: SessionWire.textBytes)
+    }
+
+    package init(_ error: SessionError, lastConnection: SessionConnectionID = .session) {
+        self.init(lastConnection: lastConnection, code: error.rawValue, message: "\(error)")
     }
 
     /// Whether open connections may finish.

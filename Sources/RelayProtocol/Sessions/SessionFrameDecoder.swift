@@ -213,6 +213,8 @@ extension SessionFrame.Payload {
         case .refused: self = .refused(try Self.reason(&body))
         case .ping: self = .ping(try Self.integer(&body))
         case .pong: self = .pong(try Self.integer(&body))
+        case .ack: self = .ack(try Self.integer(&body))
+        case .moved: self = .moved(try Self.integer(&body))
         case .close: self = .close(try Self.reason(&body))
         case .goaway:
             let last: UInt32 = try Self.integer(&body)

@@ -43,7 +43,7 @@ package enum SessionFrameEncoder {
         case .error(let failure): write(failure, to: &buffer)
         case .close(let closure): write(closure, to: &buffer)
         case .window(let credit): buffer.writeInteger(credit)
-        case .ping(let value), .pong(let value): buffer.writeInteger(value)
+        case .ping(let value), .pong(let value), .ack(let value), .moved(let value): buffer.writeInteger(value)
         case .goaway(let goaway):
             buffer.writeMultipleIntegers(goaway.lastConnection.rawValue, goaway.code)
             buffer.writeString(goaway.message)
@@ -91,7 +91,7 @@ extension SessionFrame.Payload {
         case .data(let bytes, of: _, isLast: _): bytes.readableBytes
         case .opened, .grant, .cancel: 0
         case .window: 4
-        case .ping, .pong: 8
+        case .ping, .pong, .ack, .moved: 8
         case .refused(let rejection): rejection.encodedSize
         case .error(let failure): failure.encodedSize
         case .close(let closure): closure.encodedSize

@@ -18,6 +18,8 @@ enum SessionFrameType: UInt8, CaseIterable {
     case pong
     case close
     case goaway
+    case ack
+    case moved
 
     /// Unknown types from this value on are skipped.
     static let firstSkipped: UInt8 = 0x80
@@ -32,7 +34,7 @@ enum SessionFrameType: UInt8, CaseIterable {
         case .request, .response: 2...2 + SessionWire.metadataBytes + SessionWire.inlineBytes
         case .data: 1...SessionWire.inlineBytes
         case .window: 4...4
-        case .ping, .pong: 8...8
+        case .ping, .pong, .ack, .moved: 8...8
         case .goaway: 6...6 + SessionWire.textBytes
         }
     }
@@ -54,7 +56,7 @@ enum SessionFrameType: UInt8, CaseIterable {
 
     var subject: Subject {
         switch self {
-        case .settings, .ping, .pong, .goaway: .session
+        case .settings, .ping, .pong, .goaway, .ack, .moved: .session
         case .open, .opened, .refused, .window, .close: .connection
         case .request, .response, .error, .data, .grant, .cancel: .request
         }
@@ -88,6 +90,8 @@ extension SessionFrame.Payload {
         case .pong: .pong
         case .close: .close
         case .goaway: .goaway
+        case .ack: .ack
+        case .moved: .moved
         }
     }
 

@@ -5,10 +5,14 @@
 package struct SessionSettings: Hashable, Sendable {
     /// The highest supported version. All lower versions are supported too.
     package var version: Int
-    /// Names of features beyond the version; none is defined yet.
+    /// Names of features beyond the version.
     package var features: [String]
     /// The size limit of a message.
     package var messageBytes: Int
+    /// The session's id, if its opener offers the feature `move`.
+    package var session: SessionID?
+    /// On a further stream of a session: the move to it.
+    package var move: SessionMove?
     /// The limit of connections, both directions together.
     package var connectionsPerSession: Int
     /// The limit of unfinished requests for each connection and direction.
@@ -57,6 +61,7 @@ package struct SessionSettings: Hashable, Sendable {
                 self.features.append(name)
             }
         }
+        try setMove(map)
         guard let limits = map["limits"] else { return }
         guard case .valueSet(let values) = limits else { throw .invalidMetadata }
         for (limit, path) in Self.limits {
@@ -68,8 +73,24 @@ package struct SessionSettings: Hashable, Sendable {
 
     var map: ValueSet {
         let limits = ValueSet(Self.limits.map { (limit, path) in (limit.rawValue, .int(Int64(self[keyPath: path]))) })
-        return [
+        var map: ValueSet = [
             "version": .int(Int64(version)), "features": .array(features.map { .string($0) }), "limits": .valueSet(limits),
         ]
+        if let session { map["session"] = .data(session.bytes) }
+        if let move {
+            map["move"] = .uint(move.number)
+            map["received"] = .uint(move.received)
+        }
+        return map
+    }
+
+    private mutating func setMove(_ map: ValueSet) throws(SessionError) {
+        if let value = map["session"] {
+            guard let id = value.data.flatMap({ SessionID(bytes: $0) }) else { throw .invalidMetadata }
+            session = id
+        }
+        guard map["move"] != nil || map["received"] != nil else { return }
+        guard session != nil, let number = map["move"]?.uint64, let received = map["received"]?.uint64 else { throw .invalidMetadata }
+        move = SessionMove(number: number, received: received)
     }
 }

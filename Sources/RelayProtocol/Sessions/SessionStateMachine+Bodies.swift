@@ -167,7 +167,7 @@ extension SessionStateMachine {
     }
 
     /// Whether `nextData` has a slice to send. Check it after every input.
-    package var hasData: Bool { !granted.isEmpty }
+    package var hasData: Bool { !granted.isEmpty && continuity.writes }
 
     /// Sends the next slice of the granted bodies, round-robin. Call it whenever the stream accepts more bytes. All other
     /// frames are sent at once and so between two slices.
@@ -179,7 +179,7 @@ extension SessionStateMachine {
         at now: Duration,
         into actions: inout [SessionAction]
     ) -> Bool {
-        guard maximumBytes > 0, let (ticket, key) = granted.first else { return false }
+        guard maximumBytes > 0, continuity.writes, let (ticket, key) = granted.first else { return false }
         granted.remove(ticket)
         let (request, isOutgoing) = (key.request, key.isOutgoing)
         guard let index = connections.index(forKey: request.connection),
@@ -189,7 +189,7 @@ extension SessionStateMachine {
         latest = now
         if !isOutgoing { answersProgressed(slice.readableBytes) }
         let isLast = body.readableBytes == 0
-        actions.append(.send(SessionFrame(.data(slice, of: isOutgoing ? .request : .response, isLast: isLast), request)))
+        send(SessionFrame(.data(slice, of: isOutgoing ? .request : .response, isLast: isLast), request), into: &actions)
         if !isLast {
             let ticket = granted.append(key)
             connections.values[index][request.number, isOutgoing: isOutgoing] = .sending(.granted(body, ticket))

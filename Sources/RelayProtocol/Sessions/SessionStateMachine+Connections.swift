@@ -19,7 +19,7 @@ extension SessionStateMachine {
         connections.insert(SessionConnection(phase: .opening), for: lastOutgoing)
         awaitedCount += 1
         idleSince = nil
-        actions.append(.send(SessionFrame(.open(opening), connection: lastOutgoing)))
+        send(SessionFrame(.open(opening), connection: lastOutgoing), into: &actions)
         return lastOutgoing
     }
 
@@ -70,7 +70,7 @@ extension SessionStateMachine {
         guard let index = connections.index(forKey: id) else { return }
         switch connections.values[index].phase {
         case .opening:
-            actions.append(.send(SessionFrame(.close(SessionClosure(.cancelled)), connection: id)))
+            send(SessionFrame(.close(SessionClosure(.cancelled)), connection: id), into: &actions)
             actions.append(.openFailed(id, .cancelled))
             forget(id, at: now, into: &actions)
         case .offered:
@@ -104,7 +104,7 @@ extension SessionStateMachine {
             case .closing(let closure, let until) = connections.values[index].phase,
             connections.values[index].incoming.isEmpty || now >= until
         else { return }
-        actions.append(.send(SessionFrame(.close(closure), connection: id)))
+        send(SessionFrame(.close(closure), connection: id), into: &actions)
         remove(id, requests: .connectionClosed(closure), into: &actions)
         connectionWasRemoved(at: now, into: &actions)
     }

@@ -10,6 +10,8 @@ extension SessionStateMachine {
         receivedBytes(at: now)
         do throws(SessionError) {
             try take(frame, at: now, into: &actions)
+            guard end == nil else { return }
+            if let count = continuity.handled(frame, at: now) { actions.append(.send(SessionFrame(.ack(count)))) }
             guard repliesSent - repliesFlushed <= SessionWire.unflushedReplies else { throw .tooManyReplies }
         } catch {
             fail(error, into: &actions)
@@ -28,7 +30,7 @@ extension SessionStateMachine {
     ) -> Int {
         var count = 0
         do throws(SessionError) {
-            while count < maximumFrames, end == nil, let frame = try decoder.next() {
+            while count < maximumFrames, end == nil, continuity.reads, let frame = try decoder.next() {
                 receive(frame, at: now, into: &actions)
                 count += 1
             }
@@ -46,6 +48,7 @@ extension SessionStateMachine {
             guard settings.version >= 1 else { throw .versionUnsupported }
             hasPeerSettings = true
             agreed = self.settings.agreed(with: settings)
+            try agreeToMove(with: settings, into: &actions)
             return
         }
         guard hasPeerSettings else { throw .settingsExpected }
@@ -89,6 +92,11 @@ extension SessionStateMachine {
             break
         case .goaway(let goaway):
             takeGoAway(goaway, at: now, into: &actions)
+        case .ack(let count):
+            try takeAck(count, into: &actions)
+        case .moved:
+            // It is the first frame of a stream, which `takeAnswer` handles.
+            throw .unexpectedFrame
         }
     }
 
@@ -222,7 +230,7 @@ extension SessionStateMachine {
         guard case .awaitingResponse = exchange else { throw .unexpectedFrame }
         guard message.length <= agreed.messageBytes else {
             credit(frame.size, at: index, into: &actions)
-            if case .announced = message { actions.append(.send(SessionFrame(.cancel, request))) }
+            if case .announced = message { send(SessionFrame(.cancel, request), into: &actions) }
             let excess = LimitExceeded(limit: .messageBytes, allowed: agreed.messageBytes, requested: message.length)
             return dropOurs(request, .responseTooLarge(excess), into: &actions)
         }

@@ -16,7 +16,7 @@ extension SessionStateMachine {
     /// Sends a frame that the peer can cause at will.
     mutating func reply(_ frame: SessionFrame, into actions: inout [SessionAction]) {
         repliesSent += 1
-        actions.append(.send(frame))
+        send(frame, into: &actions)
     }
 
     func indexAwaitingResponse(_ request: SessionRequestID) -> ConnectionIndex? {
@@ -42,7 +42,7 @@ extension SessionStateMachine {
         into actions: inout [SessionAction]
     ) -> SessionResponseProgress {
         if connections.values[index].line.isEmpty, connections.values[index].charge(frame) {
-            actions.append(.send(frame))
+            send(frame, into: &actions)
             return wasSent(frame, body, isOutgoing: isOutgoing, at: index)
         }
         let ticket = connections.values[index].line.append(.init(frame: frame, body: body, isOutgoing: isOutgoing))
@@ -74,7 +74,7 @@ extension SessionStateMachine {
     mutating func sendQueued(at index: ConnectionIndex, into actions: inout [SessionAction]) {
         while let (ticket, queued) = connections.values[index].line.first, connections.values[index].charge(queued.frame) {
             connections.values[index].line.remove(ticket)
-            actions.append(.send(queued.frame))
+            send(queued.frame, into: &actions)
             let frame = queued.frame
             if !queued.isOutgoing, case .rejecting = connections.values[index].incoming[frame.number] {
                 finishTheirs(frame.number, at: index)
@@ -119,9 +119,9 @@ extension SessionStateMachine {
     }
 
     /// Sends `cancel` for a request of this side, unless the peer has not received the request.
-    func sendCancel(_ request: SessionRequestID, into actions: inout [SessionAction]) {
+    mutating func sendCancel(_ request: SessionRequestID, into actions: inout [SessionAction]) {
         if case .sending(.queued) = connections[request.connection]?.outgoing[request.number] { return }
-        actions.append(.send(SessionFrame(.cancel, request)))
+        send(SessionFrame(.cancel, request), into: &actions)
     }
 
     /// Ends a request of this side without a response.

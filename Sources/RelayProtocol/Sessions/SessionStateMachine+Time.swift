@@ -13,14 +13,14 @@ extension SessionStateMachine {
     /// Sends a ping with a short deadline. Call this when a newer session with the same peer exists, because this session may use a network
     /// that is gone.
     package mutating func probe(at now: Duration, into actions: inout [SessionAction]) {
-        guard end == nil, probeDeadline == nil else { return }
+        guard end == nil, continuity.reads, probeDeadline == nil else { return }
         probeDeadline = now + SessionWire.probeInterval
         ping(into: &actions)
     }
 
     private mutating func ping(into actions: inout [SessionAction]) {
         pingValue += 1
-        actions.append(.send(SessionFrame(.ping(pingValue))))
+        send(SessionFrame(.ping(pingValue)), into: &actions)
     }
 
     private var pingInterval: Duration { awaitedCount > 0 ? timing.busyInterval : timing.quietInterval }
@@ -37,7 +37,9 @@ extension SessionStateMachine {
     /// The time of the next `handleDeadlines` call; check it after every input. `nil` once the session has ended.
     package var nextDeadline: Duration? {
         guard end == nil else { return nil }
+        if let waitsUntil = continuity.waitsUntil { return waitsUntil }
         var next = nextPing
+        if let reportDeadline = continuity.reportDeadline { next = min(next, reportDeadline) }
         if let probeDeadline { next = min(next, probeDeadline) }
         if let idleSince { next = min(next, idleSince + timing.idleInterval) }
         if assemblingCount > 0 { next = min(next, bodyDeadline) }
@@ -50,11 +52,18 @@ extension SessionStateMachine {
     package mutating func handleDeadlines(at now: Duration, into actions: inout [SessionAction]) {
         guard end == nil else { return }
         latest = now
+        if let waitsUntil = continuity.waitsUntil {
+            if now >= waitsUntil { end(.connectionLost, into: &actions) }
+            return
+        }
+        if let reportDeadline = continuity.reportDeadline, now >= reportDeadline {
+            actions.append(.send(SessionFrame(.ack(continuity.report()))))
+        }
         if let idleSince, now >= idleSince + timing.idleInterval {
-            actions.append(.send(SessionFrame(.goaway(SessionGoAway(lastConnection: lastTheirs)))))
+            sendLast(SessionGoAway(lastConnection: lastTheirs), into: &actions)
             return end(.idle, into: &actions)
         }
-        if let probeDeadline, now >= probeDeadline { return fail(.timedOut, into: &actions) }
+        if let probeDeadline, now >= probeDeadline { return streamIsSilent(at: now, into: &actions) }
         if assemblingCount > 0, now >= bodyDeadline {
             return fail(.bodyStalled, into: &actions)
         }
@@ -65,7 +74,7 @@ extension SessionStateMachine {
             finishClosing(id, at: now, into: &actions)
         }
         guard end == nil, now >= nextPing else { return }
-        guard unansweredPings < SessionWire.unansweredPings else { return fail(.timedOut, into: &actions) }
+        guard unansweredPings < SessionWire.unansweredPings else { return streamIsSilent(at: now, into: &actions) }
         unansweredPings += 1
         lastPing = now
         ping(into: &actions)

@@ -70,11 +70,19 @@ package struct SessionStateMachine: Sendable {
     /// The number of replies to the peer, and how many of them were written to the stream.
     package internal(set) var repliesSent: UInt64 = 0
     var repliesFlushed: UInt64 = 0
+    /// How many replies there were when the first frame began to wait.
+    var repliesBeforeWait: UInt64 = 0
 
-    package init(role: Role, limits: Limits = Limits(), timing: SessionTiming = SessionTiming()) {
+    var continuity: SessionContinuity
+    /// The id that the opener has chosen.
+    var peerSession: SessionID?
+
+    /// - Parameter offer: What this side offers of the feature `move`.
+    package init(role: Role, limits: Limits = Limits(), timing: SessionTiming = SessionTiming(), offer: MoveOffer = .none) {
         self.role = role
         self.timing = timing
-        self.settings = SessionSettings(limits: limits)
+        self.settings = Self.settings(limits, offer)
+        self.continuity = SessionContinuity(isOffered: offer != .none)
         self.agreed = settings
         self.requestAssembly = SessionAssembly(limit: limits.assemblyBytesPerPeer)
         self.responseAssembly = SessionAssembly(limit: limits.assemblyBytesPerPeer)
@@ -100,14 +108,14 @@ package struct SessionStateMachine: Sendable {
         lastHeard = now
         latest = now
         idleSince = now + timing.unusedInterval - timing.idleInterval
-        actions.append(.send(SessionFrame(.settings(settings))))
+        send(SessionFrame(.settings(settings)), into: &actions)
     }
 
     /// Accepts no new connections. The session ends with its last connection.
     package mutating func drain(into actions: inout [SessionAction]) {
         guard end == nil, !isDraining else { return }
         isDraining = true
-        actions.append(.send(SessionFrame(.goaway(SessionGoAway(lastConnection: lastTheirs)))))
+        send(SessionFrame(.goaway(SessionGoAway(lastConnection: lastTheirs))), into: &actions)
         endIfDrained(into: &actions)
     }
 
@@ -125,8 +133,7 @@ package struct SessionStateMachine: Sendable {
     /// Sends the reason to the peer, and ends the session.
     mutating func fail(_ error: SessionError, into actions: inout [SessionAction]) {
         guard end == nil else { return }
-        let goaway = SessionGoAway(lastConnection: lastTheirs, code: error.rawValue, message: "\(error)")
-        actions.append(.send(SessionFrame(.goaway(goaway))))
+        sendLast(SessionGoAway(error, lastConnection: lastTheirs), into: &actions)
         end(.failed(error), into: &actions)
     }
 
@@ -143,6 +150,7 @@ package struct SessionStateMachine: Sendable {
                 }
             }
         }
+        continuity.end()
         actions.append(.ended(reason))
     }
 
@@ -214,7 +222,10 @@ package struct SessionStateMachine: Sendable {
         }
     }
 
-    /// Call this when all frames up to this value of `repliesSent` have been written to the stream. Other replies count as unsent.
+    /// The number of replies that do not wait.
+    package var repliesWritten: UInt64 { continuity.holds ? repliesBeforeWait : repliesSent }
+
+    /// Call this when all frames up to this value of `repliesWritten` have been written to the stream. Other replies count as unsent.
     package mutating func flushed(repliesUpTo count: UInt64) {
         repliesFlushed = max(repliesFlushed, min(count, repliesSent))
     }

@@ -25,6 +25,18 @@ package enum SessionWire {
     /// The limit of replies to the peer that are not written yet. Beyond it the session ends.
     package static let unflushedReplies = 4_096
 
+    /// The name of the feature by which a session goes on over another stream.
+    package static let moveFeature = "move"
+    /// The frames that one side keeps until the other has acknowledged them, in bytes with about 128 for each frame. Beyond it the side
+    /// sends no more. The sessions of a peer, 8 at most, so keep 4 MiB.
+    package static let keptBytes = 512 << 10
+    /// The received bytes and frames after which a side acknowledges them, and the longest delay otherwise.
+    package static let ackBytes = 64 << 10
+    package static let ackFrames = 256 as UInt64
+    package static let ackInterval = Duration.milliseconds(200)
+    /// How long a session without a stream waits for another one.
+    package static let pathInterval = Duration.seconds(30)
+
     /// The number of unanswered pings after which the session ends.
     package static let unansweredPings = 2
     /// The deadline for an answer when a newer session with the same peer exists.

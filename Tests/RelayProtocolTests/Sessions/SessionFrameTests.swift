@@ -225,7 +225,7 @@ import Testing
 
     @Test func headerFieldsAreChecked() {
         #expect(error(rawSessionFrame(0)) == .unknownFrameType)
-        #expect(error(rawSessionFrame(16)) == .unknownFrameType)
+        #expect(error(rawSessionFrame(18)) == .unknownFrameType)
         #expect(error(rawSessionFrame(0x7F)) == .unknownFrameType)
         #expect(error(rawSessionFrame(0xFF, length: 65_537)) == .frameTooLarge)
         #expect(error(rawSessionFrame(0xFF, length: 65_536)) == nil)
@@ -284,6 +284,15 @@ import Testing
         #expect(try settings(["version": 1, "features": "x"]) == .invalidMetadata)
         #expect(try settings(["version": 1, "limits": 3]) == .invalidMetadata)
         #expect(try settings(["version": 1, "limits": ["messageBytes": 0]]) == .invalidMetadata)
+        let id = ValueSet.Value.data(Array(0..<16))
+        #expect(try settings(["version": 1, "session": id]) == nil)
+        #expect(try settings(["version": 1, "session": id, "move": .uint(.max), "received": .uint(.max)]) == nil)
+        #expect(try settings(["version": 1, "session": .data(Array(0..<15))]) == .invalidMetadata)
+        #expect(try settings(["version": 1, "session": "0123456789abcdef"]) == .invalidMetadata)
+        #expect(try settings(["version": 1, "session": id, "move": 1]) == .invalidMetadata)
+        #expect(try settings(["version": 1, "session": id, "received": 1]) == .invalidMetadata)
+        #expect(try settings(["version": 1, "session": id, "move": -1, "received": 1]) == .invalidMetadata)
+        #expect(try settings(["version": 1, "move": 1, "received": 1]) == .invalidMetadata)
 
         #expect(error(rawSessionFrame(4, connection: 1, [0, 1, 0xFF])) == .invalidFrame)
         #expect(error(rawSessionFrame(15, [0, 0, 0, 1, 0, 0, 0xC0])) == .invalidFrame)

@@ -32,8 +32,13 @@ let sampleSessionFrames: [SessionFrame] = {
     var settings = SessionSettings()
     settings.features = ["streams", "later"]
     settings.messageBytes = 1 << 20
+    var moving = SessionSettings()
+    moving.features = ["move"]
+    moving.session = SessionID(bytes: Array(0..<16))
+    moving.move = SessionMove(number: 3, received: .max)
     return [
         SessionFrame(.settings(settings)),
+        SessionFrame(.settings(moving)),
         SessionFrame(
             .open(
                 SessionOpening(
@@ -66,6 +71,8 @@ let sampleSessionFrames: [SessionFrame] = {
         SessionFrame(.window(65_536), connection: one),
         SessionFrame(.ping(1)),
         SessionFrame(.pong(.max)),
+        SessionFrame(.ack(7)),
+        SessionFrame(.moved(.max)),
         SessionFrame(.close(SessionClosure(.completed)), connection: one),
         SessionFrame(.goaway(SessionGoAway(lastConnection: one))),
         SessionFrame(.goaway(SessionGoAway(lastConnection: one, code: 9, message: "why"))),

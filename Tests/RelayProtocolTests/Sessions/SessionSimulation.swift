@@ -97,6 +97,8 @@ struct SessionSimulation {
         case .send(let frame):
             #expect(!sides[side].hasEnded, note)
             SessionFrameEncoder.write(frame, to: &sides[side].output)
+        case .streamLost:
+            Issue.record("the stream is lost, \(note)")
         case .openReceived(let id, _):
             sides[side].offered.append(id)
         case .openSucceeded(let id):

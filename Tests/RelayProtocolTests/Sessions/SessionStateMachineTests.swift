@@ -570,7 +570,7 @@ private let echo = SessionOpening(
     }
 
     @Test func errorsAreNumberedConsecutively() {
-        #expect(SessionError.allCases.map(\.rawValue) == Array(1...18))
+        #expect(SessionError.allCases.map(\.rawValue) == Array(1...20))
     }
 
     // MARK: Time

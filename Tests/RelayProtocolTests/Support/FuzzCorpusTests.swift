@@ -130,6 +130,20 @@ import Testing
                 try write([role] + Array(buffer: encodedSession(frames)), "FuzzSession", "frame-\(role)-\(index)")
             }
             try write([role] + Array(buffer: encodedSession(sampleSessionFrames)), "FuzzSession", "all-\(role)")
+            // Half of the bytes come on another stream, which begins with a move, or with its answer.
+            for answer in 0...1 {
+                var settings = SessionSettings()
+                settings.features = ["move"]
+                settings.session = SessionID(bytes: Array(0..<16))
+                let first = [SessionFrame(.settings(settings))]
+                settings.move = SessionMove(number: 1, received: 0)
+                let frame = answer == 0 ? SessionFrame(.settings(settings)) : SessionFrame(.moved(0))
+                let halves = [first, [frame, SessionFrame(.ack(0))]].map { frames in
+                    let bytes = Array(buffer: encodedSession(frames))
+                    return bytes + Array(buffer: rawSessionFrame(0x80, Array(repeating: 0, count: 498 - bytes.count)))
+                }
+                try write([16 | role] + halves[0] + halves[1], "FuzzSession", "move-\(role)-\(answer)")
+            }
         }
         var random = SeededGenerator(seed: 1)
         let (near, far) = (TestEndpoint(), TestEndpoint())

@@ -19,8 +19,13 @@ extension VectorMaker {
             callerAppID: "com.example.viewer",
             timeLeft: .seconds(30)
         )
+        var moving = SessionSettings()
+        moving.features = ["move"]
+        moving.session = SessionID(bytes: Array(0..<16))
+        moving.move = SessionMove(number: 2, received: 300)
         let frames: [(String, SessionFrame)] = [
             ("settings", SessionFrame(.settings(settings))),
+            ("settings of a move", SessionFrame(.settings(moving))),
             ("open", SessionFrame(.open(opening), connection: one)),
             (
                 "open by the server, without what may be left out",
@@ -42,6 +47,7 @@ extension VectorMaker {
             ("cancel", SessionFrame(.cancel, connection: one, number: 2)),
             ("window", SessionFrame(.window(65_552), connection: one)),
             ("ping", SessionFrame(.ping(1))), ("pong", SessionFrame(.pong(.max))),
+            ("ack", SessionFrame(.ack(65_536))), ("moved", SessionFrame(.moved(.max))),
             ("close", SessionFrame(.close(SessionClosure(.completed)), connection: one)),
             ("no new connections", SessionFrame(.goaway(SessionGoAway(lastConnection: two)))),
             ("the end", SessionFrame(.goaway(SessionGoAway(lastConnection: one, code: 9, message: "unexpectedFrame")))),
@@ -88,7 +94,8 @@ extension VectorMaker {
         case .close(let closure): set(closure)
         case .data(let bytes, of: _, isLast: _): vector.message = hex(Array(buffer: bytes))
         case .window(let credit): vector.credit = credit
-        case .ping(let value), .pong(let value): vector.value = hex(withUnsafeBytes(of: value.bigEndian) { Array($0) })
+        case .ping(let value), .pong(let value), .ack(let value), .moved(let value):
+            vector.value = hex(withUnsafeBytes(of: value.bigEndian) { Array($0) })
         case .goaway(let goaway):
             vector.lastConnection = goaway.lastConnection.rawValue
             vector.code = goaway.code
@@ -123,6 +130,20 @@ extension VectorMaker {
                 }()
             ),
             ("open", after(open(photos))),
+            ("a session that is not 16 bytes", rawSessionFrame(1, try (["version": 1, "session": .data([1])] as ValueSet).encodedBytes())),
+            (
+                "a move without a count",
+                rawSessionFrame(1, try (["version": 1, "session": .data(Array(0..<16)), "move": 1] as ValueSet).encodedBytes())
+            ),
+            (
+                "a move on the first stream of a session",
+                rawSessionFrame(
+                    1,
+                    try (["version": 1, "session": .data(Array(0..<16)), "move": 1, "received": 0] as ValueSet).encodedBytes()
+                )
+            ),
+            ("an ack without the feature", after(rawSessionFrame(16, Array(repeating: 0, count: 8)))),
+            ("moved on the first stream of a session", after(rawSessionFrame(17, Array(repeating: 0, count: 8)))),
             ("a ping before settings", ping),
             ("settings twice", after(settings)),
             ("version 0", rawSessionFrame(1, try (["version": 0] as ValueSet).encodedBytes())),
@@ -132,7 +153,7 @@ extension VectorMaker {
             ("settings with keys out of order", rawSessionFrame(1, hex("a2 67 76657273696f6e 01 61 61 01"))),
             ("settings not in their shortest form", rawSessionFrame(1, hex("b801 67 76657273696f6e 01"))),
             ("a limit of 0", rawSessionFrame(1, try (["version": 1, "limits": ["messageBytes": 0]] as ValueSet).encodedBytes())),
-            ("an unknown type", after(rawSessionFrame(0x10))),
+            ("an unknown type", after(rawSessionFrame(0x12))),
             ("a skipped frame that is too large", after(rawSessionFrame(0x80, length: 65_537))),
             ("a ping that is too long", after(rawSessionFrame(12, Array(repeating: 0, count: 9)))),
             ("a ping that is too short", after(rawSessionFrame(12, Array(repeating: 0, count: 7)))),

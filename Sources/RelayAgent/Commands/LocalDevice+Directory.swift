@@ -87,7 +87,8 @@ extension LocalDevice {
     private func enumeration() async throws -> Bool? {
         try await withThrowingTaskGroup(of: Bool?.self) { group in
             group.addTask {
-                for await event in platform.remoteSystems() where event == .enumerationCompleted { return true }
+                let filters: [RemoteSystemFilter] = account == .anonymous ? [.authorizationKind(.anonymous)] : []
+                for await event in platform.remoteSystems(matching: filters) where event == .enumerationCompleted { return true }
                 return nil
             }
             group.addTask {

@@ -292,7 +292,7 @@ import Testing
         let bench = try await Bench(answers)
         let link = try bench.link()
         let error = await #expect(throws: AccountError.self) {
-            try await redeem(link, clientID: "org.example.test", as: bench.endpoint, http: HTTPRequestClient(timeout: 500))
+            try await redeem(link, clientID: "org.example.test", as: bench.endpoint, http: HTTPRequestClient(timeout: 5_000))
         }
         #expect(error?.mayHaveUsedLink == mayBe)
         #expect(error?.message.contains("same link again") == mayBe)

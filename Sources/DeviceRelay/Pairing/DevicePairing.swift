@@ -75,7 +75,9 @@ extension ConnectedDevicesPlatform {
     }
 
     /// Pairs this device with a visible one.
-    /// - Parameter code: What that device shows now. After an attempt it shows another one.
+    /// - Parameters:
+    ///   - device: One of `withVisibleDevices`.
+    ///   - code: What that device shows now. After an attempt it shows another one.
     /// - Throws: `DevicePairingError`.
     public func pair(with device: VisibleDevice, by code: PairingCode) async throws(DevicePairingError) -> PairedDevice {
         try await anonymous().pair(at: device.candidates, by: .code(code))

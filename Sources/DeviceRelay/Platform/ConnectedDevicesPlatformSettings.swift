@@ -65,7 +65,7 @@ public struct ConnectedDevicesPlatformSettings: Sendable {
     }
 
     /// The address that stands for none.
-    static let noRelay = URL(string: "https://localhost") ?? URL(filePath: "/")
+    static let noRelay = URL(exactly: "https://localhost") ?? URL(filePath: "/")
 
     /// Whether a stored endpoint is of these settings: of their relay, or of the anonymous account, whose id no other one has.
     func includes(_ scope: AccountScope) -> Bool {

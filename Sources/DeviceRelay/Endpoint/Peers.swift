@@ -174,7 +174,7 @@ final class Peers {
     }
 
     /// In milliseconds.
-    private static let shortestPairingInterval: Int64 = 200
+    private static let shortestPairingInterval: Int64 = 20
 
     // MARK: Without the relay
 

@@ -40,6 +40,16 @@ struct PairingTests {
             #expect(await process.finish().status == 0)
         }
 
+        /// Anna's device gets an account, too.
+        func annaJoins() async throws -> RelayProcess {
+            let relay = try hub.start("exec relayd serve --listen 10.20.30.1")
+            let line = try await relay.line { $0.contains("#relay=") }
+            let link = String(try #require(line.firstMatch(of: /https:\/\/[^ ']+#relay=[^ ']+/)).0)
+            let joined = try await anna.run("relay join --yes <<< '\(link)'")
+            #expect(joined.status == 0, "\(joined.text) \(joined.errorText)")
+            return relay
+        }
+
         /// Anna's agent, which opens what a prompt program admits.
         func agent() async throws -> RelayProcess {
             let home = anna.directory.appending(path: ".local/state/device-relay")
@@ -189,12 +199,8 @@ struct PairingTests {
     /// Whoever is paired chooses his own name, also that of a device of the account.
     @Test func pairedDeviceTakesNoOtherName() async throws {
         let world = try World()
-        let relay = try world.hub.start("exec relayd serve --listen 10.20.30.1")
-        let line = try await relay.line { $0.contains("#relay=") }
-        let link = String(try #require(line.firstMatch(of: /https:\/\/[^ ']+#relay=[^ ']+/)).0)
         try await world.pair()
-        let joined = try await world.anna.run("relay join --yes <<< '\(link)'")
-        #expect(joined.status == 0, "\(joined.text) \(joined.errorText)")
+        let relay = try await world.annaJoins()
         // A device of the account that publishes nothing.
         let invited = try await world.anna.run("relay invite")
         let pc = try await world.hub.run("relay join --name PC --yes <<< '\(invited.text)'")
@@ -237,12 +243,8 @@ struct PairingTests {
     /// A device with an account can be paired, too, and loses neither by the other.
     @Test func accountAndPairingsAreApart() async throws {
         let world = try World()
-        let relay = try world.hub.start("exec relayd serve --listen 10.20.30.1")
-        let line = try await relay.line { $0.contains("#relay=") }
-        let link = String(try #require(line.firstMatch(of: /https:\/\/[^ ']+#relay=[^ ']+/)).0)
         try await world.pair()
-        let joined = try await world.anna.run("relay join --yes <<< '\(link)'")
-        #expect(joined.status == 0, "\(joined.text) \(joined.errorText)")
+        let relay = try await world.annaJoins()
         #expect(try await Self.names(world.anna).contains("Bert"))
         #expect(try await world.anna.run("relay whoami --json").json["name"] as? String == "Anna")
         let agent = try await world.agent()

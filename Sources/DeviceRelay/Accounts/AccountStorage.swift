@@ -109,7 +109,7 @@ package struct AccountStorage: Sendable {
         }
     }
 
-    /// Uses up a pairing code, which serves one attempt: with a second one, whoever is between the devices could be wrong once more.
+    /// Uses up a pairing code. A second attempt with the same code would give an attacker between the devices another wrong guess.
     /// - Parameter now: Milliseconds since 1970, by the local clock.
     /// - Returns: False if it was used in the last ten minutes, as long as another device can show it.
     package func use(_ code: PairingCode, now: Int64) throws(StorageError) -> Bool {

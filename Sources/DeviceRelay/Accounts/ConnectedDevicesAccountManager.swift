@@ -16,7 +16,8 @@ public struct ConnectedDevicesAccountManager: Sendable {
         platform.state.withLock { Array($0.endpoints.values) }.map(\.account).sorted { $0.id < $1.id }
     }
 
-    /// Adds an account. The anonymous account is there at once. For any other it signs the user in, registers this installation as an endpoint of it, and connects. It waits as long as the
+    /// Adds an account. The anonymous account is there at once. For any other it signs the user in, registers this installation as an
+    /// endpoint of it, and connects. It waits as long as the
     /// user needs to sign in. An account that was added before is signed in again by a link, or without one if its login has ended;
     /// otherwise the call has no effect.
     /// - Parameters:

@@ -296,6 +296,8 @@ final class ControlLink: ControlSending {
     // MARK: Sending
 
     func request(_ make: @escaping (RequestRef) -> EndpointMessage, answer: @escaping (ControlAnswer) -> Void) {
+        // There is no relay to tell.
+        guard !endpoint.isAnonymous else { return answer(.ok(nil)) }
         do throws(ControlSendError) {
             let (ref, actions) = try machine.request(now: loop.now, make)
             answers[ref] = answer

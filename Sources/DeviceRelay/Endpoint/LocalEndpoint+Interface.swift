@@ -147,7 +147,6 @@ extension LocalEndpoint {
     /// - Returns: Whether the relay has it. Otherwise it gets it on the next connection.
     func updateRecord() async -> Bool {
         guard let record = try? identity.currentRecord() else { return false }
-        guard !endpoint.isAnonymous else { return true }
         return await publisher.update(record)
     }
 

@@ -167,7 +167,7 @@ final class Peers {
         }
     }
 
-    /// Reads them for a stranger's knock, which may come often.
+    /// Reads the pairings before a knock is judged. Any neighbour can knock, so the reads are limited.
     func readPairingsSoon() {
         if let pairingsRead, endpoint.loop.now < pairingsRead + Self.shortestPairingInterval { return }
         readPairings()

@@ -78,8 +78,6 @@ final class Publisher {
             return ended(appID, .failure(PublishError(error)))
         }
         apps[appID]?.signed = signed
-        // Paired endpoints ask this one itself.
-        guard !endpoint.isAnonymous else { return ended(appID, .success(())) }
         link.request {
             .publish(.init(ref: $0, registration: Blob(signed.encoded)))
         } answer: { [self] answer in
@@ -159,7 +157,6 @@ final class Publisher {
         ended(appID, .failure(PublishError(.cancelled, "it was withdrawn meanwhile")))
         apps[appID] = nil
         endpoint.journal.writeLater { try $0.removeRegistration(of: appID) }
-        guard !endpoint.isAnonymous else { return .success(()) }
         let answer = await withCheckedContinuation { continuation in
             link.request {
                 .unpublish(.init(ref: $0, appID: appID))

@@ -15,7 +15,7 @@ public struct DevicePairingError: DeviceRelayError {
         private let kind: Kind
         private init(_ kind: Kind) { self.kind = kind }
 
-        /// The code or link does not fit what the other device shows, or somebody is between the devices.
+        /// The code or link does not fit what the other device shows, or an attacker is between the devices.
         public static let wrongCode = Code(.wrongCode)
         /// The other device is being paired with another one.
         public static let busy = Code(.busy)

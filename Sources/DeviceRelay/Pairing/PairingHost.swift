@@ -10,11 +10,24 @@ import RelayProtocol
 final class PairingHost {
     typealias State = DevicePairing.State
 
-    /// Those who connect at once.
+    /// How far it is with one endpoint.
+    private enum Step: Hashable {
+        case offers
+        /// The endpoint has proved the code or the secret.
+        case proved(EndpointID)
+        /// It has introduced itself, and is being stored.
+        case stores(EndpointID)
+        /// It is stored, and may not have heard of it.
+        case stored(EndpointID, PairedDevice)
+    }
+
+    /// The connections that are served at once.
     private static let maximumSessions = 4
     private static let patience = Duration.seconds(5)
     /// How long one who connects may take for all, in milliseconds.
     private static let attemptPatience: Int64 = 40_000
+    /// How long the other side may take to close the connection once it is paired, in milliseconds.
+    private static let closingPatience: Int64 = 2_000
 
     private let endpoint: EndpointContext
     private let pairings: Pairings
@@ -25,15 +38,9 @@ final class PairingHost {
     private var port: UInt16?
     private var offer: PairingOffer
     private var failures = 0
+    private var step = Step.offers
     private var sessions = 0
     private var connections: UInt64 = 0
-    /// The endpoint that has proved the code or the secret.
-    private var proved: EndpointID?
-    /// The device that is stored, until its side has heard of it.
-    private var paired: PairedDevice?
-    private var isStoring = false
-    /// How long the other side may take to close the connection once it is paired, in milliseconds.
-    private static let closingPatience: Int64 = 2_000
     private var timer: Scheduled<Void>?
     private var random = SystemRandomNumberGenerator()
     let state = CurrentValue(State.starting)
@@ -125,7 +132,7 @@ final class PairingHost {
                 failures += 1
                 show()
             case .paired(let peer):
-                proved = peer
+                step = .proved(peer)
                 withdraw()
             case .ended(let why): end(DevicePairingError(why))
             }
@@ -138,7 +145,7 @@ final class PairingHost {
         stop()
     }
 
-    /// Nobody else can pair.
+    /// Accepts no further endpoint.
     private func withdraw() {
         listener?.close()
         service.advertise(nil)
@@ -224,17 +231,18 @@ final class PairingHost {
 
     private func closed(_ connection: PairingOffer.Caller) {
         perform(offer.closed(connection, using: &random))
-        guard connection.id == proved else { return }
-        if paired != nil {
-            finish()
-        } else if !isStoring {
+        switch step {
+        case .proved(connection.id):
             end(DevicePairingError(.notReached, "the other device did not finish; make this one visible again"))
+        case .stored(connection.id, _): finish()
+        case .offers, .proved, .stores, .stored: break
         }
     }
 
+    /// Says that this device is paired.
     private func finish() {
-        guard let paired else { return }
-        state.update { if !$0.isOver { $0 = .paired(paired) } }
+        guard case .stored(_, let device) = step else { return }
+        state.update { if !$0.isOver { $0 = .paired(device) } }
         stop()
     }
 
@@ -246,13 +254,13 @@ final class PairingHost {
 
     /// - Returns: What the other side is told once it is stored here; `nil` if it has proved nothing.
     private func introduced(_ introduction: PairingIntroduction, by peer: EndpointID) -> Stored? {
-        guard proved == peer, !isStoring, paired == nil, !state.value.isOver else { return nil }
-        isStoring = true
+        guard step == .proved(peer), !state.value.isOver else { return nil }
+        step = .stores(peer)
         let stored = Stored()
         loop.spawn(self) { host in
             do throws(DevicePairingError) {
                 let own = try host.pairings.introduction()
-                host.paired = try await host.pairings.pair(with: peer, introduction)
+                host.step = .stored(peer, try await host.pairings.pair(with: peer, introduction))
                 stored.settle(.success(own))
                 host.loop.after(Self.closingPatience) { [weak host] in host?.finish() }
             } catch {

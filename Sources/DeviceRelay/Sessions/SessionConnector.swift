@@ -43,7 +43,7 @@ package struct SessionConnector: Sendable {
 
     /// Opens a session with a peer, as the TLS client.
     /// - Parameters:
-    ///   - peer: `nil` for whoever answers.
+    ///   - peer: The expected endpoint; `nil` to accept any.
     ///   - timeout: The time limit of the stream, and again of the handshake.
     package func open(
         to peer: EndpointID?,
@@ -51,7 +51,7 @@ package struct SessionConnector: Sendable {
         timeout: Duration = .seconds(15)
     ) async throws(AppServiceError) -> PeerSession {
         guard
-            case .session(let session) = try await start(.client, peer.map { .exactly($0) } ?? .whoeverAnswers, .never, transport, timeout)
+            case .session(let session) = try await start(.client, peer.map { .exactly($0) } ?? .anyServer, .never, transport, timeout)
         else {
             throw AppServiceError(start: .notAuthentic)
         }

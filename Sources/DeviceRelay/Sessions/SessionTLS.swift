@@ -12,7 +12,7 @@ enum SessionTLS {
         /// For the client: exactly this endpoint.
         case exactly(EndpointID)
         /// For the client: any endpoint, which has to prove more than its key later.
-        case whoeverAnswers
+        case anyServer
         /// For the server: any endpoint for which the closure returns true.
         case anyone(isKnown: @Sendable (EndpointID) async -> Bool)
     }
@@ -36,7 +36,7 @@ enum SessionTLS {
         }
         switch trust {
         case .exactly(let peer): return try client { $0 == peer }
-        case .whoeverAnswers: return try client { _ in true }
+        case .anyServer: return try client { _ in true }
         case .anyone(let isKnown):
             return NIOSSLServerHandler(context: try context(.server, certificate, applicationProtocols)) { chain, promise in
                 guard let id = chain.first.flatMap(EndpointCertificate.endpoint) else { return promise.succeed(.failed) }

@@ -120,11 +120,11 @@ extension LocalDevice {
     /// Withdraws an app from all accounts.
     /// - Returns: Whether the relay has confirmed it.
     func unpublish(_ appID: String) async -> Bool {
-        var isConfirmed = true
-        for account in accounts {
-            if (try? await platform.unpublish(appID: appID, for: account)) == nil { isConfirmed = false }
+        var unconfirmed = accounts
+        for account in accounts where (try? await platform.unpublish(appID: appID, for: account)) != nil {
+            unconfirmed.removeAll { $0 == account }
         }
-        return isConfirmed
+        return unconfirmed.isEmpty
     }
 }
 

@@ -153,8 +153,12 @@ package struct OutboxCommands: Hashable, Sendable {
             .flatMap { input($0) { $0.handleDeadline(now: now) } }
     }
 
-    /// Removes a command whose end was reported to the app.
-    package mutating func remove(_ id: CommandID) { rows[id] = nil }
+    /// Removes a command whose end was reported to the app. No lane waits for it any more.
+    package mutating func remove(_ id: CommandID) -> [Step] {
+        let steps = answered(id) + answeredDirectly(id)
+        rows[id] = nil
+        return steps
+    }
 
     /// Continues the lane after the relay's answer, or the end of the command, is stored.
     package mutating func answered(_ id: CommandID) -> [Step] {

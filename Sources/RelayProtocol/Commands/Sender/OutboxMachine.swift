@@ -142,15 +142,8 @@ package struct OutboxMachine: Hashable, Sendable {
     private mutating func reportEnded(_ rows: [SentCommand]) {
         for row in rows {
             first.append(.report(row))
-            leave(row.command.id)
+            append(commands.remove(row.command.id))
         }
-    }
-
-    /// An ended command leaves its lanes on all paths, and is forgotten here.
-    private mutating func leave(_ id: CommandID) {
-        append(commands.answered(id))
-        append(commands.answeredDirectly(id))
-        commands.remove(id)
     }
 
     /// Reads the commands to a target again, because another process may have got an outcome.
@@ -273,7 +266,7 @@ package struct OutboxMachine: Hashable, Sendable {
         for row in superseded where row.isEnded {
             commands.replace(row)
             first.append(.report(row))
-            leave(row.command.id)
+            append(commands.remove(row.command.id))
         }
         let open = superseded.filter { !$0.isEnded }
         guard !open.isEmpty else { return }
@@ -421,7 +414,7 @@ package struct OutboxMachine: Hashable, Sendable {
         case .report(let news):
             // If the command has ended since, its end is reported once that is stored.
             guard let row = commands[id], row.isEnded == news.isEnd else { return nil }
-            if row.isEnded { commands.remove(id) }
+            if row.isEnded { append(commands.remove(id)) }
             return .report(row)
         case .reject: return .reject(id)
         }

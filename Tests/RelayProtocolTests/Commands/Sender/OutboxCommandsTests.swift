@@ -62,7 +62,7 @@ import Testing
         #expect(actions(commands.answered(first.command.id), of: second) == [.send(again: true)])
         #expect(commands.answered(first.command.id).isEmpty)
         #expect(commands[first.command.id]?.isEnded == true)
-        commands.remove(first.command.id)
+        _ = commands.remove(first.command.id)
         #expect(commands[first.command.id] == nil)
     }
 

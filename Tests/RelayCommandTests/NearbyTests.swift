@@ -22,11 +22,19 @@ struct NearbyTests {
         var relay: RelayProcess
         var agent: RelayProcess
 
-        /// - Parameter variables: For the PC's agent.
-        init(_ variables: String = "") async throws {
+        /// - Parameters:
+        ///   - variables: For the PC's agent.
+        ///   - relayHasOwnCables: Whether the relay is reached over other cables than the other device.
+        init(_ variables: String = "", relayHasOwnCables: Bool = false) async throws {
             let (hub, machines) = try TestMachine.bridge("pc", "phone", "neighbour")
             (self.hub, pc, phone, neighbour) = (hub, machines[0], machines[1], machines[2])
-            relay = try hub.start("exec relayd serve --listen 10.20.30.1")
+            let address = relayHasOwnCables ? "10.99.0.1" : "10.20.30.1"
+            if relayHasOwnCables {
+                try hub.add(address: address)
+                try pc.connect(to: hub, network: "10.20.41", for: address)
+                try phone.connect(to: hub, network: "10.20.42", for: address)
+            }
+            relay = try hub.start("exec relayd serve --listen \(address)")
             let link = try NearbyTests.link(in: try await relay.line { $0.contains("#relay=") })
             // The machine has no display, so a program records the opened URIs.
             let home = pc.directory.appending(path: ".local/state/device-relay")
@@ -144,6 +152,44 @@ struct NearbyTests {
         #expect(RelayCommandTests.lines(of: world.opened) == all + ["https://six.example"])
         let commands = try await world.phone.run("relay commands --json").json["commands"] as? [[String: Any]]
         #expect(commands?.count == 4 && commands?.allSatisfy { $0["ended"] as? Bool == true } ?? false, "\(commands ?? [])")
+    }
+
+    /// A conversation goes on through the relay while the cable is out, and directly when it is in again.
+    @Test func aConversationSurvivesTheCable() async throws {
+        let world = try await World(relayHasOwnCables: true)
+        let ping = try world.phone.start("exec relay ping pc --interval 0.2 --timeout 60")
+        _ = try await ping.line { $0.contains("number 3,") }
+        try await Self.isDirect(true, world.phone)
+        for _ in 0..<2 {
+            try world.phone.setCable(false)
+            try await Self.isDirect(false, world.phone)
+            let last = try await Self.lastNumber(of: ping)
+            _ = try await ping.line { (Self.number(in: $0) ?? 0) > last + 3 }
+            try world.phone.setCable(true)
+            try await Self.isDirect(true, world.phone)
+            let next = try await Self.lastNumber(of: ping)
+            _ = try await ping.line { (Self.number(in: $0) ?? 0) > next + 3 }
+        }
+        ping.send(SIGINT)
+        let output = await ping.finish()
+        // The last one may be under way.
+        let lost = output.text.firstMatch(of: /([0-9]+) lost/).flatMap { Int($0.1) }
+        #expect(lost.map { $0 <= 1 } == true && !output.text.contains("no answer"), "\(output.text) \(output.errorText)")
+    }
+
+    private static func number(in line: String) -> Int? { line.firstMatch(of: /answer from pc: number ([0-9]+),/).flatMap { Int($0.1) } }
+
+    private static func lastNumber(of ping: RelayProcess) async throws -> Int {
+        try await number(in: ping.line { number(in: $0) != nil }) ?? 0
+    }
+
+    /// Waits until the machine has a connection over the cable to the switch, or has none.
+    private static func isDirect(_ isDirect: Bool, _ machine: TestMachine) async throws {
+        while true {
+            let connections = try await machine.run("ss -tnH state established").text
+            if (connections.contains("%eth0") || connections.contains("10.20.30.")) == isDirect { return }
+            try Task.checkCancellation()
+        }
     }
 
     @Test func whoIsOffIsNotFound() async throws {

@@ -157,11 +157,13 @@ actor LocalEndpoint {
         outbox.direct = direct
         inbox.direct = direct
         sessions.directService = { [weak direct, weak control] in control?.isHost ?? false ? direct?.service : nil }
-        nearby?.onPresence = { [weak peers, weak nearby, weak direct, status = endpoint.status] peer, presence in
+        nearby?.onPresence = { [weak peers, weak nearby, weak direct, weak sessions, status = endpoint.status] peer, presence in
             peers?.take(.presence(peer, presence, on: .nearby))
             let hasNeighbours = nearby?.hasNeighbours ?? false
             if hasNeighbours != status.value.hasNeighbours { status.update { $0.hasNeighbours = hasNeighbours } }
-            if presence != nil { direct?.review() }
+            guard presence != nil else { return }
+            direct?.review()
+            sessions?.appeared(peer)
         }
         // What another process has paired or ended holds for the next connection.
         if endpoint.isAnonymous { nearby?.beforeKnock = { [weak peers] in peers?.readPairingsSoon() } }

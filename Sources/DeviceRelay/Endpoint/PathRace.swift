@@ -16,6 +16,9 @@ protocol PeerPath {
 
 /// Starts links over transports. It is no closure: a stored one would not run on the event loop.
 protocol LinkStarter {
+    /// The event loop of the transport; `nil` for any.
+    var eventLoop: (any EventLoop)? { get }
+
     /// - Parameter timeout: The time that the caller still waits.
     func start(
         over transport: any PeerTransport,
@@ -27,12 +30,15 @@ protocol LinkStarter {
 /// What is established with a peer.
 enum EstablishedLink: Sendable {
     case session(PeerSession)
+    /// A session has moved to this path.
+    case moved
     case bulk(BulkStream)
 
     /// Ends it, because another one is used.
     fileprivate func abandon() async {
         switch self {
         case .session(let session): await session.shutDown()
+        case .moved: break
         case .bulk(let stream): stream.close()
         }
     }

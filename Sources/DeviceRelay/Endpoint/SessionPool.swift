@@ -17,9 +17,9 @@ final class SessionPool {
         case ended
     }
 
-    private let endpoint: EndpointContext
+    let endpoint: EndpointContext
     private let link: ControlLink
-    private let peers: Peers
+    let peers: Peers
     private let publisher: Publisher
     private let identity: OwnIdentity
     private let tunnels: Tunnels
@@ -35,6 +35,8 @@ final class SessionPool {
     private var made: SessionConnector?
     /// The latest direct session with each peer's host.
     private var directSessions: [EndpointID: PeerSession] = [:]
+    /// The sessions that are being moved.
+    var moving: Set<ObjectIdentifier> = []
     /// At most one for each peer.
     private var dialing: [EndpointID: Dial] = [:]
     /// The peers of sessions that are being accepted, with one entry for each session.
@@ -66,9 +68,9 @@ final class SessionPool {
         self.sessions = SessionTable(own: endpoint.id)
     }
 
-    private var loop: EndpointLoop { endpoint.loop }
+    var loop: EndpointLoop { endpoint.loop }
 
-    private func connector() throws(AppServiceError) -> SessionConnector {
+    func connector() throws(AppServiceError) -> SessionConnector {
         if let made { return made }
         let bound = NIOLoopBound(Weak(self), eventLoop: loop.eventLoop)
         let loop = loop
@@ -78,7 +80,8 @@ final class SessionPool {
                 limits: endpoint.settings.limits.all,
                 timing: endpoint.settings.sessionTiming,
                 memory: SessionMemory(limits: endpoint.settings.limits.all),
-                bulk: bulk
+                bulk: bulk,
+                canMove: true
             ) { peer, opening in
                 await loop.run(bound) { $0.object?.admit(peer, opening) } ?? .refuse(AppServiceError(.appUnavailable))
             }
@@ -114,6 +117,7 @@ final class SessionPool {
             _ = await session.ended()
             pool.sessions.remove(session, with: session.peer)
         }
+        if session.isOpenedHere { loop.spawn(self) { pool in await pool.follow(session) } }
     }
 
     // MARK: Start and end
@@ -135,7 +139,7 @@ final class SessionPool {
 
     func disconnected() { tunnels.disconnected() }
 
-    /// Another network: the sessions that were lost with the one before end soon.
+    /// Other networks: the sessions whose stream was lost with an earlier one notice it soon.
     func networkChanged() { for session in sessions.sessions { session.probe() } }
 
     /// Closes all sessions.
@@ -178,7 +182,8 @@ final class SessionPool {
         with peer: EndpointID,
         until end: ContinuousClock.Instant
     ) async throws(AppServiceError) -> PeerSession {
-        if let session = sessions.session(with: peer), !session.hasEnded { return session }
+        // Without a stream, a session may be of a peer that is gone. A new one finds that out.
+        if let session = sessions.session(with: peer), !session.hasEnded, session.hasStream { return session }
         // All callers wait for the same session with a peer. If the first caller's timeout ends it, a caller with more time tries again.
         if let dial = dialing[peer] {
             do throws(AppServiceError) {
@@ -244,18 +249,22 @@ final class SessionPool {
         return stream
     }
 
+    func paths(to peer: EndpointID) -> [any PeerPath] { sources.flatMap { $0.paths(to: peer) } }
+
     private func race(
         to peer: EndpointID,
         until end: ContinuousClock.Instant,
         starting starter: any LinkStarter
     ) async throws(AppServiceError) -> EstablishedLink {
-        try await PathRace(sources.flatMap { $0.paths(to: peer) }, until: end, on: loop, starting: starter).link()
+        try await PathRace(paths(to: peer), until: end, on: loop, starting: starter).link()
     }
 
     private struct SessionStarter: LinkStarter {
         let pool: SessionPool
         let peer: EndpointID
         let connector: SessionConnector
+
+        var eventLoop: (any EventLoop)? { pool.loop.eventLoop }
 
         func start(
             over transport: any PeerTransport,
@@ -276,6 +285,8 @@ final class SessionPool {
         let token: BulkToken
         let connector: SessionConnector
 
+        var eventLoop: (any EventLoop)? { nil }
+
         func start(
             over transport: any PeerTransport,
             on kind: PathPresences.Path,
@@ -290,7 +301,7 @@ final class SessionPool {
     // MARK: Direct sessions
 
     /// The time for the handshake of a direct session.
-    private static let directPatience = Duration.seconds(5)
+    static let directPatience = Duration.seconds(5)
     /// The direct connections of one peer.
     private static let knockRate = EventRate(120, per: 60_000)
 
@@ -300,33 +311,47 @@ final class SessionPool {
         by connector: SessionConnector,
         _ establish: (SessionConnector) async throws(AppServiceError) -> PeerSession
     ) async throws(AppServiceError) -> PeerSession {
-        guard let caller = caller(peer, appID: nil) else { throw Self.revoked }
-        let greeting = Greeting(host(caller))
-        let bound = NIOLoopBound(Weak(self), eventLoop: loop.eventLoop)
-        let loop = loop
-        let session = try await establish(
-            connector.admitting(
-                greeting.admitting { peer, opening in
-                    await loop.run(bound) { $0.object?.admitDirectly(peer, opening) } ?? .refuse(AppServiceError(.appUnavailable))
-                }
-            )
-        )
+        let greeting = try greeting(with: peer)
+        let session = try await establish(admittingDirectly(greeting, connector))
+        let moves = session.moves
+        session.isDirect = true
         do throws(AppServiceError) {
-            try await greeting.exchange(over: session)
+            try await exchange(greeting, over: session)
         } catch {
-            await session.shutDown()
+            // A session that goes on over another path is no longer this greeting's.
+            if moves > 0 { await session.shutDown(unlessMovedSince: moves) } else { await session.shutDown() }
             throw error
         }
+        return session
+    }
+
+    func greeting(with peer: EndpointID) throws(AppServiceError) -> Greeting {
+        guard let caller = caller(peer, appID: nil) else { throw Self.revoked }
+        return Greeting(host(caller))
+    }
+
+    /// A copy of a connector whose sessions hold what the peer asks for until a greeting is done.
+    func admittingDirectly(_ greeting: Greeting, _ connector: SessionConnector) -> SessionConnector {
+        let bound = NIOLoopBound(Weak(self), eventLoop: loop.eventLoop)
+        let loop = loop
+        return connector.admitting(
+            greeting.admitting { peer, opening in
+                await loop.run(bound) { $0.object?.admitDirectly(peer, opening) } ?? .refuse(AppServiceError(.appUnavailable))
+            }
+        )
+    }
+
+    func exchange(_ greeting: Greeting, over session: PeerSession) async throws(AppServiceError) {
+        try await greeting.exchange(over: session)
         // What the peer told may have taken its own confirmation away.
-        guard peers.isConfirmed(peer) else {
+        guard peers.isConfirmed(session.peer) else {
             await session.shutDown()
             throw Self.revoked
         }
         directSessions = directSessions.filter { !$0.value.hasEnded }
         // Only a session that is opened here leads to the peer's host.
-        if session.isOpenedHere { directSessions[peer] = session }
-        onDirectSession(peer)
-        return session
+        if session.isOpenedHere { directSessions[session.peer] = session }
+        onDirectSession(session.peer)
     }
 
     private func admitDirectly(_ peer: EndpointID, _ opening: SessionOpening) -> SessionAdmission {
@@ -345,12 +370,12 @@ final class SessionPool {
 
     /// Opens a direct session, if there is none: both sides tell each other what they are now.
     func directSession(with peer: EndpointID, until end: ContinuousClock.Instant) async throws(AppServiceError) -> PeerSession {
-        if let known = directSessions[peer], !known.hasEnded { return known }
+        if let known = directSessions[peer], !known.hasEnded, known.isDirect { return known }
         guard life == .active else { throw AppServiceError(.cancelled, message: "the platform was suspended or shut down") }
         guard !peers.isRefused(peer) else { throw Self.revoked }
         guard room.rejectionToOpen == nil else { throw AppServiceError(.resourceLimitsExceeded) }
         let starter = SessionStarter(pool: self, peer: peer, connector: try connector())
-        let paths = sources.flatMap { $0.paths(to: peer) }.filter { $0.kind == .nearby }
+        let paths = paths(to: peer).filter { $0.kind == .nearby }
         let link = try await PathRace(paths, until: end, on: loop, starting: starter).link()
         guard case .session(let session) = link else { throw AppServiceError(.failure) }
         try await add(session)
@@ -407,13 +432,18 @@ final class SessionPool {
         loop.spawn(self) { pool in
             do throws(AppServiceError) {
                 // TLS proves the endpoint whose key has knocked.
+                var isNew = true
                 let session = try await pool.greeted(peer, by: connector) { (connector) throws(AppServiceError) in
-                    let accepted = try await connector.accept(over: transport, timeout: Self.directPatience) { $0 == peer }
+                    switch try await connector.accept(over: transport, timeout: Self.directPatience, isKnown: { $0 == peer }) {
+                    case .session(let session): return session
+                    case .moved(let session):
+                        isNew = false
+                        return session
                     // A bulk stream needs no greeting: its session has had it.
-                    guard case .session(let session) = accepted else { throw AppServiceError(.cancelled) }
-                    return session
+                    case .bulk: throw AppServiceError(.cancelled)
+                    }
                 }
-                try await pool.add(session)
+                if isNew { try await pool.add(session) }
             } catch  where error.code != .cancelled {
                 logger.info("a direct session could not be opened", metadata: ["peer": "\(peer.label)", "code": "\(error.code)"])
             } catch {}
@@ -441,7 +471,7 @@ final class SessionPool {
         }
         introduced[opener] = peer.record
         accepting.append(opener)
-        let transport = tunnels.transport(offer.entrance)
+        let transport = tunnels.transport(offer.entrance, on: loop.eventLoop)
         loop.spawn(self) { pool in
             do throws(AppServiceError) {
                 // TLS proves the peer's identity. The relay's offer only states the expected peer.

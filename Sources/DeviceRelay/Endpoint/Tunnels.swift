@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import NIOCore
+import NIOPosix
 import RelayProtocol
 import RelayTracing
 
@@ -50,9 +52,10 @@ final class Tunnels {
     private static let failureGrace = Duration.seconds(1)
 
     /// Creates the transport for this side of a tunnel.
-    func transport(_ entrance: TunnelEntrance) -> TunnelTransport {
+    /// - Parameter group: Its event loops. The sessions of an endpoint are on its own loop, so that they can move to other streams.
+    func transport(_ entrance: TunnelEntrance, on group: any EventLoopGroup) -> TunnelTransport {
         let hosts = RelayHosts(dialled: [link.dialled, endpoint.address], named: link.relayURLs)
-        return TunnelTransport(entrance, relay: link.dialled, hosts: hosts, trust: endpoint.trust)
+        return TunnelTransport(entrance, relay: link.dialled, hosts: hosts, trust: endpoint.trust, group: group)
     }
 
     /// The time that the wait continues after the timeout, because the relay's error is more precise than `timedOut`.
@@ -100,12 +103,13 @@ final class Tunnels {
     /// reason.
     func enter<Session: Sendable>(
         _ entrance: TunnelEntrance,
+        on group: any EventLoopGroup,
         _ body: (TunnelTransport) async throws(AppServiceError) -> Session
     ) async throws(AppServiceError) -> Session {
         let failure = failures[entrance.tunnel] ?? CurrentValue(nil)
         defer { failures[entrance.tunnel] = nil }
         do throws(AppServiceError) {
-            return try await body(transport(entrance))
+            return try await body(transport(entrance, on: group))
         } catch {
             guard case .refused? = error.cause as? PeerTransportError else { throw error }
             guard let reason = await failure.first(within: Self.failureGrace, where: { $0 != nil }), let reason else { throw error }
@@ -146,7 +150,8 @@ extension Tunnels: PathSource {
 
         func connect(within timeout: Duration, starting starter: any LinkStarter) async throws(AppServiceError) -> EstablishedLink {
             let entrance = try await tunnels.open(to: peer, timeout)
-            return try await tunnels.enter(entrance) { (transport) throws(AppServiceError) in
+            return try await tunnels.enter(entrance, on: starter.eventLoop ?? MultiThreadedEventLoopGroup.singleton) {
+                (transport) throws(AppServiceError) in
                 try await starter.start(over: transport, on: kind, within: timeout)
             }
         }

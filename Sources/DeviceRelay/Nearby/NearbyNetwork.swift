@@ -38,7 +38,7 @@ final class NearbyNetwork {
     var beforeKnock: () -> Void = {}
     /// Called when an endpoint appears on the network, or is gone.
     var onPresence: (EndpointID, Presence?) -> Void = { _, _ in }
-    /// Called when this machine is at another network.
+    /// Called when the networks or addresses of this machine have changed.
     var onNetworkChange: () -> Void = {}
     /// Whether a known endpoint is here.
     var hasNeighbours: Bool { !shown.isEmpty }
@@ -176,9 +176,9 @@ final class NearbyNetwork {
         let isNew = links.contains { link in before[link.index].map { !link.isAttached(like: $0) } ?? true }
         self.links = links
         showPresences()
+        onNetworkChange()
         guard isNew else { return }
         seen.forgetFailures()
-        onNetworkChange()
         listen()
         searches += 1
         update()

@@ -72,6 +72,8 @@ extension AppServiceError {
         // The session belonged to a lost network. Another session may reach the peer.
         case .sessionEnded(.failed(.timedOut)):
             self.init(SessionEnd.failed(.timedOut), cause: SessionEnding())
+        // The peer has started anew.
+        case .sessionEnded(.failedByPeer(let goaway)) where goaway.code == SessionError.invalidMove.rawValue: self = .sessionEnding
         case .sessionEnded(let end): self.init(end)
         }
     }

@@ -4,6 +4,7 @@
 import NIOCore
 package import RelayProtocol
 import RelayTracing
+import Synchronization
 
 /// The decision about a peer's request for a connection.
 package enum SessionAdmission: Sendable {
@@ -46,7 +47,8 @@ package enum SessionStartError: Error, Hashable, Sendable {
 
 /// An established session with another endpoint.
 ///
-/// It sends keep-alive messages. It ends a minute after its last connection has closed, when the peer ends it, or when the stream breaks.
+/// It sends keep-alive messages. It ends a minute after its last connection has closed, when the peer ends it, or when it has no stream for
+/// 30 s; at once with its stream, if it cannot move.
 package final class PeerSession: Sendable {
     /// How long an ended session may still write.
     static let closingTime = TimeAmount.seconds(2)
@@ -55,7 +57,8 @@ package final class PeerSession: Sendable {
     package let peer: EndpointID
     /// Whether this side opened the session.
     package let isOpenedHere: Bool
-    private let link: SessionLink
+    let link: SessionLink
+    private let direct = Atomic(false)
 
     init(peer: EndpointID, isOpenedHere: Bool, link: SessionLink) {
         self.peer = peer
@@ -96,6 +99,40 @@ package final class PeerSession: Sendable {
     package func shutDown() async {
         link.enqueue { handler in handler.shutDown() }
         await link.waitUntilClosed()
+    }
+
+    /// The event loop of the session and its streams.
+    var eventLoop: any EventLoop { link.eventLoop }
+
+    /// How often the session has gone on over another stream.
+    var moves: Int { link.streams.value.moves }
+
+    /// Whether the session is on a direct path. Its owner knows.
+    var isDirect: Bool {
+        get { direct.load(ordering: .relaxed) }
+        set { direct.store(newValue, ordering: .relaxed) }
+    }
+
+    /// Whether the session has a stream, or has ended.
+    var hasStream: Bool { !link.streams.value.isLost }
+
+    /// Waits as long as the session has no stream.
+    /// - Returns: Whether it still has none.
+    func waitsForStream(within pause: Duration) async -> Bool {
+        await link.streams.first(within: pause) { !$0.isLost || $0.isFinished } == nil && !Task.isCancelled
+    }
+
+    /// Ends the session, unless it goes on over another path since, or has lost its own.
+    func shutDown(unlessMovedSince moves: Int) async {
+        let streams = link.streams.value
+        if streams.moves == moves, !streams.isLost { await shutDown() }
+    }
+
+    /// Waits until the session has no stream, or has ended.
+    /// - Returns: Whether it waits for a stream.
+    func needsStream() async -> Bool {
+        let streams = await link.streams.first { $0.isLost || $0.isFinished }
+        return streams.map { !$0.isFinished } ?? false
     }
 
     /// Waits for the end of the session. `nil` if the task is cancelled before.

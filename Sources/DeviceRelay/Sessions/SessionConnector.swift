@@ -11,6 +11,7 @@ package struct SessionConnector: Sendable {
     private let timing: SessionTiming
     private let memory: SessionMemory
     private let bulk: BulkStreams
+    private let movable: MovableSessions?
     private let admit: SessionAdmitter
 
     /// - Parameters:
@@ -19,6 +20,7 @@ package struct SessionConnector: Sendable {
     ///   - timing: The intervals of keep-alive and idle checks.
     ///   - memory: The budgets that all sessions of the endpoint share.
     ///   - bulk: The bulk streams that peers are to open.
+    ///   - canMove: Whether the sessions can go on over other streams. Then their owner opens these.
     ///   - admit: Decides which service a peer may use.
     package init(
         certificate: EndpointCertificate,
@@ -26,19 +28,33 @@ package struct SessionConnector: Sendable {
         timing: SessionTiming = SessionTiming(),
         memory: SessionMemory,
         bulk: BulkStreams = BulkStreams(),
+        canMove: Bool = false,
         admit: @escaping SessionAdmitter
+    ) {
+        self.init(certificate, limits, timing, memory, bulk, canMove ? MovableSessions() : nil, admit)
+    }
+
+    private init(
+        _ certificate: EndpointCertificate,
+        _ limits: Limits,
+        _ timing: SessionTiming,
+        _ memory: SessionMemory,
+        _ bulk: BulkStreams,
+        _ movable: MovableSessions?,
+        _ admit: @escaping SessionAdmitter
     ) {
         self.certificate = certificate
         self.limits = limits
         self.timing = timing
         self.memory = memory
         self.bulk = bulk
+        self.movable = movable
         self.admit = admit
     }
 
     /// A copy whose sessions decide otherwise which service a peer may use.
     func admitting(_ admit: @escaping SessionAdmitter) -> SessionConnector {
-        SessionConnector(certificate: certificate, limits: limits, timing: timing, memory: memory, bulk: bulk, admit: admit)
+        SessionConnector(certificate, limits, timing, memory, bulk, movable, admit)
     }
 
     /// Opens a session with a peer, as the TLS client.
@@ -58,6 +74,20 @@ package struct SessionConnector: Sendable {
         return session
     }
 
+    /// Moves a session that this side has opened to another stream. From then on this connector's admission counts.
+    /// - Parameters:
+    ///   - transport: Its channel is on the event loop of the session.
+    ///   - timeout: The time limit of the stream, and again of the handshake.
+    package func move(
+        _ session: PeerSession,
+        over transport: some PeerTransport,
+        timeout: Duration = .seconds(15)
+    ) async throws(AppServiceError) {
+        guard case .moved = try await start(.client, .exactly(session.peer), .never, transport, timeout, moving: session.link) else {
+            throw AppServiceError(start: .broken)
+        }
+    }
+
     /// Opens a bulk stream that a peer expects, as the TLS client.
     /// - Parameters:
     ///   - token: The peer's name for the stream.
@@ -74,7 +104,7 @@ package struct SessionConnector: Sendable {
         return stream
     }
 
-    /// Accepts a session or a bulk stream that a peer opens, as the TLS server.
+    /// Accepts a session, the move of a session, or a bulk stream that a peer opens, as the TLS server.
     /// - Parameters:
     ///   - timeout: The time limit of the stream, and again of the handshake.
     ///   - isKnown: Whether an endpoint that has proved its id belongs to the account.
@@ -91,15 +121,16 @@ package struct SessionConnector: Sendable {
         _ trust: SessionTLS.Trust,
         _ bulk: BulkStart,
         _ transport: some PeerTransport,
-        _ timeout: Duration
+        _ timeout: Duration,
+        moving: SessionLink? = nil
     ) async throws(AppServiceError) -> PeerLink {
         let peer = OneShot<EndpointID>()
         let started = OneShot<Result<PeerLink, SessionStartError>>()
         let channel: any Channel
         do throws(PeerTransportError) {
-            channel = try await transport.connect(timeout: timeout) { [certificate, limits, timing, memory, admit] channel in
+            channel = try await transport.connect(timeout: timeout) { [certificate, limits, timing, memory, movable, admit] channel in
                 let tls = try SessionTLS.handler(certificate, trust, bulk.applicationProtocols) { peer.settle($0) }
-                let session = SessionHandler(
+                let stream = SessionStream(
                     SessionHandler.Environment(
                         role: role,
                         limits: limits,
@@ -108,10 +139,12 @@ package struct SessionConnector: Sendable {
                         admit: admit,
                         peer: { peer.value },
                         bulk: bulk,
-                        startTimeout: TimeAmount(timeout)
-                    )
+                        startTimeout: TimeAmount(timeout),
+                        movable: movable
+                    ),
+                    moving: moving
                 ) { started.settle($0) }
-                try channel.pipeline.syncOperations.addHandlers([tls, session])
+                try channel.pipeline.syncOperations.addHandlers([tls, stream])
             }
         } catch {
             throw AppServiceError(transport: error)

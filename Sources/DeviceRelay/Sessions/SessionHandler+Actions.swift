@@ -21,7 +21,7 @@ extension SessionHandler {
     // MARK: The endpoint's budget
 
     func reserve(_ bytes: Int, for kind: SessionFrame.MessageKind) {
-        let claim = memory?[arriving: kind].take(bytes) { [link] in
+        let claim = memory[arriving: kind].take(bytes) { [link] in
             // If the session has ended, the state machine returns the bytes.
             link?.enqueue { handler in
                 handler.claims[kind] = nil
@@ -36,18 +36,21 @@ extension SessionHandler {
 
     func ended(_ end: SessionEnd) {
         link?.end.settle(end)
-        for (kind, claim) in claims { memory?[arriving: kind].cancel(claim) }
+        for (kind, claim) in claims { memory[arriving: kind].cancel(claim) }
         claims = [:]
-        pending?.trim(keepsStep: false)
+        pending.trim(keepsStep: false)
         close()
     }
 
     /// Closes all connections and operations, and notifies the peer.
     func shutDown() {
+        isShuttingDown = true
         for task in serving.values { task.cancel() }
         change { $0.drain(into: &$2) }
         for key in asks.requests where key.number == 0 { change { $0.closeConnection(key.connection, at: $1, into: &$2) } }
         for id in inboxes.keys.sorted() { close(id, SessionClosure(.cancelled, "the app is suspended or shutting down")) }
+        asking?.close()
+        guard stream != nil else { return change { machine, _, actions in machine.connectionLost(into: &actions) } }
         closeSoon()
     }
 

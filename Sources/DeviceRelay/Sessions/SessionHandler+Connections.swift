@@ -41,7 +41,7 @@ extension SessionHandler {
 
     /// Starts a task that asks the endpoint for admission and runs the service. The task ends with the service.
     func opened(_ id: SessionConnectionID, _ opening: SessionOpening) {
-        guard let link, let peer else { return }
+        guard let link else { return }
         // Services that still run after their connection has closed count too.
         let limit = environment.limits[.connectionsPerSession]
         guard serving.count < limit else {
@@ -54,7 +54,7 @@ extension SessionHandler {
         let carrier = SessionCarrier(id, link: link, inbox: inbox, isOffered: true)
         let name = AppServiceInfo(name: opening.serviceName, appID: opening.appID)
         let limiter = handlerLimiters.limiter(for: name, isOffered: true)
-        serving[id] = Task { [admit = environment.admit] in  // Owner: the session cancels it
+        serving[id] = Task { [admit, peer] in  // Owner: the session cancels it
             switch await admit(peer, opening) {
             case .refuse(let error): carrier.finish(error)
             case .serve(let service, let info, let caller):

@@ -84,7 +84,7 @@ extension SessionHandler {
     @discardableResult
     private func removeExchange(_ request: SessionRequestID) -> SessionExchange? {
         guard let exchange = exchanges.removeValue(forKey: request) else { return nil }
-        pending?.removeRequest()
+        pending.removeRequest()
         return exchange
     }
 
@@ -97,7 +97,7 @@ extension SessionHandler {
 
     /// Returns the credit of a message that was decoded or dropped.
     func consumed(_ receipt: MessageCredit) {
-        pending?.removeMessage(receipt.pendingBytes)
+        pending.removeMessage(receipt.pendingBytes)
         credit(receipt)
     }
 

@@ -14,94 +14,67 @@ extension SessionHandler {
     static let flushesPerTick = 4
     static let slicesPerFlush = 2
 
-    func write(_ frame: SessionFrame) {
-        guard context != nil else { return }
-        if outgoing.capacity == 0 { outgoing.reserveCapacity(1 << 10) }
-        if var message = SessionFrameEncoder.writeHead(of: frame, to: &outgoing) {
-            if message.readableBytes < Self.copiedBytes {
-                outgoing.writeBuffer(&message)
-            } else {
-                writeOutgoing()
-                context?.write(wrapOutboundOut(message), promise: nil)
-            }
-        }
-        needsFlush = true
-        if outgoing.readableBytes >= Self.outgoingBytes { writeOutgoing() }
-    }
-
-    private func writeOutgoing(promise: EventLoopPromise<Void>? = nil) {
-        guard outgoing.readableBytes > 0 || promise != nil else { return }
-        context?.write(wrapOutboundOut(outgoing), promise: promise)
-        // A new buffer, because the channel now holds the old one.
-        outgoing = ByteBuffer()
-    }
-
     func flush() {
-        guard needsFlush, let context else { return }
-        needsFlush = false
+        guard let stream, stream.needsFlush else { return }
         let replies = machine.repliesWritten
         if replies > repliesMarked || !leaving.isEmpty {
             repliesMarked = replies
-            let promise = context.eventLoop.makePromise(of: Void.self)
+            let promise = eventLoop.makePromise(of: Void.self)
             let left = leaving
             leaving = AnswerPlace()
             promise.futureResult.assumeIsolated().whenComplete { result in
                 self.release(left)
                 if case .success = result { self.machine.flushed(repliesUpTo: replies) }
             }
-            writeOutgoing(promise: promise)
+            stream.flush(promise)
         } else {
-            writeOutgoing()
+            stream.flush()
         }
-        context.flush()
     }
 
     /// Frees the memory of responses that have left, or that will not be sent.
     func release(_ place: AnswerPlace) {
-        if place.largeBytes > 0 { memory?.answers.release(place.largeBytes) }
+        if place.largeBytes > 0 { memory.answers.release(place.largeBytes) }
         link?.smallAnswersLeft(place.smallBytes)
     }
 
     /// Sends slices of message bodies, within the granted windows, while the channel is writable.
     func sendData() {
-        guard machine.hasData, let context else { return }
-        for _ in 0..<Self.flushesPerTick where machine.hasData && context.channel.isWritable {
+        guard machine.hasData, let stream else { return }
+        for _ in 0..<Self.flushesPerTick where machine.hasData && stream.isWritable {
             for _ in 0..<Self.slicesPerFlush { change { $0.nextData(at: $1, into: &$2) } }
             flush()
         }
-        if machine.hasData, context.channel.isWritable { scheduleWriting() }
+        if machine.hasData, stream.isWritable { scheduleWriting() }
     }
 
     func scheduleWriting() {
-        guard !isWritingScheduled, let context else { return }
+        guard !isWritingScheduled else { return }
         isWritingScheduled = true
-        context.eventLoop.assumeIsolated().execute {
+        eventLoop.assumeIsolated().execute {
             self.isWritingScheduled = false
             self.settle()
         }
     }
 
-    /// Closes the channel of an ended session after all data is written, or after `closingTime`.
+    /// Closes the stream of an ended session after all data is written, or after `closingTime`.
     func close() {
-        guard let context else { return }
-        let channel = context.channel
-        let promise = context.eventLoop.makePromise(of: Void.self)
-        promise.futureResult.whenComplete { _ in channel.close(promise: nil) }
-        writeOutgoing(promise: promise)
-        context.flush()
+        asking?.close()
+        guard let stream else { return finish() }
+        stream.closeWhenWritten()
         closeSoon()
     }
 
-    /// Closes the channel after `closingTime`, even if the peer does not read.
+    /// Closes the stream after `closingTime`, even if the peer does not read.
     func closeSoon() {
-        guard let channel = context?.channel, closeTimer == nil else { return }
-        closeTimer = channel.eventLoop.scheduleTask(in: PeerSession.closingTime) { channel.close(promise: nil) }
+        guard let stream, closeTimer == nil else { return }
+        closeTimer = eventLoop.assumeIsolated().scheduleTask(in: PeerSession.closingTime) { stream.close() }
     }
 
     // MARK: Time
 
     func setTimer() {
-        guard machine.end == nil, let context, let due = machine.nextDeadline else {
+        guard machine.end == nil, let due = machine.nextDeadline else {
             timer?.scheduled.cancel()
             timer = nil
             return
@@ -111,7 +84,7 @@ extension SessionHandler {
         if let timer, timer.at <= next { return }
         timer?.scheduled.cancel()
         let delay = TimeAmount(next - now)
-        timer = (next, context.eventLoop.assumeIsolated().scheduleTask(in: delay) { self.timerFired() })
+        timer = (next, eventLoop.assumeIsolated().scheduleTask(in: delay) { self.timerFired() })
     }
 
     private func timerFired() {

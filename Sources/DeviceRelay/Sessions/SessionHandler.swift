@@ -4,16 +4,13 @@
 import NIOCore
 import RelayProtocol
 
-/// The channel handler of a session, behind TLS. It feeds the state machine and performs its actions. All work happens on the event loop,
-/// without a thread change for each frame. Tasks enter through `SessionLink`, and are resumed from here.
+/// A session: it feeds the state machine with the frames of its stream and the calls of the app, and performs its actions. All work happens on
+/// one event loop, without a thread change for each frame. Tasks enter through `SessionLink`, and are resumed from here. The stream below
+/// may be replaced by another one on the same loop.
 ///
-/// The handler never stops reading. Windows, budgets and the number of unsent responses bound the memory that a peer can occupy. If both
-/// sides stopped reading while they cannot write, the session would deadlock.
-final class SessionHandler: ChannelInboundHandler, RemovableChannelHandler {
-    typealias InboundIn = ByteBuffer
-    typealias InboundOut = ByteBuffer
-    typealias OutboundOut = ByteBuffer
-
+/// The handler stops reading only while it asks to move. Windows, budgets and the number of unsent responses bound the memory that a peer
+/// can occupy. If both sides stopped reading while they cannot write, the session would deadlock.
+final class SessionHandler {
     /// The inputs of a session.
     struct Environment {
         let role: SessionStateMachine.Role
@@ -25,21 +22,19 @@ final class SessionHandler: ChannelInboundHandler, RemovableChannelHandler {
         let peer: @Sendable () -> EndpointID?
         var bulk = BulkStart.never
         let startTimeout: TimeAmount
+        /// The sessions that peers may move; `nil` if sessions end with their streams.
+        var movable: MovableSessions?
+
+        fileprivate var offer: SessionStateMachine.MoveOffer {
+            guard movable != nil else { return .none }
+            var random = SystemRandomNumberGenerator()
+            return role == .server ? .acceptor : .opener(SessionID(using: &random))
+        }
     }
 
     private static let framesAtOnce = 64
     /// The buffer of actions is kept up to this capacity.
     private static let keptActions = 1_024
-
-    enum Start {
-        case handshaking
-        case greeting
-        /// The stream is a bulk stream. These are the first bytes of its token.
-        case token(ByteBuffer)
-        case done
-        /// A bulk stream has taken over the channel.
-        case replaced
-    }
 
     private struct Tick {
         let time: Duration
@@ -47,18 +42,25 @@ final class SessionHandler: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     let environment: Environment
-    /// Called once, with the established session or the error.
-    var started: (@Sendable (Result<PeerLink, SessionStartError>) -> Void)?
+    let eventLoop: any EventLoop
+    let peer: EndpointID
     var machine: SessionStateMachine
     var link: SessionLink?
-    var peer: EndpointID?
-    private var decoder = SessionFrameDecoder()
+    /// The established session.
+    var session: PeerSession?
+    /// The id by which the peer may move the session.
+    var movableID: SessionID?
+    /// Decides which service the peer may use: otherwise on another path.
+    var admit: SessionAdmitter
+    /// The stream that the session uses; `nil` while it waits for one, and at last.
+    var stream: SessionStream?
+    /// The stream to which this side asks to move the session.
+    var asking: SessionStream?
+    var isShuttingDown = false
     private var actions: [SessionAction] = []
     private var performed: [SessionAction] = []
     private var isPerforming = false
-    var start = Start.handshaking
-    private(set) var context: ChannelHandlerContext?
-    private var epoch = NIODeadline.uptimeNanoseconds(0)
+    private let epoch: NIODeadline
     private var currentTick: Tick?
 
     // The state of waiting tasks and running services.
@@ -69,32 +71,41 @@ final class SessionHandler: ChannelInboundHandler, RemovableChannelHandler {
     /// Connections that the peer opened and no service has accepted yet.
     var offered: Set<SessionConnectionID> = []
     var serving: [SessionConnectionID: Task<Void, Never>] = [:]
-    /// The peer's share of the endpoint's memory; `nil` before the peer is known.
-    var memory: SessionMemory.Share?
-    var pending: PendingMemory?
+    /// The peer's share of the endpoint's memory.
+    let memory: SessionMemory.Share
+    var pending: PendingMemory
     /// The claims of large messages that wait for memory: at most one of each kind.
     var claims: [SessionFrame.MessageKind: SharedBudget.Ticket] = [:]
     /// One limiter for each service, shared by all connections.
     var handlerLimiters = HandlerLimiter.Table()
 
     // Outgoing data, and timers.
-    var outgoing = ByteBuffer()
-    var needsFlush = false
     var repliesMarked: UInt64 = 0
     /// Responses that are written but not flushed.
     var leaving = AnswerPlace()
     var isWritingScheduled = false
     var timer: (at: Duration, scheduled: Scheduled<Void>)?
-    var startTimer: Scheduled<Void>?
     var closeTimer: Scheduled<Void>?
 
-    init(_ environment: Environment, started: @escaping @Sendable (Result<PeerLink, SessionStartError>) -> Void) {
+    init(_ environment: Environment, with peer: EndpointID, on stream: SessionStream, _ eventLoop: any EventLoop) {
         self.environment = environment
-        self.started = started
-        machine = SessionStateMachine(role: environment.role, limits: environment.limits, timing: environment.timing)
+        self.peer = peer
+        self.stream = stream
+        self.eventLoop = eventLoop
+        admit = environment.admit
+        epoch = eventLoop.now
+        memory = environment.memory.share(of: peer)
+        pending = PendingMemory(share: memory.pending)
+        machine = SessionStateMachine(
+            role: environment.role,
+            limits: environment.limits,
+            timing: environment.timing,
+            offer: environment.offer
+        )
+        link = SessionLink(handler: self, memory: memory)
     }
 
-    /// The time since the handler was added. It does not change until `settle`, to avoid reading the clock for each message.
+    /// The time since the session began. It does not change until `settle`, to avoid reading the clock for each message.
     var now: Duration { tick.time }
 
     /// The same time as an instant of the continuous clock.
@@ -102,60 +113,32 @@ final class SessionHandler: ChannelInboundHandler, RemovableChannelHandler {
 
     private var tick: Tick {
         if let currentTick { return currentTick }
-        let tick = Tick(time: .nanoseconds(((context?.eventLoop.now ?? .now()) - epoch).nanoseconds), instant: .now)
+        let tick = Tick(time: .nanoseconds((eventLoop.now - epoch).nanoseconds), instant: .now)
         currentTick = tick
         return tick
     }
 
-    // MARK: The channel
+    // MARK: The stream
 
-    func handlerAdded(context: ChannelHandlerContext) {
-        self.context = context
-        epoch = context.eventLoop.now
-        let isolated = context.eventLoop.assumeIsolated()
-        startTimer = isolated.scheduleTask(in: environment.startTimeout) { self.failStart(.timedOut) }
-    }
-
-    func handlerRemoved(context: ChannelHandlerContext) {
-        if case .replaced = start {} else { streamEnded() }
-        self.context = nil
-    }
-
-    func channelInactive(context: ChannelHandlerContext) {
-        streamEnded()
-        context.fireChannelInactive()
-    }
-
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        switch start {
-        case .handshaking: return
-        case .token(let before): return receiveToken(unwrapInboundIn(data), after: before, context)
-        case .replaced: return context.fireChannelRead(data)
-        case .greeting, .done: break
-        }
-        guard machine.end == nil else { return }
+    /// Handles the frames that have arrived on a stream.
+    func received(on stream: SessionStream) {
+        guard self.stream === stream, machine.end == nil else { return }
         machine.receivedBytes(at: now)
-        decoder.append(unwrapInboundIn(data))
-        if case .greeting = start, receive(maximumFrames: 1) > 0, machine.end == nil { succeedStart() }
         // Up to `framesAtOnce` frames are decoded before their actions are performed: the peer sent them without knowing the results. The
         // limit bounds the memory of the actions.
-        while receive(maximumFrames: Self.framesAtOnce) > 0 {}
+        while receive(on: stream, maximumFrames: Self.framesAtOnce) > 0 {}
     }
 
-    private func receive(maximumFrames: Int) -> Int {
+    /// - Returns: The number of frames that were handled.
+    func receive(on stream: SessionStream, maximumFrames: Int) -> Int {
+        guard self.stream === stream else { return 0 }
         var count = 0
-        change { count = $0.receive(from: &decoder, maximumFrames: maximumFrames, at: $1, into: &$2) }
+        change { count = $0.receive(from: &stream.decoder, maximumFrames: maximumFrames, at: $1, into: &$2) }
         return count
     }
 
-    func channelReadComplete(context: ChannelHandlerContext) {
-        settle()
-        context.fireChannelReadComplete()
-    }
-
-    func channelWritabilityChanged(context: ChannelHandlerContext) {
-        if context.channel.isWritable, machine.hasData { scheduleWriting() }
-        context.fireChannelWritabilityChanged()
+    func becameWritable(_ stream: SessionStream) {
+        if self.stream === stream, machine.hasData { scheduleWriting() }
     }
 
     // MARK: The machine
@@ -185,8 +168,8 @@ final class SessionHandler: ChannelInboundHandler, RemovableChannelHandler {
 
     func perform(_ action: SessionAction) {
         switch action {
-        case .send(let frame): write(frame)
-        case .streamLost: context?.close(promise: nil)
+        case .send(let frame): stream?.write(frame)
+        case .streamLost: streamLost()
 
         case .openReceived(let id, let opening): opened(id, opening)
         case .openSucceeded(let id): openSucceeded(id)
@@ -204,7 +187,7 @@ final class SessionHandler: ChannelInboundHandler, RemovableChannelHandler {
         case .requestFailed(let request, let failure): asks.remove(request)?.fail(AppServiceError(request: failure))
 
         case .reserve(let bytes, let kind): reserve(bytes, for: kind)
-        case .release(let bytes, let kind): memory?[arriving: kind].release(bytes)
+        case .release(let bytes, let kind): memory[arriving: kind].release(bytes)
 
         case .ended(let end): ended(end)
         }
@@ -218,7 +201,7 @@ final class SessionHandler: ChannelInboundHandler, RemovableChannelHandler {
         // A small message is part of its request's fixed amount. Any other message occupies its window or the memory for large messages
         // until it is decoded.
         let isSmall = message.readableBytes <= SessionMemory.smallBytes && receipt.assemblyBytes == 0
-        guard pending?.add(isSmall ? 0 : receipt.pendingBytes) == true else {
+        guard pending.add(isSmall ? 0 : receipt.pendingBytes) else {
             fail(request, SessionFailure(.resourceLimitsExceeded, "too many requests wait for this app; wait for others to end"))
             return credit(receipt)
         }
@@ -241,7 +224,7 @@ final class SessionHandler: ChannelInboundHandler, RemovableChannelHandler {
         sendData()
         flush()
         setTimer()
-        pending?.trim(keepsStep: machine.end == nil)
+        pending.trim(keepsStep: machine.end == nil)
         currentTick = nil
     }
 }

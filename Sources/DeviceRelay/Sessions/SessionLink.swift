@@ -28,8 +28,17 @@ final class SessionLink: Sendable {
         var spare: [Command] = []
     }
 
-    private let channel: any Channel
-    private let handler: NIOLoopBound<SessionHandler>
+    /// What happens to the session's streams.
+    struct Streams: Hashable {
+        var moves = 0
+        /// The session waits for a stream.
+        var isLost = false
+        /// Nothing more happens.
+        var isFinished = false
+    }
+
+    let eventLoop: any EventLoop
+    private let bound: NIOLoopBound<SessionHandler>
     private let state = Mutex(State())
     private let lastToken = Atomic<UInt64>(0)
     /// The peer's share of the endpoint's memory.
@@ -38,11 +47,18 @@ final class SessionLink: Sendable {
     /// How the session ended.
     let end = OneShot<SessionEnd>()
 
-    init(channel: any Channel, handler: SessionHandler, memory: SessionMemory.Share) {
-        self.channel = channel
+    let streams = CurrentValue(Streams())
+    private let closed: EventLoopPromise<Void>
+
+    init(handler: SessionHandler, memory: SessionMemory.Share) {
         self.memory = memory
-        self.handler = NIOLoopBound(handler, eventLoop: channel.eventLoop)
+        eventLoop = handler.eventLoop
+        closed = handler.eventLoop.makePromise()
+        bound = NIOLoopBound(handler, eventLoop: handler.eventLoop)
     }
+
+    /// The session. Call it on the event loop.
+    var handler: SessionHandler { bound.value }
 
     /// Creates a token for an operation that a task waits for.
     func makeToken() -> UInt64 { lastToken.wrappingAdd(1, ordering: .relaxed).newValue }
@@ -100,14 +116,14 @@ final class SessionLink: Sendable {
     }
 
     private func schedule() {
-        channel.eventLoop.execute { [self] in
+        eventLoop.execute { [self] in
             var commands = state.withLock { state in
                 let commands = state.commands
                 state.commands = state.spare
                 state.spare = []
                 return commands
             }
-            let handler = handler.value
+            let handler = handler
             // Removing the commands one by one avoids copies and keeps the array's memory.
             commands.reverse()
             while let command = commands.popLast() { handler.perform(command) }
@@ -119,11 +135,16 @@ final class SessionLink: Sendable {
 
     // MARK: The end
 
-    /// Closes the channel at once. Unsent data is lost.
-    func closeChannel() { channel.close(promise: nil) }
+    /// Returns when the session has ended and its stream is closed.
+    func waitUntilClosed() async { try? await closed.futureResult.get() }
 
-    /// Returns when the channel is closed.
-    func waitUntilClosed() async { try? await channel.closeFuture.get() }
+    /// The session has ended, and its last stream is closed.
+    func isClosed() {
+        streams.update { $0.isFinished = true }
+        closed.succeed()
+    }
+
+    deinit { closed.succeed() }
 }
 
 /// The memory of responses until they have left: in the session's amount for small responses, or in the endpoint's budget.

@@ -20,6 +20,7 @@ package import RelayProtocol
 /// | decoded requests that are not finished, by their size in memory | 32 MiB |
 /// | encoded responses that have not left | 32 MiB, and 256 KiB of small ones for each session |
 /// | errors that have not left | 4 MiB for each session |
+/// | frames that the peer has not acknowledged | 512 KiB for each session |
 /// | pending requests, and their messages of up to 32 KiB that no handler has taken | 32 MiB |
 /// | requests of this side's app, and messages that the app keeps | determined by the app |
 ///

@@ -55,6 +55,8 @@ package final class BulkStream: Sendable {
 /// What a peer has opened over a byte stream: the protocol that its TLS handshake names.
 package enum PeerLink: Sendable {
     case session(PeerSession)
+    /// A session of the peer that has moved to the stream.
+    case moved(PeerSession)
     /// The stream was given to the transfer that expected it.
     case bulk
 }
@@ -151,7 +153,7 @@ enum BulkStart: Sendable {
 }
 
 // The start of a bulk stream, in place of a session.
-extension SessionHandler {
+extension SessionStream {
     /// Begins a bulk stream after the handshake has named its protocol.
     func startBulk(with peer: EndpointID, _ context: ChannelHandlerContext) {
         switch environment.bulk {

@@ -3,6 +3,7 @@
 
 import Crypto
 import NIOCore
+import NIOPosix
 import Testing
 
 @testable import DeviceRelay
@@ -16,6 +17,8 @@ import Testing
         nonisolated var unownedExecutor: UnownedSerialExecutor { endpoint.loop.unownedExecutor }
         nonisolated let relay: ScriptedRelay
         nonisolated let tunnels: TestTunnelRelay
+        /// Of all sessions of peers.
+        nonisolated let peerLoop = MultiThreadedEventLoopGroup.singleton.next()
         /// The tunnels that the pool has requested.
         nonisolated let requests = CurrentValue<[TunnelID]>([])
         /// The tunnels that the pool no longer wants.
@@ -102,11 +105,17 @@ import Testing
 
         /// The peer enters the requested tunnel with this index, and the relay reports it as ready.
         nonisolated func admit(_ side: SessionSide, _ index: Int = 0) async throws -> PeerSession {
+            guard case .session(let session) = try await enter(side, index) else { throw AppServiceError(.failure) }
+            return session
+        }
+
+        /// The same, for a session or the move of one.
+        nonisolated func enter(_ side: SessionSide, _ index: Int) async throws -> PeerLink {
             let all = await requests.first { $0.count > index }
             let tunnel = try #require(all?[index])
-            async let session = side.connector.acceptSession(over: tunnels.transport(tunnel, [.socket])) { _ in true }
+            async let link = side.connector.accept(over: tunnels.transport(tunnel, [.socket], on: peerLoop)) { _ in true }
             relay.send(.tunnelReady(.init(entrance: tunnels.entrance(tunnel))))
-            return try await session
+            return try await link
         }
 
         /// The relay offers a tunnel of a peer.
@@ -134,6 +143,8 @@ import Testing
 
         /// The session for new connections to a peer.
         func preferred(_ peer: Member) -> PeerSession? { pool.sessions.session(with: peer.id) }
+
+        func revoke(_ peer: Member) { pool.close(with: peer.id) }
 
         func suspend() { pool.suspend() }
         func resume() { pool.start() }
@@ -178,7 +189,7 @@ import Testing
 
         init() throws {
             member = try Member("Peer")
-            side = try SessionSide(key: member.key, services: [.echo()])
+            side = try SessionSide(key: member.key, canMove: true, services: [.echo()])
         }
 
         /// A peer whose id is smaller or larger than another one.
@@ -272,6 +283,32 @@ import Testing
         _ = try await world.admit(peer.side, 1)
         let answer = try await connection
         #expect(answer == [:])
+        await world.end()
+    }
+
+    @Test func sessionGoesOnOverAnotherTunnel() async throws {
+        let (world, peer) = (try await World(directory), try Peer())
+        await world.connect(peer.member)
+        async let opened = world.open(peer.member)
+        let session = try await world.admit(peer.side)
+        let connection = try await opened
+        for index in 1...3 {
+            try await world.tunnels.breakOff()
+            async let answer = connection.send(["a": 1])
+            guard case .moved(let moved) = try await world.enter(peer.side, index) else {
+                Issue.record("the session has not moved")
+                return
+            }
+            #expect(moved === session)
+            let answered = try await answer
+            #expect(answered == ["a": 1])
+        }
+        await world.has(1)
+        // A peer that is revoked meanwhile is not followed.
+        await world.revoke(peer.member)
+        await world.has(0)
+        #expect(await code { () async throws(AppServiceError) in try await connection.send([:]) } != nil)
+        #expect(world.requests.value.count == 4)
         await world.end()
     }
 

@@ -19,7 +19,8 @@ import Testing
         let sessions = Shared<[PeerSession]>([])
         let failures = Shared<[SessionStartError]>([])
 
-        init() throws {
+        /// - Parameter canMove: Whether the session may go on over another stream.
+        init(canMove: Bool = false) throws {
             let (sessions, failures) = (sessions, failures)
             let id = EndpointID(P256SigningKey.sampleRelay.publicKey)
             let environment = SessionHandler.Environment(
@@ -28,11 +29,13 @@ import Testing
                 memory: SessionMemory(),
                 admit: { _, _ in .refuse(AppServiceError(.appServiceUnavailable)) },
                 peer: { id },
-                startTimeout: .seconds(15)
+                startTimeout: .seconds(15),
+                movable: canMove ? MovableSessions() : nil
             )
-            let handler = SessionHandler(environment) { result in
+            let handler = SessionStream(environment) { result in
                 switch result {
                 case .success(.session(let session)): sessions.withLock { $0.append(session) }
+                case .success(.moved): Issue.record("a session was moved")
                 case .success(.bulk): Issue.record("a session has become a bulk stream")
                 case .failure(let error): failures.withLock { $0.append(error) }
                 }
@@ -80,6 +83,27 @@ import Testing
         #expect(session.hasEnded)
         #expect(!harness.channel.isActive)
         #expect(harness.failures.value.isEmpty)
+    }
+
+    @Test func aSessionWaitsForAStream() throws {
+        let harness = try Harness(canMove: true)
+        harness.shakeHands()
+        guard case .settings(let own) = try harness.sent().first?.payload else {
+            Issue.record("no settings")
+            return
+        }
+        #expect(own.features == ["move"] && own.session != nil)
+        var settings = SessionSettings()
+        settings.features = ["move"]
+        try harness.receive(SessionFrame(.settings(settings)))
+        let session = try #require(harness.sessions.value.first)
+        harness.channel.close(promise: nil)
+        harness.channel.embeddedEventLoop.run()
+        #expect(!session.hasStream)
+        harness.channel.embeddedEventLoop.advanceTime(by: .seconds(29))
+        #expect(!session.hasEnded)
+        harness.channel.embeddedEventLoop.advanceTime(by: .seconds(1))
+        #expect(session.hasEnded)
     }
 
     @Test func missingHandshakeTimesOut() throws {

@@ -20,14 +20,15 @@ struct SessionSide: Sendable {
         while memory.freeBytes != bytes { await Task.yield() }
     }
 
-    init(key: any IdentityKey = P256SigningKey(), limits: Limits = Limits(), services: [AppService] = []) throws {
+    init(key: any IdentityKey = P256SigningKey(), limits: Limits = Limits(), canMove: Bool = false, services: [AppService] = []) throws {
         self.key = key
         memory = SessionMemory(limits: limits)
         connector = SessionConnector(
             certificate: try EndpointCertificate(key),
             limits: limits,
             memory: memory,
-            bulk: bulk
+            bulk: bulk,
+            canMove: canMove
         ) { peer, opening in
             let caller = AppServiceCaller(
                 accountID: "me",

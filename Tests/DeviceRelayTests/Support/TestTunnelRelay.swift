@@ -87,10 +87,14 @@ final class TestTunnelRelay: Sendable {
     }
 
     /// The entrances of both sides.
-    func tunnel(_ kinds: (opener: [Way], target: [Way]) = ([.socket], [.socket])) -> (opener: TunnelTransport, target: TunnelTransport) {
+    /// - Parameter loop: The event loop of both sides; `nil` for any.
+    func tunnel(
+        _ kinds: (opener: [Way], target: [Way]) = ([.socket], [.socket]),
+        on loop: (any EventLoop)? = nil
+    ) -> (opener: TunnelTransport, target: TunnelTransport) {
         var random = SystemRandomNumberGenerator()
         let id = TunnelID(using: &random)
-        return (transport(id, kinds.opener), transport(id, kinds.target))
+        return (transport(id, kinds.opener, on: loop), transport(id, kinds.target, on: loop))
     }
 
     enum Way: Hashable, Sendable {
@@ -98,10 +102,16 @@ final class TestTunnelRelay: Sendable {
         case other(String)
     }
 
-    func transport(_ id: TunnelID, _ ways: [Way]) -> TunnelTransport {
+    func transport(_ id: TunnelID, _ ways: [Way], on loop: (any EventLoop)? = nil) -> TunnelTransport {
         var patience = TunnelTransport.Timeouts()
         patience.answering = .milliseconds(50)
-        return TunnelTransport(entrance(id, ways), relay: address, trust: RelayTrust(relay: nil), patience: patience)
+        return TunnelTransport(
+            entrance(id, ways),
+            relay: address,
+            trust: RelayTrust(relay: nil),
+            patience: patience,
+            group: loop ?? MultiThreadedEventLoopGroup.singleton
+        )
     }
 
     /// One side of a tunnel, as the relay states it to an endpoint.

@@ -64,6 +64,21 @@ final class TestMachine {
     /// Takes the cable out, or puts it in.
     func setCable(_ isIn: Bool) throws { try ip("link", "set", "eth0", isIn ? "up" : "down") }
 
+    /// Connects two machines by a cable of its own, and leads packets for an address of the other one over it.
+    /// - Parameter network: The first three bytes of its addresses.
+    func connect(to other: TestMachine, network: String, for address: String) throws {
+        let port = "cable\(UUID().uuidString.prefix(8))"
+        try ip("link", "add", "eth1", "type", "veth", "peer", "name", port, "netns", other.namespace)
+        try other.ip("address", "add", "\(network).1/24", "dev", port)
+        try other.ip("link", "set", port, "up")
+        try ip("address", "add", "\(network).2/24", "dev", "eth1")
+        try ip("link", "set", "eth1", "up")
+        try ip("route", "add", address, "via", "\(network).1")
+    }
+
+    /// Gives this machine another address, at no cable.
+    func add(address: String) throws { try ip("address", "add", address, "dev", "lo") }
+
     /// Gives another machine a name on this one.
     func name(_ address: String, _ name: String) throws {
         try Data("127.0.0.1 localhost\n\(address) \(name)\n".utf8).write(to: directory.appending(path: "hosts"))

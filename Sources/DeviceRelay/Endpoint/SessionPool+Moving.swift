@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Logging
+import NIOCore
+import RelayProtocol
+
+/// The sessions that this endpoint has opened stay on a path to their peer: on another one when theirs is lost, and on a direct one when it
+/// appears. The peer follows.
+extension SessionPool {
+    /// The pauses after failed attempts.
+    private static let pauses = (first: Duration.milliseconds(250), most: Duration.seconds(4))
+    /// The time for one attempt over all paths. The session waits longer.
+    private static let patience = Duration.seconds(10)
+
+    /// Finds another stream for a session whenever it has none, until it ends.
+    func follow(_ session: PeerSession) async {
+        while await session.needsStream() {
+            session.isDirect = false
+            var pause = Self.pauses.first
+            while await session.waitsForStream(within: .zero), !peers.isRefused(session.peer) {
+                if await move(session, over: paths(to: session.peer)) { break }
+                // A refused session has ended.
+                guard await session.waitsForStream(within: pause) else { break }
+                pause = min(pause * 2, Self.pauses.most)
+            }
+            guard !peers.isRefused(session.peer) else { return await session.shutDown() }
+        }
+    }
+
+    /// A peer can perhaps be reached directly.
+    func appeared(_ peer: EndpointID) {
+        for session in sessions.sessions(with: peer) where session.isOpenedHere && !session.isDirect && !session.hasEnded {
+            loop.spawn(self) { pool in
+                _ = await pool.move(session, over: pool.paths(to: peer).filter { $0.kind == .nearby })
+            }
+        }
+    }
+
+    /// - Returns: Whether the session has moved.
+    private func move(_ session: PeerSession, over paths: [any PeerPath]) async -> Bool {
+        guard !paths.isEmpty, !peers.isRefused(session.peer), let connector = try? connector(),
+            moving.insert(ObjectIdentifier(session)).inserted
+        else { return false }
+        defer { moving.remove(ObjectIdentifier(session)) }
+        let starter = MoveStarter(pool: self, session: session, connector: connector)
+        do throws(AppServiceError) {
+            _ = try await PathRace(paths, until: ContinuousClock.now + Self.patience, on: loop, starting: starter).link()
+            return true
+        } catch {
+            endpoint.logger.debug("a session could not be moved", metadata: ["peer": "\(session.peer.label)", "code": "\(error.code)"])
+            return false
+        }
+    }
+
+    private struct MoveStarter: LinkStarter {
+        let pool: SessionPool
+        let session: PeerSession
+        let connector: SessionConnector
+
+        var eventLoop: (any EventLoop)? { session.eventLoop }
+
+        func start(
+            over transport: any PeerTransport,
+            on kind: PathPresences.Path,
+            within timeout: Duration
+        ) async throws(AppServiceError) -> EstablishedLink {
+            if kind == .nearby {
+                try await pool.moveDirectly(session, over: transport, within: timeout, by: connector)
+            } else {
+                try await connector.move(session, over: transport)
+                session.isDirect = false
+            }
+            return .moved
+        }
+    }
+
+    /// Moves a session to a direct path, and greets its peer there.
+    private func moveDirectly(
+        _ session: PeerSession,
+        over transport: any PeerTransport,
+        within timeout: Duration,
+        by connector: SessionConnector
+    ) async throws(AppServiceError) {
+        let greeting = try greeting(with: session.peer)
+        try await admittingDirectly(greeting, connector).move(session, over: transport, timeout: min(timeout, Self.directPatience))
+        let moves = session.moves
+        session.isDirect = true
+        // The path may be lost again before the greeting is done, so nothing waits for it but what the peer asks for.
+        loop.spawn(self) { pool in
+            do throws(AppServiceError) {
+                try await pool.exchange(greeting, over: session)
+            } catch {
+                await session.shutDown(unlessMovedSince: moves)
+            }
+        }
+    }
+}

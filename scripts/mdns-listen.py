@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The Device Relay project authors
-"""Prints the sender of each multicast DNS packet that it hears, for some seconds.
+"""Prints the sender and the bytes of each multicast DNS packet that it hears, for some seconds.
 
 Usage: mdns-listen.py OWN-ADDRESS SECONDS
 """
@@ -18,6 +18,7 @@ end = time.monotonic() + float(sys.argv[2])
 while (left := end - time.monotonic()) > 0:
     sock.settimeout(left)
     try:
-        print(sock.recvfrom(9000)[1][0], flush=True)
+        packet, (sender, _) = sock.recvfrom(9000)
+        print(sender, packet.hex(), flush=True)
     except TimeoutError:
         break

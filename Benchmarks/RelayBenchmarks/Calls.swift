@@ -109,6 +109,9 @@ extension Setting {
         let host = try await device("Host", in: directory)
         try await host.publish(app, for: benchmarkAccount)
         await caller.know(host)
+        // A direct path needs that both know each other.
+        if direct { await host.confirm(caller) }
+        loseRelay()
         // The caller publishes nothing. The host knows it because it was listed when the host joined.
         let connection = try await caller.openAppService(
             AppServiceInfo(name: "echo", appID: benchmarkApp),

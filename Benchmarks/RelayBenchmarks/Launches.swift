@@ -24,7 +24,13 @@ struct Launches: AsyncParsableCommand {
                 try await host.publish(app, for: benchmarkAccount)
                 hosting.append(host)
             }
-            for sender in sending { for host in hosting { await sender.know(host) } }
+            for sender in sending {
+                for host in hosting {
+                    await sender.know(host)
+                    if setting.direct { await host.confirm(sender) }
+                }
+            }
+            setting.loseRelay()
             let end = ContinuousClock.now + .seconds(seconds * 1.2)
             let begin = ContinuousClock.now + .seconds(seconds * 0.2)
             guard let uri = URL(string: "https://www.example.org/film") else { return }

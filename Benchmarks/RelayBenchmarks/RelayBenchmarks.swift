@@ -11,6 +11,7 @@ import Foundation
         abstract: "Measure a relay that is running.",
         subcommands: [
             Accounts.self, Tunnels.self, Crowd.self, RelayLaunches.self, Calls.self, Launches.self, Bulk.self, Discovery.self,
+            FirstDevice.self,
             Lingerer.self, Sleepers.self, Speed.self, PublicKeyWork.self, TokenChecks.self,
         ]
     )

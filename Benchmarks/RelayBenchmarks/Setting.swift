@@ -44,6 +44,9 @@ struct Setting: ParsableArguments {
     @Option(help: "The relay's id.") var relayID: String
     @Option(help: "A file with a JSON array of persons, each with a `token`.") var people: String
     @Option(help: "Which of them it is about; an account holds only so many endpoints.") var person = 0
+    /// Once the devices know each other, it prints a line, and goes on with the next line of its input.
+    @Flag(help: "Use the local network alone; the caller ends the relay when it is told.")
+    var direct = false
 
     func target() throws -> RelayTarget {
         guard let url = URL(string: relay), let id = RelayID(relayID) else { throw ValidationError("no relay") }
@@ -64,6 +67,14 @@ struct Setting: ParsableArguments {
 
     /// A joined device with the whole SDK.
     func device(_ name: String, in directory: URL) async throws -> ConnectedDevicesPlatform {
+        let platform = try platform(name, in: directory)
+        try await platform.start()
+        try await platform.accounts.add(benchmarkAccount)
+        return platform
+    }
+
+    /// A device that is not started. One of the same name goes on with its storage.
+    func platform(_ name: String, in directory: URL) throws -> ConnectedDevicesPlatform {
         let target = try target()
         let home = directory.appending(path: name)
         try FileManager.default.createDirectory(at: home, withIntermediateDirectories: true)
@@ -74,11 +85,16 @@ struct Setting: ParsableArguments {
             device: DeviceDescription(name: name, kind: .desktop, platform: .linux)
         )
         settings.systemKey = SystemKeyFile(path: home.appending(path: "system.key").path)
+        settings.nearby.mode = direct ? .known : .off
         let tokens = StaticAccessTokenProvider(AccessToken(try thePerson().token))
-        let platform = ConnectedDevicesPlatform(settings: settings, accessTokens: tokens)
-        try await platform.start()
-        try await platform.accounts.add(benchmarkAccount)
-        return platform
+        return ConnectedDevicesPlatform(settings: settings, accessTokens: tokens)
+    }
+
+    /// Lets the caller end the relay, if only direct paths are measured.
+    func loseRelay() {
+        guard direct else { return }
+        report(["ready": 1])
+        guard readLine() != nil else { fail("nobody has ended the relay") }
     }
 
     /// Runs a closure with a temporary directory.
@@ -100,7 +116,12 @@ extension ConnectedDevicesPlatform {
     func know(_ other: ConnectedDevicesPlatform) async {
         let id = other.endpointID
         for await systems in remoteSystems().snapshots where systems.contains(where: { $0.apps.contains { $0.endpoint == id } }) { break }
-        await confirm(id, for: benchmarkAccount)
+        await confirm(other)
+    }
+
+    /// Waits until the other device is known, which may publish nothing, and confirms it.
+    func confirm(_ other: ConnectedDevicesPlatform) async {
+        while !(await confirm(other.endpointID, for: benchmarkAccount)) { try? await Task.sleep(for: .milliseconds(10)) }
     }
 }
 

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
+import RelayProtocol
 import RelayTesting
 import Testing
 
@@ -154,6 +155,36 @@ struct NearbyTests {
         #expect(commands?.count == 4 && commands?.allSatisfy { $0["ended"] as? Bool == true } ?? false, "\(commands ?? [])")
     }
 
+    /// Without the relay, nobody says who was revoked meanwhile.
+    @Test func deviceThatHasLongNotHeardFromItsRelayTrustsNobody() async throws {
+        var world = try await World()
+        await world.loseRelay()
+        world.agent.send(SIGKILL)
+        _ = await world.agent.finish()
+        let home = world.pc.directory.appending(path: ".local/state/device-relay").path
+        let statement = "UPDATE meta SET listed = listed - 31 * 86400000"
+        let aged = try await world.pc.run(
+            """
+            python3 -c "import glob, sqlite3
+            for journal in glob.glob('\(home)/**/*.sqlite', recursive=True):
+                database = sqlite3.connect(journal)
+                print(database.execute('\(statement)').rowcount)
+                database.commit()"
+            """
+        )
+        try #require(!aged.output.isEmpty && aged.output.allSatisfy { $0 == "1" }, "\(aged.text) \(aged.errorText)")
+        try await world.restartAgent()
+        let ping = try await world.phone.run("relay ping pc --count 1")
+        #expect(ping.status != 0 && ping.errorText.contains("has not heard from its relay"), "\(ping.text) \(ping.errorText)")
+        let launch = try world.phone.start("exec relay launch pc https://one.example")
+        try await world.startRelay()
+        let launched = await launch.finish()
+        #expect(launched.status == 0, "\(launched.text) \(launched.errorText)")
+        #expect(RelayCommandTests.lines(of: world.opened) == ["https://one.example"])
+        let again = try await world.phone.run("relay ping pc --count 1")
+        #expect(again.status == 0, "\(again.text) \(again.errorText)")
+    }
+
     /// A conversation goes on through the relay while the cable is out, and directly when it is in again.
     @Test func aConversationSurvivesTheCable() async throws {
         let world = try await World(relayHasOwnCables: true)
@@ -199,9 +230,65 @@ struct NearbyTests {
         _ = try await heard.line { $0 == "listening" }
         let ping = try await world.phone.run("relay ping pc --count 1")
         #expect(ping.status == 5, "\(ping.text)")
-        let senders = await heard.finish().output
+        let senders = await heard.finish().output.map { $0.prefix { $0 != " " } }
         #expect(senders.contains("10.20.30.3"), "the phone asks")
         #expect(!senders.contains("10.20.30.2"), "the PC says nothing: \(senders)")
+    }
+
+    /// A neighbour that hears everything cannot tell that a device it sees now is one of before, except by its address: neither after a restart
+    /// nor after the cable was out.
+    @Test func advertisementsOfTwoAttachmentsShareNothing() async throws {
+        var world = try await World()
+        await world.loseRelay()
+        let heard = try world.neighbour.start(Python.script("mdns-listen.py", "10.20.30.4", "240"))
+        _ = try await heard.line { $0 == "listening" }
+        var attachments: [Set<String>] = []
+        for number in 0..<4 {
+            if number % 2 == 0 {
+                try await world.restartAgent()
+            } else {
+                try world.pc.setCable(false)
+                // The agent has left the network.
+                while try await world.pc.run("ss -ulnH sport = :5353").text.contains("5353") { try Task.checkCancellation() }
+                try world.pc.setCable(true)
+            }
+            attachments.append(try await Self.nextAttachment(heard, after: attachments))
+        }
+        for (index, one) in attachments.enumerated() {
+            // The port, the nonce, 8 tags, and the labels of the instance and its host.
+            #expect(one.count >= 12, "\(one)")
+            for other in attachments[..<index] { #expect(one.isDisjoint(with: other), "\(one.intersection(other))") }
+        }
+        heard.send(SIGKILL)
+        _ = await heard.finish()
+    }
+
+    /// What the PC says of itself from an advertisement with another nonce on.
+    private static func nextAttachment(_ heard: RelayProcess, after earlier: [Set<String>]) async throws -> Set<String> {
+        let known = earlier.reduce(into: Set()) { $0.formUnion($1) }
+        while true {
+            let line = try await heard.line { $0.hasPrefix("10.20.30.2 ") }
+            let bytes = try #require(Hexadecimal.decode(String(line.dropFirst("10.20.30.2 ".count))))
+            let message = try DNSMessage(decoding: bytes)
+            let records = message.records.filter { $0.timeToLive > 0 }
+            guard
+                let text = records.compactMap({ if case .text(let strings) = $0.content { Advertisement(strings: strings) } else { nil } })
+                    .first,
+                !known.contains("nonce \(text.nonce)")
+            else { continue }
+            var fields: Set = ["nonce \(text.nonce)"]
+            for tag in text.tags { fields.insert("tag \(tag)") }
+            for record in records {
+                switch record.content {
+                case .service(let port, let target):
+                    fields.formUnion(["port \(port)", "name \(record.name)", "name \(target)"])
+                case .address: fields.insert("name \(record.name)")
+                case .pointer, .text, .other: break
+                }
+            }
+            // An answer to another question has less.
+            if fields.contains(where: { $0.hasPrefix("port ") }) { return fields }
+        }
     }
 
     // MARK: Independent peers

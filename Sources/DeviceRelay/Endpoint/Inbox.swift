@@ -129,7 +129,15 @@ final class Inbox {
         else { return nil }
         let descriptor = command.descriptor
         let isKnown = machine.knows(descriptor)
-        let (check, body) = isKnown ? (.valid, nil) : check(command, from: record.payload, isNew: !peers.isConfirmed(peer))
+        let (check, body): (CommandCheck, CommandBody?) =
+            if isKnown {
+                (.valid, nil)
+            } else if peers.isUpToDate || isCancelled {
+                self.check(command, from: record.payload, isNew: !peers.isTrusted(peer))
+            } else {
+                // The sender may have been revoked. The command waits for the relay.
+                (.unverifiable, nil)
+            }
         machine.offered(
             descriptor,
             check: check,
@@ -337,7 +345,7 @@ final class Inbox {
             systemID: RemoteSystem.ID(sender.systemID),
             endpoint: key.sender,
             appID: sealed.header.senderApp,
-            isNew: !peers.isConfirmed(key.sender)
+            isNew: !peers.isTrusted(key.sender)
         )
         // Uses the newest known key, because the sender may have replaced the key in the command's record.
         let senderKey = (peers.record(of: key.sender) ?? sender).agreementKey

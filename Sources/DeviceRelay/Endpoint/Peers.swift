@@ -22,6 +22,10 @@ final class Peers {
     private let statements: PeerStatements
     private let directories: CurrentValue<[String: DeviceDirectory]>
     private var book: PeerBook
+    /// When the relay has last listed all endpoints, by its time in milliseconds; `nil` for never.
+    private var listed: Int64?
+    /// The pause between two times that are stored, in milliseconds.
+    private static let listedPause: Int64 = 3_600_000
     /// When pairings were read last.
     private var pairingsRead: Int64?
     /// The pairings that were read last.
@@ -43,6 +47,7 @@ final class Peers {
         self.book = book
         self.statements = PeerStatements(endpoint, link: link, clock: clock)
         self.directories = directories
+        listed = try? endpoint.journal.read { try $0.listed() }
         if endpoint.isAnonymous { readPairings() } else { publish() }
     }
 
@@ -65,6 +70,15 @@ final class Peers {
 
     func isConfirmed(_ endpoint: EndpointID) -> Bool { book.isConfirmed(endpoint) }
 
+    /// Whether this device can know which endpoints were revoked: the relay has listed all not long ago.
+    var isUpToDate: Bool {
+        guard !isEnumerated, let listed else { return true }
+        return clock.time - listed <= Int64(min(max(endpoint.settings.nearby.trustDays, 0), 36_500)) * 86_400_000
+    }
+
+    /// Whether an endpoint may do here what only known ones may. The others count as new.
+    func isTrusted(_ endpoint: EndpointID) -> Bool { book.isConfirmed(endpoint) && isUpToDate }
+
     /// The cross-device app identity that an endpoint publishes for an app.
     func identity(ofApp appID: String?, at endpoint: EndpointID) -> String? { book.identity(ofApp: appID, at: endpoint) }
 
@@ -81,6 +95,9 @@ final class Peers {
     func isAvailableAtRelay(_ endpoint: EndpointID) -> Bool {
         book.directory[endpoint]?.presence(on: .relay)?.state == .available
     }
+
+    /// Whether an endpoint is seen on the local network.
+    func isNearby(_ endpoint: EndpointID) -> Bool { book.directory[endpoint]?.presence(on: .nearby) != nil }
 
     // MARK: Discovery
 
@@ -124,9 +141,17 @@ final class Peers {
             change { $0.take(event) }
             tellAgain()
             endpoint.status.update { $0.isEnumerated = true }
+            storeListed()
             onEvent(.enumerated)
         case .removed, .relayLost, .relaySilent, .presence: change { $0.take(event) }
         }
+    }
+
+    private func storeListed() {
+        let now = clock.time
+        guard listed.map({ now - $0 > Self.listedPause }) ?? true else { return }
+        listed = now
+        statements.store { try $0.setListed(now) }
     }
 
     /// Checks the introduction of a peer that sent a command or opened a tunnel.

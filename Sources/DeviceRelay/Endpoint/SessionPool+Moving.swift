@@ -10,6 +10,8 @@ import RelayProtocol
 extension SessionPool {
     /// The pauses after failed attempts.
     private static let pauses = (first: Duration.milliseconds(250), most: Duration.seconds(4))
+    /// The pause after a direct path that could not be used, in milliseconds.
+    private static let directPause: Int64 = 60_000
     /// The time for one attempt over all paths. The session waits longer.
     private static let patience = Duration.seconds(10)
 
@@ -32,8 +34,18 @@ extension SessionPool {
     func appeared(_ peer: EndpointID) {
         for session in sessions.sessions(with: peer) where session.isOpenedHere && !session.isDirect && !session.hasEnded {
             loop.spawn(self) { pool in
-                _ = await pool.move(session, over: pool.paths(to: peer).filter { $0.kind == .nearby })
+                let hasMoved = await pool.move(session, over: pool.paths(to: peer).filter { $0.kind == .nearby })
+                if !hasMoved { pool.tryAgain(peer) }
             }
+        }
+    }
+
+    /// Tries a direct path again while the peer is seen: it may have been busy.
+    private func tryAgain(_ peer: EndpointID) {
+        guard appearing.insert(peer).inserted else { return }
+        loop.after(Self.directPause) { [weak self] in
+            guard let self, appearing.remove(peer) != nil, peers.isNearby(peer) else { return }
+            appeared(peer)
         }
     }
 

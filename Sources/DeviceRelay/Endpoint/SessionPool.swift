@@ -37,6 +37,8 @@ final class SessionPool {
     private var directSessions: [EndpointID: PeerSession] = [:]
     /// The sessions that are being moved.
     var moving: Set<ObjectIdentifier> = []
+    /// The peers whose sessions are to be moved to a direct path later.
+    var appearing: Set<EndpointID> = []
     /// At most one for each peer.
     private var dialing: [EndpointID: Dial] = [:]
     /// The peers of sessions that are being accepted, with one entry for each session.
@@ -356,7 +358,7 @@ final class SessionPool {
 
     private func admitDirectly(_ peer: EndpointID, _ opening: SessionOpening) -> SessionAdmission {
         guard opening.appID == Greeting.info.appID else { return admit(peer, opening) }
-        guard let caller = caller(peer, appID: nil), !caller.isNew else { return .refuse(AppServiceError(.notAuthorized)) }
+        guard peers.isConfirmed(peer), let caller = caller(peer, appID: nil) else { return .refuse(AppServiceError(.notAuthorized)) }
         return SessionAdmission(directService().map { [$0] }, for: opening, from: caller)
     }
 
@@ -501,7 +503,7 @@ final class SessionPool {
             systemID: RemoteSystem.ID(record.systemID),
             endpoint: peer,
             appID: appID,
-            isNew: !peers.isConfirmed(peer)
+            isNew: !peers.isTrusted(peer)
         )
     }
 
@@ -512,7 +514,8 @@ final class SessionPool {
         }
         let app = publisher.app(opening.appID)
         guard !caller.isNew || app?.newCallers == .everything else {
-            return .refuse(AppServiceError(.notAuthorized, message: AccessPolicy.newcomer(peer)))
+            let reason = peers.isConfirmed(peer) ? AccessPolicy.notUpToDate : AccessPolicy.newcomer(peer)
+            return .refuse(AppServiceError(.notAuthorized, message: reason))
         }
         if let app, !app.allows(caller.appID, of: peers.identity(ofApp: caller.appID, at: peer)) {
             return .refuse(AppServiceError(.remoteSystemNotSupportedByApp))

@@ -47,6 +47,10 @@ enum AccessPolicy {
         }
     }
 
+    /// The reason for a caller that is known here, and may have been revoked since.
+    static let notUpToDate =
+        "that device has not heard from its relay for long, so it does not know which devices were revoked; connect it to the relay"
+
     /// The reason for a caller that is not known here. It names the caller's endpoint, by which `relay` recognizes it.
     static func newcomer(_ sender: EndpointID) -> String {
         "this device is not approved there; approve its endpoint \(sender) on that device, or on another one that it knows"

@@ -16,6 +16,9 @@ enum JournalSchema {
         migrator.registerMigration("3 commands on direct paths") { database in
             try database.execute(sql: third)
         }
+        migrator.registerMigration("4 time of the last listing") { database in
+            try database.execute(sql: fourth)
+        }
         return migrator
     }
 
@@ -179,5 +182,11 @@ enum JournalSchema {
         ALTER TABLE sent_commands ADD COLUMN direct INTEGER NOT NULL DEFAULT 0 CHECK (direct IN (0, 1));
         ALTER TABLE received_commands ADD COLUMN direct INTEGER NOT NULL DEFAULT 0 CHECK (direct IN (0, 1));
         ALTER TABLE received_commands ADD COLUMN settled INTEGER NOT NULL DEFAULT 0 CHECK (settled IN (0, 1));
+        """
+
+    /// When the relay has last listed all endpoints, by its time; not set before the first time. Earlier versions did not store it.
+    private static let fourth = """
+        ALTER TABLE meta ADD COLUMN listed INTEGER;
+        UPDATE meta SET listed = CAST(strftime('%s', 'now') AS INTEGER) * 1000 WHERE enumerated = 1;
         """
 }

@@ -109,6 +109,15 @@ extension JournalTransaction {
     package func setEnumerated() throws {
         try run("UPDATE meta SET enumerated = 1")
     }
+
+    /// When the relay has last listed all endpoints: milliseconds since 1970, by its time.
+    package func listed() throws -> Int64? {
+        try Row.fetchOne(statement("SELECT listed FROM meta"))?.value("listed")
+    }
+
+    package func setListed(_ time: Int64) throws {
+        try run("UPDATE meta SET listed = ?", [time])
+    }
 }
 
 /// The registration for notifications as it is stored.

@@ -46,6 +46,8 @@ final class MulticastService: NearbyService {
     }
 
     private func read() {
+        timer?.cancel()
+        guard isRunning else { return }
         let now = NetworkInterfaces.read(names)
         if now.links != links {
             let old = links
@@ -85,6 +87,8 @@ final class MulticastService: NearbyService {
             guard let self, let socket, sockets[key] === socket else { return }
             sockets[key] = nil
             changed(key)
+            // Soon another network may be there, which must not see the same names.
+            guard NetworkInterfaces.read(names).links.contains(link) else { return read() }
             guard let problem, !hasReportedProblem else { return }
             hasReportedProblem = true
             logger.warning("the local network cannot be used", metadata: ["interface": "\(link.name)", "error": "\(problem)"])

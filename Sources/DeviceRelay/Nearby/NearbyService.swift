@@ -4,6 +4,14 @@
 import NIOCore
 import RelayProtocol
 
+#if canImport(Darwin)
+import Darwin
+#elseif canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#endif
+
 /// DNS-SD on the local network, by the system's service or by an own one. It is used on one event loop.
 protocol NearbyService: AnyObject {
     /// Called with the instances of an interface whenever they change.
@@ -36,14 +44,16 @@ struct NetworkInterfaces {
     /// As the system names them, for each family.
     let devices: [MulticastSocket.Key: NIONetworkDevice]
 
-    /// Reads the interfaces that can multicast, except loopback and point-to-point ones.
+    /// Reads the connected interfaces that can multicast, except loopback and point-to-point ones.
     /// - Parameter names: Those that may be used; `nil` for all.
     static func read(_ names: [String]?) -> NetworkInterfaces {
         var found: [Int: (name: String, addresses: [LinkInterface.Address])] = [:]
         var devices: [MulticastSocket.Key: NIONetworkDevice] = [:]
+        let names = (wanted: names, connected: connected())
         for device in (try? System.enumerateDevices()) ?? [] {
             guard device.interfaceIndex > 0, device.multicastSupported, device.pointToPointDestinationAddress == nil,
-                names?.contains(device.name) ?? true, let address = IPAddress(device.address), !address.isLoopback
+                names.wanted?.contains(device.name) ?? true, names.connected.contains(device.name), let address = IPAddress(device.address),
+                !address.isLoopback
             else { continue }
             let bits = IPAddress(device.netmask).map { $0.bytes.reduce(0) { $0 + $1.nonzeroBitCount } } ?? address.bytes.count * 8
             found[device.interfaceIndex, default: (device.name, [])].addresses.append(.init(address, prefixLength: bits))
@@ -54,5 +64,19 @@ struct NetworkInterfaces {
             LinkInterface(index: $0.key, name: $0.value.name, addresses: $0.value.addresses)
         }
         return NetworkInterfaces(links: links, devices: devices)
+    }
+
+    /// The names of the interfaces that are switched on and have a network. Others keep their addresses.
+    private static func connected() -> Set<String> {
+        var first: UnsafeMutablePointer<ifaddrs>?
+        guard getifaddrs(&first) == 0 else { return [] }
+        defer { freeifaddrs(first) }
+        let wanted = UInt32(IFF_UP) | UInt32(IFF_RUNNING)
+        var names: Set<String> = []
+        for entry in sequence(first: first, next: { $0?.pointee.ifa_next }) {
+            guard let entry = entry?.pointee, entry.ifa_flags & wanted == wanted else { continue }
+            names.insert(String(cString: entry.ifa_name))
+        }
+        return names
     }
 }

@@ -15,6 +15,9 @@ public struct NearbySettings: Hashable, Sendable {
     public var mode = Mode.off
     /// The names of the network interfaces that are used. Default: all that are up and no loopback.
     public var interfaces: [String]?
+    /// After so many days in which the relay has not listed the account's devices, this one does not know which of them were revoked since. Then
+    /// those that connect directly may do what new ones may, and their launches and messages wait for the relay. Default: 30.
+    public var trustDays = 30
     /// Whether devices beyond this network and private ones may connect, and are connected to. Default: they may not.
     public var allowsAnyAddress = false
 

@@ -202,6 +202,7 @@ actor LocalEndpoint {
         case .tunnelFailed(let message): sessions.failed(message)
         case .notificationsState(let message): notifier.receive(message)
         case .identityChanged(let message): identityChange.update { $0 = IdentityChange(message) }
+        case .tunnelCandidates: break
         // The control channel handles these messages itself.
         case .challenge, .welcome, .rejected, .ok, .failure, .commandSettled, .authExpiring, .authInvalidated, .replaced, .restarting: break
         }

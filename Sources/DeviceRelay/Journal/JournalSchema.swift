@@ -16,6 +16,9 @@ enum JournalSchema {
         migrator.registerMigration("3 commands on direct paths") { database in
             try database.execute(sql: third)
         }
+        migrator.registerMigration("5 addresses of peers") { database in
+            try database.execute(sql: fifth)
+        }
         return migrator
     }
 
@@ -179,5 +182,15 @@ enum JournalSchema {
         ALTER TABLE sent_commands ADD COLUMN direct INTEGER NOT NULL DEFAULT 0 CHECK (direct IN (0, 1));
         ALTER TABLE received_commands ADD COLUMN direct INTEGER NOT NULL DEFAULT 0 CHECK (direct IN (0, 1));
         ALTER TABLE received_commands ADD COLUMN settled INTEGER NOT NULL DEFAULT 0 CHECK (settled IN (0, 1));
+        """
+
+    /// Where a pinned endpoint was reached last without the relay.
+    private static let fifth = """
+        CREATE TABLE peer_addresses (
+            endpoint BLOB PRIMARY KEY NOT NULL REFERENCES pins (endpoint) ON DELETE CASCADE,
+            address BLOB NOT NULL CHECK (length(address) = 4 OR length(address) = 16),
+            port INTEGER NOT NULL CHECK (port BETWEEN 1 AND 65535),
+            time INTEGER NOT NULL
+        ) WITHOUT ROWID;
         """
 }

@@ -692,6 +692,31 @@ def check_nearby(file, keys):
                 text += ids[knock["dialer"]] + ids[knock["listener"]]
                 expect(text.hex() == knock["statement"], "nearby", "statement")
                 expect(hmac.digest(derived["knock"], text, "sha256").hex() == knock["proof"], "nearby", "proof")
+            for told in vector["candidates"]:
+                data = bytes.fromhex(told["tunnel"]) + ids[told["sender"]]
+                expect(data.hex() == told["associatedData"], "candidates", "associated data")
+                sealed = bytes.fromhex(told["sealed"])
+                expect(sealed[:12].hex() == told["nonce"], "candidates", "nonce")
+                content = AESGCM(derived["candidates"]).decrypt(sealed[:12], sealed[12:], data)
+                expect(content.hex() == told["content"], "candidates", "content")
+                addresses = [ipaddress.ip_address(address).packed for address in told["addresses"]]
+                expect(read_candidates(content) == (told["port"], addresses), "candidates", "fields")
+                expect(encode({"port": told["port"], "addresses": addresses}) == content, "candidates", "encoding")
+            for refused in vector["refusedCandidates"]:
+                sealed, data = bytes.fromhex(refused["sealed"]), bytes.fromhex(refused["tunnel"]) + ids[refused["sender"]]
+                try:
+                    read_candidates(AESGCM(derived["candidates"]).decrypt(sealed[:12], sealed[12:], data))
+                except (InvalidTag, ValueError, Refused):
+                    continue
+                expect(False, "candidates", refused["name"])
+
+
+def read_candidates(content):
+    fields = decode(content)
+    port, addresses = fields.get("port"), fields.get("addresses")
+    need(isinstance(port, int) and 1024 <= port < 1 << 16 and isinstance(addresses, list) and len(addresses) <= 8)
+    need(all(isinstance(address, bytes) and len(address) in (4, 16) for address in addresses))
+    return port, addresses
 
 
 # Pairing without an account: section 9.
@@ -1036,6 +1061,7 @@ PRESENCE = {"state": "text", "reason": "text", "since?": "ms", "expectedWithin?"
 JOINING = {"time": "ms", "invitedBy?": "id", "address?": "text"}
 LIMIT = {"name": "text", "allowed": "integer", "requested": "integer"}
 ENTRANCE = {"tunnel": "tunnel", "token": "base64 32 32", "urls": ["text"]}
+CANDIDATES = {"tunnel": "tunnel", "candidates": "base64 1 1024"}
 REGISTRATION = "base64 limit 16384"
 COMMAND, REPLY = "base64 limit 262144", "base64 limit 262144"
 MESSAGES = {
@@ -1062,6 +1088,7 @@ MESSAGES = {
         "mailbox.drain": {"ref": "ref"},
         "tunnel.open": {"ref": "ref", "target": "id", "timeout": "ms"},
         "tunnel.decline": {"tunnel": "tunnel"},
+        "tunnel.candidates": CANDIDATES,
         "auth.refresh": {"ref": "ref", "token": "text"},
     },
     "relay": {
@@ -1089,6 +1116,7 @@ MESSAGES = {
         "tunnel.offer": {"entrance": ENTRANCE, "opener": INTRODUCTION},
         "tunnel.ready": {"entrance": ENTRANCE},
         "tunnel.failed": {"tunnel": "tunnel", "code": "text", "message": "text", "retryAfter?": "ms"},
+        "tunnel.candidates": CANDIDATES,
         "auth.expiring": {"expires": "ms"},
         "auth.invalidated": {"code": "text", "message": "text"},
         "replaced": {},

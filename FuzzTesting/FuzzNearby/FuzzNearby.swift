@@ -4,12 +4,13 @@
 import RelayProtocol
 
 /// What a neighbour on the network sends: packets of multicast DNS, or with 0xFE and 0xFF as the first byte what a listener and a dialer get
-/// before the handshake. Each packet follows its length in 2 bytes. There must be no trap; what was read is read again from its own encoding, and every answer fits into a packet.
+/// before the handshake; with 0xFD the candidates of a peer, sealed or not. Each packet follows its length in 2 bytes. There must be no trap; what was read is read again from its own encoding, and every answer fits into a packet.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     guard count > 1 else { return 0 }
     let input = Array(UnsafeBufferPointer(start: start + 1, count: count - 1))
     switch start[0] {
+    case 0xFD: candidates(input)
     case 0xFE: listen(input)
     case 0xFF: dial(input)
     default: packets(input)
@@ -92,4 +93,23 @@ private func dial(_ input: [UInt8]) {
         case .accepted, .refused: return
         }
     }
+}
+
+private func candidates(_ input: [UInt8]) {
+    guard let keys = try? PairKeys(listener, of: ids.listener, with: dialer.publicKey, of: ids.dialer) else { return }
+    var random = Counter()
+    let tunnel = TunnelID(using: &random)
+    var exchange = CandidateExchange(own: ids.listener)
+    exchange.began(tunnel, with: ids.dialer)
+    guard exchange.heard(TunnelCandidates(tunnel: tunnel, candidates: Blob(input)), keys: { _ in keys }) == nil else {
+        fatalError("a seal was guessed")
+    }
+    guard let candidates = HostCandidates(content: input) else { return }
+    guard candidates.port >= HostCandidates.firstPort, candidates.addresses.count <= HostCandidates.maximumAddresses,
+        candidates.addresses.allSatisfy({ !$0.isLoopback && !$0.isMulticast && !$0.isLinkLocal })
+    else { fatalError("a place that nobody may name") }
+    guard let sealed = try? SealedCandidates(candidates, for: tunnel, from: ids.dialer, with: keys),
+        let heard = exchange.heard(TunnelCandidates(tunnel: tunnel, candidates: sealed.blob), keys: { _ in keys }),
+        heard.candidates == candidates
+    else { fatalError("candidates that were read cannot be read again") }
 }

@@ -15,7 +15,7 @@ import Testing
 )
 struct NearbyTests {
     /// A relay at the switch, and two devices of one account.
-    private struct World {
+    struct World {
         let hub: TestMachine
         let pc: TestMachine
         let phone: TestMachine
@@ -26,8 +26,17 @@ struct NearbyTests {
         /// - Parameters:
         ///   - variables: For the PC's agent.
         ///   - relayHasOwnCables: Whether the relay is reached over other cables than the other device.
-        init(_ variables: String = "", relayHasOwnCables: Bool = false) async throws {
+        ///   - filtersMulticast: Whether the switch passes no multicast on.
+        ///   - phoneIsElsewhere: Whether the phone is in another network, to which the switch is the router.
+        init(
+            _ variables: String = "",
+            relayHasOwnCables: Bool = false,
+            filtersMulticast: Bool = false,
+            phoneIsElsewhere: Bool = false
+        ) async throws {
             let (hub, machines) = try TestMachine.bridge("pc", "phone", "neighbour")
+            if filtersMulticast { for port in machines.indices { try hub.filterMulticast(port: port) } }
+            if phoneIsElsewhere { try hub.route(from: machines[1], in: "10.20.31", to: machines[0]) }
             (self.hub, pc, phone, neighbour) = (hub, machines[0], machines[1], machines[2])
             let address = relayHasOwnCables ? "10.99.0.1" : "10.20.30.1"
             if relayHasOwnCables {
@@ -63,9 +72,9 @@ struct NearbyTests {
         /// Where the PC records the URIs that it opens.
         var opened: String { pc.directory.path + "/opened" }
 
-        mutating func startRelay() async throws {
-            relay = try hub.start("exec relayd serve --listen 10.20.30.1")
-            _ = try await relay.line { $0.contains("10.20.30.1") }
+        mutating func startRelay(at address: String = "10.20.30.1") async throws {
+            relay = try hub.start("exec relayd serve --listen \(address)")
+            _ = try await relay.line { $0.contains(address) }
         }
 
         mutating func loseRelay() async {
@@ -208,14 +217,14 @@ struct NearbyTests {
         #expect(lost.map { $0 <= 1 } == true && !output.text.contains("no answer"), "\(output.text) \(output.errorText)")
     }
 
-    private static func number(in line: String) -> Int? { line.firstMatch(of: /answer from pc: number ([0-9]+),/).flatMap { Int($0.1) } }
+    static func number(in line: String) -> Int? { line.firstMatch(of: /answer from pc: number ([0-9]+),/).flatMap { Int($0.1) } }
 
-    private static func lastNumber(of ping: RelayProcess) async throws -> Int {
+    static func lastNumber(of ping: RelayProcess) async throws -> Int {
         try await number(in: ping.line { number(in: $0) != nil }) ?? 0
     }
 
     /// Waits until the machine has a connection over the cable to the switch, or has none.
-    private static func isDirect(_ isDirect: Bool, _ machine: TestMachine) async throws {
+    static func isDirect(_ isDirect: Bool, _ machine: TestMachine) async throws {
         while true {
             let connections = try await machine.run("ss -tnH state established").text
             if (connections.contains("%eth0") || connections.contains("10.20.30.")) == isDirect { return }

@@ -31,6 +31,7 @@ actor LocalEndpoint {
     /// `nil` if the local network is not used.
     let nearby: NearbyNetwork?
     let direct: DirectCommands?
+    let candidates: CandidateChannel?
     /// Receives what other devices send.
     let shares: ShareReceiver
     let notifier: Notifier
@@ -120,6 +121,7 @@ actor LocalEndpoint {
         let isNearby = endpoint.settings.nearby.mode != .off
         let nearby = isNearby ? NearbyNetwork(endpoint, clock: clock) { [weak peers] in peers?.linkKeys ?? [:] } : nil
         self.nearby = nearby
+        self.candidates = nearby.map { CandidateChannel(own: endpoint.id, control: control, nearby: $0) }
         let sources = [nearby].compactMap { $0 as (any PathSource)? }
         self.sessions = SessionPool(endpoint, link: control, identity: identity, peers: peers, publisher: publisher, sources: sources)
         let (sessions, outbox, inbox) = (sessions, outbox, inbox)
@@ -168,6 +170,10 @@ actor LocalEndpoint {
         // What another process has paired or ended holds for the next connection.
         if endpoint.isAnonymous { nearby?.beforeKnock = { [weak peers] in peers?.readPairingsSoon() } }
         nearby?.onNetworkChange = { [weak sessions] in sessions?.networkChanged() }
+        nearby?.onListening = { [weak candidates] in candidates?.moved() }
+        nearby?.onTold = { [weak sessions] in sessions?.appeared($0) }
+        sessions.tunnels.onBegin = { [weak candidates] in candidates?.began($0, with: $1) }
+        sessions.tunnels.onEnd = { [weak candidates] in candidates?.ended($0) }
         nearby?.onKnock = { [weak sessions] peer, transport in sessions?.knocked(peer, over: transport) }
         sessions.onDirectSession = { [weak nearby] peer in nearby?.met(peer) }
         storageGuard.onFailure = { [weak self] error in self?.assumeIsolated { $0.storageFailed(error) } }
@@ -184,6 +190,7 @@ actor LocalEndpoint {
             if control.isHost { publisher.connected() }
             notifier.connected(isHost: control.isHost)
             nearby?.relayChanged(isAway: false)
+            candidates?.connected(welcome)
             direct?.review()
         case .disconnected(let reason): disconnected(reason)
         case .message(let message): take(message)
@@ -200,6 +207,7 @@ actor LocalEndpoint {
         case .tunnelOffer(let message): sessions.offered(message)
         case .tunnelReady(let message): sessions.ready(message)
         case .tunnelFailed(let message): sessions.failed(message)
+        case .tunnelCandidates(let message): candidates?.received(message)
         case .notificationsState(let message): notifier.receive(message)
         case .identityChanged(let message): identityChange.update { $0 = IdentityChange(message) }
         // The control channel handles these messages itself.
@@ -227,6 +235,7 @@ actor LocalEndpoint {
 
     private func disconnected(_ reason: DisconnectReason) {
         nearby?.relayChanged(isAway: true)
+        candidates?.disconnected()
         sessions.disconnected()
         outbox.disconnected()
         inbox.disconnected()

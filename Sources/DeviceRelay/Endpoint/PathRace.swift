@@ -34,6 +34,9 @@ enum EstablishedLink: Sendable {
     case moved
     case bulk(BulkStream)
 
+    /// Whether it carries no session.
+    var isBulk: Bool { if case .bulk = self { true } else { false } }
+
     /// Ends it, because another one is used.
     fileprivate func abandon() async {
         switch self {

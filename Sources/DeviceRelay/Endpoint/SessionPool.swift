@@ -22,7 +22,7 @@ final class SessionPool {
     let peers: Peers
     private let publisher: Publisher
     private let identity: OwnIdentity
-    private let tunnels: Tunnels
+    let tunnels: Tunnels
     private let sources: [any PathSource]
     /// The bulk streams that peers are to open.
     let bulk = BulkStreams()
@@ -234,6 +234,8 @@ final class SessionPool {
             let link = try await race(to: peer, until: end, starting: SessionStarter(pool: self, peer: peer, connector: connector))
             guard case .session(let session) = link else { throw AppServiceError(.failure) }
             try await add(session)
+            // A direct path may have been found too late for the race.
+            if paths(to: peer).contains(where: { $0.kind == .nearby && $0.headStart > 0 }) { appeared(peer) }
             return .success(session)
         } catch {
             return .failure(error)
@@ -473,7 +475,7 @@ final class SessionPool {
         }
         introduced[opener] = peer.record
         accepting.append(opener)
-        let transport = tunnels.transport(offer.entrance, on: loop.eventLoop)
+        let transport = tunnels.transport(offer.entrance, on: loop.eventLoop, openedBy: opener)
         loop.spawn(self) { pool in
             do throws(AppServiceError) {
                 // TLS proves the peer's identity. The relay's offer only states the expected peer.

@@ -17,8 +17,11 @@ final class Tunnels {
             case givenUp
         }
 
+        let peer: EndpointID
         private var state = State.requested
         let result = CurrentValue<Result<TunnelEntrance, AppServiceError>?>(nil)
+
+        init(to peer: EndpointID) { self.peer = peer }
 
         /// - Returns: Whether somebody still waits for the tunnel.
         func named(_ tunnel: TunnelID) -> Bool {
@@ -42,6 +45,10 @@ final class Tunnels {
     private var waiting: [TunnelID: Opening] = [:]
     /// The relay's errors about tunnels that this side is entering.
     private var failures: [TunnelID: CurrentValue<AppServiceError?>] = [:]
+    /// Called when this endpoint is a side of a tunnel with a peer, and the peer has heard of it.
+    var onBegin: (TunnelID, EndpointID) -> Void = { _, _ in }
+    /// Called when a tunnel is not used any more, perhaps more than once.
+    var onEnd: (TunnelID) -> Void = { _ in }
 
     init(_ endpoint: EndpointContext, link: ControlLink) {
         self.endpoint = endpoint
@@ -53,9 +60,17 @@ final class Tunnels {
 
     /// Creates the transport for this side of a tunnel.
     /// - Parameter group: Its event loops. The sessions of an endpoint are on its own loop, so that they can move to other streams.
-    func transport(_ entrance: TunnelEntrance, on group: any EventLoopGroup) -> TunnelTransport {
+    func transport(_ entrance: TunnelEntrance, on group: any EventLoopGroup) -> any PeerTransport {
         let hosts = RelayHosts(dialled: [link.dialled, endpoint.address], named: link.relayURLs)
-        return TunnelTransport(entrance, relay: link.dialled, hosts: hosts, trust: endpoint.trust, group: group)
+        let transport = TunnelTransport(entrance, relay: link.dialled, hosts: hosts, trust: endpoint.trust, group: group)
+        let (bound, loop) = (NIOLoopBound(Weak(self), eventLoop: endpoint.loop.eventLoop), endpoint.loop.eventLoop)
+        return WatchedTransport(transport: transport) { loop.execute { bound.value.object?.onEnd(entrance.tunnel) } }
+    }
+
+    /// Creates the transport for this side of a tunnel that a peer has opened.
+    func transport(_ entrance: TunnelEntrance, on group: any EventLoopGroup, openedBy peer: EndpointID) -> any PeerTransport {
+        onBegin(entrance.tunnel, peer)
+        return transport(entrance, on: group)
     }
 
     /// The time that the wait continues after the timeout, because the relay's error is more precise than `timedOut`.
@@ -65,7 +80,7 @@ final class Tunnels {
     /// - Throws: `cancelled`, and `timedOut` also if the relay says nothing. Then the relay is told that the tunnel is not wanted.
     func open(to peer: EndpointID, _ timeout: Duration) async throws(AppServiceError) -> TunnelEntrance {
         let (patience, trace) = (Milliseconds(clamping: timeout.milliseconds), Trace.current)
-        let opening = Opening()
+        let opening = Opening(to: peer)
         link.request {
             .tunnelOpen(.init(ref: $0, target: peer, timeout: patience, trace: trace))
         } answer: { [self] answer in
@@ -97,20 +112,24 @@ final class Tunnels {
         throw AppServiceError(.timedOut, message: "the relay did not open the tunnel in time; try again")
     }
 
-    private func decline(_ tunnel: TunnelID) { link.say(.tunnelDecline(.init(tunnel: tunnel))) }
+    private func decline(_ tunnel: TunnelID) {
+        link.say(.tunnelDecline(.init(tunnel: tunnel)))
+        onEnd(tunnel)
+    }
 
     /// Enters a tunnel. If the relay closes it, the error in the relay's message replaces the transport's error, because it states the
     /// reason.
     func enter<Session: Sendable>(
         _ entrance: TunnelEntrance,
         on group: any EventLoopGroup,
-        _ body: (TunnelTransport) async throws(AppServiceError) -> Session
+        _ body: (any PeerTransport) async throws(AppServiceError) -> Session
     ) async throws(AppServiceError) -> Session {
         let failure = failures[entrance.tunnel] ?? CurrentValue(nil)
         defer { failures[entrance.tunnel] = nil }
         do throws(AppServiceError) {
             return try await body(transport(entrance, on: group))
         } catch {
+            onEnd(entrance.tunnel)
             guard case .refused? = error.cause as? PeerTransportError else { throw error }
             guard let reason = await failure.first(within: Self.failureGrace, where: { $0 != nil }), let reason else { throw error }
             throw reason
@@ -123,12 +142,14 @@ final class Tunnels {
         // Registered now, because `tunnel.failed` may arrive before the opener continues.
         failures[tunnel] = CurrentValue(nil)
         opening.settle(.success(message.entrance))
+        onBegin(tunnel, opening.peer)
     }
 
     func failed(_ message: RelayMessage.TunnelFailed) {
         let error = AppServiceError(relay: message.code, message: message.message, retryAfter: message.retryAfter)
         waiting.removeValue(forKey: message.tunnel)?.settle(.failure(error))
         failures[message.tunnel]?.update { $0 = error }
+        onEnd(message.tunnel)
     }
 
     /// Fails all waiting opens: `tunnel.ready` cannot arrive on a lost connection.

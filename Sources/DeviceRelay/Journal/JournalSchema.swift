@@ -19,6 +19,9 @@ enum JournalSchema {
         migrator.registerMigration("4 time of the last listing") { database in
             try database.execute(sql: fourth)
         }
+        migrator.registerMigration("5 addresses of peers") { database in
+            try database.execute(sql: fifth)
+        }
         return migrator
     }
 
@@ -188,5 +191,15 @@ enum JournalSchema {
     private static let fourth = """
         ALTER TABLE meta ADD COLUMN listed INTEGER;
         UPDATE meta SET listed = CAST(strftime('%s', 'now') AS INTEGER) * 1000 WHERE enumerated = 1;
+        """
+
+    /// Where a pinned endpoint was reached last without the relay.
+    private static let fifth = """
+        CREATE TABLE peer_addresses (
+            endpoint BLOB PRIMARY KEY NOT NULL REFERENCES pins (endpoint) ON DELETE CASCADE,
+            address BLOB NOT NULL CHECK (length(address) = 4 OR length(address) = 16),
+            port INTEGER NOT NULL CHECK (port BETWEEN 1 AND 65535),
+            time INTEGER NOT NULL
+        ) WITHOUT ROWID;
         """
 }

@@ -141,8 +141,9 @@ extension JournalTransaction {
         }
     }
 
-    /// Stores that the relay has revoked an endpoint. Above the maximum of revocations none is stored.
+    /// Stores that the relay has revoked an endpoint, and deletes its address. Above the maximum of revocations none is stored.
     package func storeShutOut(_ endpoint: EndpointID, at time: Int64) throws {
+        try removeAddress(of: endpoint)
         try run(
             "INSERT OR IGNORE INTO shut_out (endpoint, time) SELECT ?, ? WHERE (SELECT count(*) FROM shut_out) < ?",
             [endpoint.column, time, Self.maximumRevocations]

@@ -11,7 +11,7 @@ final class NearbyNetwork {
     /// The time between two advertisements, in milliseconds, which varies by a quarter.
     private static let rotation: Int64 = 3_600_000
     /// How long an attempt waits for the first sign of an endpoint.
-    fileprivate static let searchPatience = Duration.milliseconds(1_500)
+    static let searchPatience = Duration.milliseconds(1_500)
     /// How long neighbours may take to answer the first question. They send a record once a second at most.
     private static let answerPatience = Duration.milliseconds(1_300)
     /// How long a command looks for a device before it says that there is no way to it. A lost packet is asked for again.
@@ -40,6 +40,12 @@ final class NearbyNetwork {
     var onPresence: (EndpointID, Presence?) -> Void = { _, _ in }
     /// Called when the networks or addresses of this machine have changed.
     var onNetworkChange: () -> Void = {}
+    /// Called when this endpoint listens at another place.
+    var onListening: () -> Void = {}
+    /// Called when an endpoint says where it listens.
+    var onTold: (EndpointID) -> Void = { _ in }
+    /// Whether endpoints can say through the relay where they listen.
+    var isToldAddresses = false
     /// Whether a known endpoint is here.
     var hasNeighbours: Bool { !shown.isEmpty }
 
@@ -91,7 +97,10 @@ final class NearbyNetwork {
 
     func start(isHost: Bool) {
         self.isHost = self.isHost || isHost
-        if life == .stopped { life = .idle }
+        if life == .stopped {
+            life = .idle
+            readAddresses()
+        }
         peersChanged()
         // It may have become the host only now.
         if listener == nil { advertise() }
@@ -178,7 +187,7 @@ final class NearbyNetwork {
         showPresences()
         onNetworkChange()
         guard isNew else { return }
-        seen.forgetFailures()
+        seen.networkChanged()
         listen()
         searches += 1
         update()
@@ -208,6 +217,7 @@ final class NearbyNetwork {
             case .success(let port):
                 self.port = port
                 advertise()
+                onListening()
             case .failure(let error):
                 endpoint.logger.warning("direct connections cannot be accepted", metadata: ["error": "\(error)"])
                 self.listener = nil
@@ -286,13 +296,44 @@ final class NearbyNetwork {
     /// Says again what is shown, to a directory that did not have all endpoints before.
     func repeatPresences() { for (peer, presence) in shown { onPresence(peer, presence) } }
 
+    // MARK: Hints
+
+    /// Where this endpoint accepts direct connections; `nil` if nowhere.
+    var ownCandidates: HostCandidates? { port.flatMap { HostCandidates(port: $0, of: links) } }
+
+    /// The keys with an endpoint that may be reached directly.
+    func keys(of peer: EndpointID) -> PairKeys? { life == .stopped ? nil : keys[peer] }
+
+    /// An endpoint says where it listens.
+    func told(_ candidates: HostCandidates, by peer: EndpointID) {
+        guard keys(of: peer) != nil else { return }
+        seen.hints.told(candidates, by: peer, at: loop.now)
+        changes.update { $0 += 1 }
+        onTold(peer)
+    }
+
+    /// A session goes to a candidate.
+    func worked(_ candidate: NearbyPeers.Candidate, _ peer: EndpointID) {
+        let place = AddressHints.Place(address: candidate.address, port: candidate.port)
+        // A link-local address says nothing without its link.
+        guard !place.address.isLinkLocal, seen.hints.worked(place, for: peer, at: loop.now) else { return }
+        let address = JournalTransaction.PeerAddress(endpoint: peer, place: place, time: loop.wallTime)
+        endpoint.journal.writeLater { try $0.store(address) }
+    }
+
+    private func readAddresses() {
+        let (now, wall) = (loop.now, loop.wallTime)
+        guard let stored = try? endpoint.journal.read({ try $0.peerAddresses(since: wall - AddressHints.memory) }) else { return }
+        for address in stored { seen.hints.worked(address.place, for: address.endpoint, at: now, ago: max(0, wall - address.time)) }
+    }
+
     // MARK: Ways
 
     /// Whether an endpoint may be dialled now.
     func isSeen(_ peer: EndpointID) -> Bool { life != .stopped && keys[peer] != nil && !candidates(for: peer).isEmpty }
 
-    fileprivate func candidates(for peer: EndpointID) -> [NearbyPeers.Candidate] {
-        seen.candidates(for: peer, hour: hour, at: loop.now) { admits($0) }
+    func candidates(for peer: EndpointID) -> [NearbyPeers.Candidate] {
+        seen.candidates(for: peer, hour: hour, at: loop.now, on: links) { admits($0) }
     }
 
     /// What is seen once all neighbours had time to answer.
@@ -322,8 +363,24 @@ final class NearbyNetwork {
     }
 
     /// Waits for the first sign of an endpoint.
-    fileprivate func search(for peer: EndpointID) async {
+    func search(for peer: EndpointID) async {
         await search(within: Self.searchPatience) { !$0.candidates(for: peer).isEmpty }
+    }
+
+    /// Waits until an endpoint may be dialled where it could not before, without asking the network.
+    /// - Returns: These addresses.
+    func candidates(
+        for peer: EndpointID,
+        besides known: Set<NearbyPeers.Candidate>,
+        until end: ContinuousClock.Instant
+    ) async -> [NearbyPeers.Candidate] {
+        var revision: UInt64 = 0
+        while true {
+            let found = candidates(for: peer).filter { !known.contains($0) }
+            let left = ContinuousClock.now.duration(to: end)
+            guard found.isEmpty, left > .zero, let next = await changes.next(after: revision, within: left) else { return found }
+            revision = next
+        }
     }
 
     private func search(within patience: Duration, until isFound: (NearbyNetwork) -> Bool) async {
@@ -343,10 +400,10 @@ final class NearbyNetwork {
         }
     }
 
-    fileprivate func proved(_ candidate: NearbyPeers.Candidate, _ peer: EndpointID) { seen.proved(candidate, peer) }
+    func proved(_ candidate: NearbyPeers.Candidate, _ peer: EndpointID) { seen.proved(candidate, peer) }
 
     /// - Parameter isCut: Whether the caller had less patience than an attempt may need.
-    fileprivate func failed(_ candidate: NearbyPeers.Candidate, _ peer: EndpointID, _ error: AppServiceError, isCut: Bool) {
+    func failed(_ candidate: NearbyPeers.Candidate, _ peer: EndpointID, _ error: AppServiceError, isCut: Bool) {
         let pause: Int64? =
             switch (error.cause as? PeerTransportError, error.cause as? SessionStartError) {
             // Another way was faster, or the caller has ended.
@@ -359,7 +416,7 @@ final class NearbyNetwork {
         if let pause { seen.failed(candidate, peer, at: loop.now, pause: pause) }
     }
 
-    fileprivate func transport(to peer: EndpointID, at candidate: NearbyPeers.Candidate) -> DirectTransport? {
+    func transport(to peer: EndpointID, at candidate: NearbyPeers.Candidate) -> DirectTransport? {
         guard let keys = keys[peer], let address = SocketAddress(candidate) else { return nil }
         let knock = KnockExchange.Dialer(own: endpoint.id, peer: peer, keys: keys, using: &random)
         return DirectTransport(address: address, knock: knock, loop: loop.eventLoop)
@@ -370,85 +427,5 @@ extension NearbyNetwork: PathSource {
     func paths(to peer: EndpointID) -> [any PeerPath] {
         guard life != .stopped, keys[peer] != nil else { return [] }
         return [DirectPath(network: self, loop: endpoint.loop, peer: peer, isSeen: !candidates(for: peer).isEmpty)]
-    }
-}
-
-/// The way to an endpoint over the local network: to the first of its addresses where it proves itself.
-private struct DirectPath: PeerPath {
-    /// How often other addresses are tried after all have failed.
-    private static let rounds = 4
-
-    let network: NearbyNetwork
-    let loop: EndpointLoop
-    let peer: EndpointID
-    let isSeen: Bool
-
-    var kind: PathPresences.Path { .nearby }
-    var headStart: Int64 { isSeen ? 150 : 0 }
-
-    func connect(within timeout: Duration, starting starter: any LinkStarter) async throws(AppServiceError) -> EstablishedLink {
-        let start = ContinuousClock.now
-        let end = start + timeout
-        var last = AppServiceError(.remoteSystemUnavailable, message: "the device is not on this network")
-        // Copies of its advertisement may come before it.
-        for _ in 0..<Self.rounds {
-            if network.candidates(for: peer).isEmpty, ContinuousClock.now < start + NearbyNetwork.searchPatience {
-                await network.search(for: peer)
-            }
-            let paths = network.candidates(for: peer).enumerated().map { index, candidate in
-                AddressPath(network: network, peer: peer, candidate: candidate, index: index)
-            }
-            guard !paths.isEmpty, ContinuousClock.now < end else { break }
-            do throws(AppServiceError) {
-                return try await PathRace(paths, until: end, on: loop, starting: starter).link()
-            } catch {
-                guard error.code != .cancelled else { throw error }
-                last = error
-            }
-        }
-        throw last
-    }
-}
-
-/// One address of an endpoint.
-private struct AddressPath: PeerPath {
-    let network: NearbyNetwork
-    let peer: EndpointID
-    let candidate: NearbyPeers.Candidate
-    let index: Int
-
-    var kind: PathPresences.Path { .nearby }
-    /// The pause between two attempts is 100 ms (RFC 8305 §5).
-    var headStart: Int64 { 100 * Int64(index + 1) }
-
-    func connect(within timeout: Duration, starting starter: any LinkStarter) async throws(AppServiceError) -> EstablishedLink {
-        guard let transport = network.transport(to: peer, at: candidate) else { throw AppServiceError(.remoteSystemUnavailable) }
-        let start = ContinuousClock.now
-        do throws(AppServiceError) {
-            let link = try await starter.start(over: transport, on: kind, within: timeout)
-            network.proved(candidate, peer)
-            return link
-        } catch {
-            network.failed(candidate, peer, error, isCut: start.duration(to: .now) >= timeout)
-            throw error
-        }
-    }
-}
-
-extension SocketAddress {
-    /// A link-local address needs its interface.
-    init?(_ candidate: NearbyPeers.Candidate) {
-        guard let address = try? SocketAddress(packedIPAddress: ByteBuffer(bytes: candidate.address.bytes), port: Int(candidate.port))
-        else {
-            return nil
-        }
-        guard case .v6(let six) = address, candidate.address.isLinkLocal else {
-            self = address
-            return
-        }
-        var scoped = six.address
-        // It follows family, port, flow label and address (RFC 3493 §3.3).
-        withUnsafeMutableBytes(of: &scoped) { $0.storeBytes(of: UInt32(clamping: candidate.interface), toByteOffset: 24, as: UInt32.self) }
-        self = SocketAddress(scoped)
     }
 }

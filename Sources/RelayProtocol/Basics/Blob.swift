@@ -56,6 +56,8 @@ package enum BlobKinds {
     package enum Signature: BlobKind { package static let bound = BlobBound.bytes(64...64) }
     /// The secret with which one endpoint enters a tunnel.
     package enum TunnelToken: BlobKind { package static let bound = BlobBound.bytes(32...32) }
+    /// The sealed candidates of one side of a tunnel.
+    package enum Candidates: BlobKind { package static let bound = BlobBound.bytes(1...1 << 10) }
     /// A subscriber's public P-256 point (RFC 8291).
     package enum PushPublicKey: BlobKind { package static let bound = BlobBound.bytes(65...65) }
     /// A subscriber's authentication secret (RFC 8291).

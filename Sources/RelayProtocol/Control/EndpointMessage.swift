@@ -23,6 +23,7 @@ package indirect enum EndpointMessage: Hashable, Sendable {
     case mailboxDrain(MailboxDrain)
     case tunnelOpen(TunnelOpen)
     case tunnelDecline(TunnelDecline)
+    case tunnelCandidates(TunnelCandidates)
     case authRefresh(AuthRefresh)
     case identityLink(IdentityLink)
 
@@ -47,6 +48,7 @@ package indirect enum EndpointMessage: Hashable, Sendable {
         case .mailboxDrain(let message): message
         case .tunnelOpen(let message): message
         case .tunnelDecline(let message): message
+        case .tunnelCandidates(let message): message
         case .authRefresh(let message): message
         case .identityLink(let message): message
         }
@@ -76,6 +78,7 @@ package indirect enum EndpointMessage: Hashable, Sendable {
         case MailboxDrain.type: self = .mailboxDrain(try MailboxDrain(json: json))
         case TunnelOpen.type: self = .tunnelOpen(try TunnelOpen(json: json))
         case TunnelDecline.type: self = .tunnelDecline(try TunnelDecline(json: json))
+        case TunnelCandidates.type: self = .tunnelCandidates(try TunnelCandidates(json: json))
         case AuthRefresh.type: self = .authRefresh(try AuthRefresh(json: json))
         case IdentityLink.type: self = .identityLink(try IdentityLink(json: json))
         default: return nil
@@ -111,7 +114,9 @@ extension EndpointMessage {
     }
 
     /// The relay does not answer these messages, whatever fields they have.
-    private static let unanswered: Set<String> = [Hello.type, CommandReceived.type, CommandAcknowledge.type, TunnelDecline.type]
+    private static let unanswered: Set<String> = [
+        Hello.type, CommandReceived.type, CommandAcknowledge.type, TunnelDecline.type, TunnelCandidates.type,
+    ]
 
     private static func received(type: String, json: JSONValue) throws(JSONError) -> Received {
         do throws(JSONError) {

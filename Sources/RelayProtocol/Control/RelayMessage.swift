@@ -23,6 +23,7 @@ package indirect enum RelayMessage: Hashable, Sendable {
     case tunnelOffer(TunnelOffer)
     case tunnelReady(TunnelReady)
     case tunnelFailed(TunnelFailed)
+    case tunnelCandidates(TunnelCandidates)
     case authExpiring(AuthExpiring)
     case authInvalidated(AuthInvalidated)
     case replaced(Replaced)
@@ -49,6 +50,7 @@ package indirect enum RelayMessage: Hashable, Sendable {
         case .tunnelOffer(let message): message
         case .tunnelReady(let message): message
         case .tunnelFailed(let message): message
+        case .tunnelCandidates(let message): message
         case .authExpiring(let message): message
         case .authInvalidated(let message): message
         case .replaced(let message): message
@@ -80,6 +82,7 @@ package indirect enum RelayMessage: Hashable, Sendable {
         case TunnelOffer.type: self = .tunnelOffer(try TunnelOffer(json: json))
         case TunnelReady.type: self = .tunnelReady(try TunnelReady(json: json))
         case TunnelFailed.type: self = .tunnelFailed(try TunnelFailed(json: json))
+        case TunnelCandidates.type: self = .tunnelCandidates(try TunnelCandidates(json: json))
         case AuthExpiring.type: self = .authExpiring(try AuthExpiring(json: json))
         case AuthInvalidated.type: self = .authInvalidated(try AuthInvalidated(json: json))
         case Replaced.type: self = .replaced(try Replaced(json: json))

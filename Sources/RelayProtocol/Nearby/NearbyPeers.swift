@@ -51,12 +51,15 @@ package struct NearbyPeers {
     private var sightings: [Place: Sighting] = [:]
     private var failures: [Door: Int64] = [:]
     private var proved: Set<Door> = []
+    /// Where endpoints may be that are not seen.
+    package var hints = AddressHints()
 
     package init() {}
 
     /// Replaces the endpoints that are recognised.
     package mutating func recognise(_ keys: [EndpointID: PairKeys]) {
         self.keys = keys
+        hints.keep { keys[$0] != nil }
         sightings = sightings.mapValues { old in
             if let peer = old.peer, keys[peer] != nil { return old }
             return Sighting(
@@ -136,9 +139,16 @@ package struct NearbyPeers {
         }
     }
 
-    /// Where an endpoint may be dialled: where it has proved itself first, then where it was seen first; the families of addresses
-    /// alternate (RFC 8305 §4).
-    package func candidates(for peer: EndpointID, hour: UInt32, at now: Int64, admits: (IPAddress) -> Bool) -> [Candidate] {
+    /// Where an endpoint may be dialled: where it has proved itself first, then where it was seen first, then where hints lead; the families
+    /// of addresses alternate (RFC 8305 §4).
+    /// - Parameter links: The interfaces of this machine.
+    package func candidates(
+        for peer: EndpointID,
+        hour: UInt32,
+        at now: Int64,
+        on links: [LinkInterface] = [],
+        admits: (IPAddress) -> Bool
+    ) -> [Candidate] {
         let seen = ordered(sightings.values.filter { $0.peer == peer && $0.advertisement.isRecent(at: hour) })
         var all: [Candidate] = []
         var ofAddress: [IPAddress: Int] = [:]
@@ -156,11 +166,13 @@ package struct NearbyPeers {
                 all.append(.init(instance: sighting.instance.name, address: address, port: door.port, interface: sighting.interface))
             }
         }
-        let (six, four) = (all.filter { $0.address.bytes.count == 16 }, all.filter { $0.address.bytes.count == 4 })
-        let alternating = (0..<max(six.count, four.count)).flatMap { index in
-            [six, four].compactMap { index < $0.count ? $0[index] : nil }
+        for place in hints.places(of: peer, at: now, on: links) where admits(place.address) {
+            let isKnown = all.contains { $0.address == place.address && $0.port == place.port }
+            let isResting = (failures[Door(peer: peer, address: place.address, port: place.port)] ?? .min) > now
+            guard !isKnown, !isResting else { continue }
+            all.append(.init(instance: .root, address: place.address, port: place.port, interface: 0))
         }
-        return Array(alternating.prefix(Self.maximumCandidates))
+        return Array(IPAddress.alternating(all, \.address).prefix(Self.maximumCandidates))
     }
 
     /// The endpoint has proved itself at a candidate.
@@ -178,13 +190,17 @@ package struct NearbyPeers {
         proved.remove(door)
     }
 
-    /// Another network: what could not be reached may be there now.
-    package mutating func forgetFailures() { failures = [:] }
+    /// Another network: what could not be reached may be there now, and what was said may be wrong.
+    package mutating func networkChanged() {
+        failures = [:]
+        hints.forgetTold()
+    }
 
     /// Nothing that was seen holds any more.
     package mutating func reset() {
         sightings = [:]
         failures = [:]
         proved = []
+        hints.forgetTold()
     }
 }

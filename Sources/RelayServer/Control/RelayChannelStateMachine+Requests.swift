@@ -161,7 +161,9 @@ extension EndpointMessage {
             .publishesPerSecond
         case .watch, .mailboxDrain: .watchesPerSecond
         case .tunnelOpen: .tunnelOpensPerSecond
-        case .hello, .leaving, .unwatch, .commandReceived, .commandResult, .commandAcknowledge, .tunnelDecline, .authRefresh: nil
+        case .hello, .leaving, .unwatch, .commandReceived, .commandResult, .commandAcknowledge, .tunnelDecline, .tunnelCandidates,
+            .authRefresh:
+            nil
         }
     }
 }

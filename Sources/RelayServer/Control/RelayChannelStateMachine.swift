@@ -56,8 +56,11 @@ package struct RelayChannelStateMachine {
             self.urls = urls
         }
 
+        /// What this relay does beyond the version.
+        private var features: ControlFeatures { [ControlFeatures.candidates] }
+
         package func welcome(accountName: String?) -> RelayMessage {
-            .welcome(.init(limits: limits, intervals: intervals, urls: urls, features: [], accountName: accountName))
+            .welcome(.init(limits: limits, intervals: intervals, urls: urls, features: features, accountName: accountName))
         }
 
         /// How long each step of the greeting may take.

@@ -34,6 +34,7 @@ extension AccountRelay {
         case .mailboxDrain(let request): drain(request, on: channel)
         case .tunnelOpen(let request): openTunnel(request, on: channel)
         case .tunnelDecline(let statement): decline(statement, on: channel)
+        case .tunnelCandidates(let statement): pass(statement, on: channel)
         case .notificationsRegister(let request): register(request, on: channel)
         // `CheckedMessage` has its own cases for these, or the transport handles them.
         case .publish, .endpointUpdate, .endpointApprove, .endpointRevoke, .commandSend, .commandResult, .hello, .authRefresh,

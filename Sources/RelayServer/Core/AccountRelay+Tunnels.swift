@@ -96,6 +96,16 @@ extension AccountRelay {
         perform(tunnels.decline(statement.tunnel, by: channel.endpoint, on: channel.id, isHost: channel.role == .host))
     }
 
+    /// Passes candidates on to the other side of a tunnel. A side that is not connected misses them.
+    mutating func pass(_ statement: TunnelCandidates, on channel: AccountChannel) {
+        let isHost = channel.role == .host
+        guard let side = tunnels.takeCandidates(in: statement.tunnel, by: channel.endpoint, on: channel.id, isHost: isHost),
+            let opening = tunnels.tunnels[statement.tunnel]?.opening
+        else { return }
+        let receiver = side == .opener ? channels.host(of: opening.target)?.id : opening.openerChannel
+        if let receiver { send(.tunnelCandidates(statement), to: receiver) }
+    }
+
     /// Handles a connection that presents a token.
     /// - Returns: whether the connection is admitted.
     mutating func enter(_ tunnel: TunnelID, token: [UInt8], as entrant: EntrantID) -> Bool {

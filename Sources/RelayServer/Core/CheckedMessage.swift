@@ -107,7 +107,7 @@ extension EndpointMessage {
         switch self {
         case .publish, .leaving, .notificationsRegister, .commandReceived, .commandResult, .mailboxDrain: true
         case .hello, .unpublish, .endpointUpdate, .endpointApprove, .endpointRevoke, .watch, .unwatch, .commandSend, .commandCancel,
-            .commandAcknowledge, .tunnelOpen, .tunnelDecline, .authRefresh, .identityLink:
+            .commandAcknowledge, .tunnelOpen, .tunnelDecline, .tunnelCandidates, .authRefresh, .identityLink:
             false
         }
     }

@@ -23,7 +23,7 @@ extension EndpointMessage {
         case .publish, .unpublish, .endpointUpdate, .endpointApprove, .endpointRevoke, .leaving, .identityLink: .deviceRegister
         case .watch: .deviceRead
         case .commandSend, .commandCancel, .commandReceived, .commandResult, .commandAcknowledge, .mailboxDrain, .tunnelOpen,
-            .tunnelDecline:
+            .tunnelDecline, .tunnelCandidates:
             .command
         case .notificationsRegister: .push
         case .unwatch, .authRefresh: nil

@@ -55,6 +55,8 @@ struct TunnelTable: Sendable {
         var deadline: Milliseconds
         var entrants: [Side: EntrantID] = [:]
         var lastGeneration = 0
+        /// How many candidates of each side were taken.
+        var candidates: [Side: Int] = [:]
     }
 
     /// How long both sides may take to connect after the offer.
@@ -155,6 +157,24 @@ struct TunnelTable: Sendable {
         }
         tunnels[id] = tunnel
         return actions
+    }
+
+    /// Takes candidates of one side for the other one, once that side has the offer or its answer.
+    /// - Returns: the side whose candidates they are; `nil` if they are not taken.
+    mutating func takeCandidates(in id: TunnelID, by endpoint: EndpointID, on channel: ChannelID, isHost: Bool) -> Side? {
+        guard let tunnel = tunnels[id], tunnel.phase != .waiting else { return nil }
+        let side: Side
+        if tunnel.opening.openerChannel == channel {
+            side = .opener
+        } else if tunnel.opening.target == endpoint, isHost {
+            side = .target
+        } else {
+            return nil
+        }
+        let taken = tunnel.candidates[side, default: 0]
+        guard taken < TunnelCandidates.mostOfASide else { return nil }
+        tunnels[id]?.candidates[side] = taken + 1
+        return side
     }
 
     /// Marks a pairing as used.

@@ -23,6 +23,8 @@ import Testing
         nonisolated let requests = CurrentValue<[TunnelID]>([])
         /// The tunnels that the pool no longer wants.
         nonisolated let declined = CurrentValue<[TunnelID]>([])
+        /// The tunnels of which the endpoint is a side now.
+        nonisolated let used = CurrentValue<Set<TunnelID>>([])
         /// The number of opens that have begun.
         nonisolated let opens = CurrentValue(0)
         private let link: ControlLink
@@ -55,6 +57,8 @@ import Testing
                 publisher: publisher,
                 sources: [direct]
             )
+            pool.tunnels.onBegin = { [used] tunnel, _ in used.update { $0.insert(tunnel) } }
+            pool.tunnels.onEnd = { [used] tunnel in used.update { $0.remove(tunnel) } }
             let (requests, declined) = (requests, declined)
             relay.script.withLock {
                 $0.answers = { message in
@@ -240,6 +244,32 @@ import Testing
         let answer = try await connection
         #expect(answer == [:])
         await world.end()
+    }
+
+    @Test func tunnelsAreKnownWhileTheyAreUsed() async throws {
+        let (world, peer) = (try await World(directory), try Peer())
+        await world.connect(peer.member)
+        // Opened here.
+        async let connection = world.open(peer.member).send([:])
+        let session = try await world.admit(peer.side)
+        _ = try await connection
+        #expect(world.used.value == Set(world.requests.value))
+        // Opened there.
+        let other = try await peer.side.connector.open(to: world.endpoint.id, over: world.offer(peer.member))
+        #expect(await world.used.first { $0.count == 2 } != nil)
+        await other.shutDown()
+        #expect(await world.used.first { $0.count == 1 } == Set(world.requests.value))
+        await session.shutDown()
+        #expect(await world.used.first { $0.isEmpty } != nil)
+        // One that fails.
+        async let failed = code { () async throws(AppServiceError) in try await world.open(peer.member) }
+        let tunnel = try #require(await world.requests.first { $0.count == 2 }?.last)
+        world.relay.send(.tunnelReady(.init(entrance: world.tunnels.entrance(tunnel))))
+        #expect(await world.used.first { $0.contains(tunnel) } != nil)
+        world.relay.send(.tunnelFailed(.init(tunnel: tunnel, code: .cancelled, message: "no")))
+        #expect(await world.used.first { $0.isEmpty } != nil)
+        await world.end()
+        _ = await failed
     }
 
     @Test func silentRelayKeepsNobodyWaiting() async throws {

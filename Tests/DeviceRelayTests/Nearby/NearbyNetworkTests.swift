@@ -11,37 +11,13 @@ import Testing
 
 /// When an endpoint advertises itself, and what it still knows of its network after a change. The network is the test.
 @Suite(.timeLimit(.minutes(5))) struct NearbyNetworkTests {
-    /// A network that the test controls.
-    private final class Network: NearbyService {
-        var onInstances: ([MulticastBrowser.Instance], Int) -> Void = { _, _ in }
-        var onInterfaces: ([LinkInterface]) -> Void = { _ in }
-        var kept: (Int) -> Set<DNSName> = { _ in [] }
-        var hearsItself: Bool? { nil }
-        var isOpen: Bool { isRunning }
-        private(set) var isRunning = false
-        private(set) var isWanted = false
-        /// The text of each advertisement, and `nil` for none.
-        let advertised: CurrentValue<[[[UInt8]]?]>
-
-        init(_ advertised: CurrentValue<[[[UInt8]]?]>) { self.advertised = advertised }
-
-        func start() { isRunning = true }
-        func advertise(_ advertisement: (port: UInt16, text: () -> [[UInt8]])?) {
-            let text = advertisement?.text()
-            advertised.update { $0.append(text) }
-        }
-        func want(_ isWanted: Bool) { self.isWanted = isWanted }
-        func askAgain() {}
-        func stop() async { isRunning = false }
-    }
-
     private actor World {
         nonisolated let endpoint: EndpointContext
         nonisolated var unownedExecutor: UnownedSerialExecutor { endpoint.loop.unownedExecutor }
         nonisolated let advertised = CurrentValue<[[[UInt8]]?]>([])
         nonisolated let time: Mutexed
         let peer = (id: EndpointID(P256SigningKey().publicKey), key: P256LinkKey())
-        private let network: Network
+        private let network: ScriptedNetwork
         private let nearby: NearbyNetwork
         private(set) var presences: [EndpointID: Presence] = [:]
 
@@ -57,7 +33,7 @@ import Testing
                 $0.nearby.mode = .known
                 $0.clock.wall = { time.value.withLock { $0 } }
             }
-            network = Network(advertised)
+            network = ScriptedNetwork(advertised)
             let keys = [peer.id: peer.key.publicKey]
             let clock = RelayClock(endpoint.loop, endpoint.journal, offset: 0)
             nearby = NearbyNetwork(endpoint, clock: clock, service: network) { keys }
@@ -69,12 +45,7 @@ import Testing
         }
 
         func attach(_ interfaces: [Int: String]) throws {
-            network.onInterfaces(
-                try interfaces.sorted { $0.key < $1.key }.map { index, address in
-                    let address = try #require(IPAddress(parsing: address.utf8))
-                    return LinkInterface(index: index, name: "eth\(index)", addresses: [.init(address, prefixLength: 24)])
-                }
-            )
+            try network.attach(interfaces)
         }
 
         /// The peer advertises itself on an interface.

@@ -61,6 +61,20 @@ final class TestMachine {
         return (hub, machines)
     }
 
+    /// Passes no multicast on to a machine at this switch, as many wireless networks do. Broadcasts, which IPv4 needs, arrive.
+    func filterMulticast(port: Int) throws { try ip("link", "set", "dev", "port\(port)", "type", "bridge_slave", "mcast_flood", "off") }
+
+    /// Puts a machine at this switch into another network, whose router the switch is.
+    /// - Parameter network: The first three bytes of its addresses.
+    func route(from machine: TestMachine, in network: String, to other: TestMachine) throws {
+        try Self.run("ip", "netns", "exec", namespace, "sysctl", "-qw", "net.ipv4.ip_forward=1")
+        try ip("address", "add", "\(network).1/24", "dev", "br0")
+        try machine.ip("address", "flush", "dev", "eth0", "scope", "global")
+        try machine.ip("address", "add", "\(network).3/24", "dev", "eth0")
+        try machine.ip("route", "add", "10.20.30.0/24", "via", "\(network).1")
+        try other.ip("route", "add", "\(network).0/24", "via", "10.20.30.1")
+    }
+
     /// Takes the cable out, or puts it in.
     func setCable(_ isIn: Bool) throws { try ip("link", "set", "eth0", isIn ? "up" : "down") }
 

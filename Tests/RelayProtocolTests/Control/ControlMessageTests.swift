@@ -14,7 +14,7 @@ import Testing
             #expect(try EndpointMessage.decode(from: frame, limits: Limits()) == .message(message), "\(controlText(frame))")
             types.insert(type(of: message.content).type)
         }
-        #expect(types.count == 20)
+        #expect(types.count == 21)
     }
 
     @Test func everyRelayMessageRoundTrips() throws {
@@ -24,7 +24,7 @@ import Testing
             #expect(try RelayMessage.decode(from: frame, limits: Limits()) == message, "\(controlText(frame))")
             types.insert(type(of: message.content).type)
         }
-        #expect(types.count == 22)
+        #expect(types.count == 23)
     }
 
     @Test func encodedFieldsMatchTheDocumentation() throws {

@@ -57,6 +57,7 @@ enum ControlSamples {
             .mailboxDrain(.init(ref: ref())),
             .tunnelOpen(.init(ref: ref(), target: endpoint, timeout: 30_000)),
             .tunnelDecline(.init(tunnel: tunnel)),
+            .tunnelCandidates(.init(tunnel: tunnel, candidates: Blob(bytes(100)))),
             .authRefresh(.init(ref: ref(Milliseconds.end - 1), token: Secret("token"))),
             .identityLink(.init(ref: ref(), token: Secret("token"))),
         ]
@@ -123,6 +124,7 @@ enum ControlSamples {
             .tunnelOffer(.init(entrance: entrance, opener: introduction)),
             .tunnelReady(.init(entrance: entrance)),
             .tunnelFailed(.init(tunnel: tunnel, code: .declined, message: "m", retryAfter: 9)),
+            .tunnelCandidates(.init(tunnel: tunnel, candidates: Blob(bytes(100)))),
             .authExpiring(.init(expires: 1_700_000_000_000)),
             .authInvalidated(.init(code: .tokenRevoked, message: "m")),
             .replaced(.init()),

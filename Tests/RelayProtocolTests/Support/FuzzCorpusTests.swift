@@ -64,13 +64,15 @@ import Testing
     @Test func nearbyInputsAreReadOrRejected() throws {
         var browser = MulticastBrowser()
         let neighbour = try #require(IPAddress(bytes: [192, 0, 2, 7]))
-        for (_, bytes) in try inputs("FuzzNearby") where bytes[0] < 0xFE {
+        for (_, bytes) in try inputs("FuzzNearby") where bytes[0] < 0xFD {
             let size = Int(bytes[1]) << 8 | Int(bytes[2])
             guard let message = try? DNSMessage(decoding: Array(bytes.dropFirst(3).prefix(size))) else { continue }
             #expect(try DNSMessage(decoding: message.encoded()) == message)
             browser.received(message, from: neighbour, at: 0)
         }
         #expect(browser.instances.contains { Advertisement(strings: $0.text) != nil })
+        let told = try inputs("FuzzNearby").filter { $0.1.first == 0xFD }.map { Array($0.1.dropFirst()) }
+        #expect(told.contains { HostCandidates(content: $0)?.addresses.count == 2 })
     }
 
     @Test func pairingInputsAreReadOrRejected() throws {
@@ -174,6 +176,10 @@ import Testing
         let challenge = Knock.magic + [UInt8](repeating: 7, count: 16)
         try write([0xFF] + challenge + [0], "FuzzNearby", "challenge")
         try write([0xFE] + Knock.magic + [0] + [UInt8](repeating: 7, count: 40), "FuzzNearby", "knock")
+        for vector in try VectorFolder.read(NearbyVectors.self, "nearby").pairs.prefix(1).flatMap(\.candidates) {
+            try write([0xFD] + hex(vector.content), "FuzzNearby", "candidates-\(vector.port)")
+            try write([0xFD] + hex(vector.sealed), "FuzzNearby", "sealed-\(vector.port)")
+        }
         try writePairingSeeds()
         var stream = ByteBuffer()
         BulkFrame.data(entry: 0, offset: 0, ByteBuffer(bytes: [1, 2, 3])).write(to: &stream)

@@ -137,6 +137,29 @@ struct NearbyVectors: Codable {
         var candidatesKey: String
         var tags: [Tag]
         var knocks: [KnockVector]
+        var candidates: [CandidatesVector]
+        /// Texts that the second endpoint does not open, or whose content it rejects.
+        var refusedCandidates: [RefusedCandidates]
+    }
+
+    struct CandidatesVector: Codable {
+        var tunnel: String
+        var sender: String
+        var port: UInt16
+        /// As the sender names them.
+        var addresses: [String]
+        var nonce: String
+        var associatedData: String
+        /// The content, CBOR.
+        var content: String
+        var sealed: String
+    }
+
+    struct RefusedCandidates: Codable {
+        var name: String
+        var tunnel: String
+        var sender: String
+        var sealed: String
     }
 
     struct Tag: Codable {

@@ -83,6 +83,7 @@ extension VectorMaker {
             ("drain the mailbox", .mailboxDrain(.init(ref: try ref(19)))),
             ("open a tunnel", .tunnelOpen(.init(ref: try ref(12), target: pc, timeout: 30_000))),
             ("decline a tunnel", .tunnelDecline(.init(tunnel: tunnel))),
+            ("candidates for a tunnel's target", .tunnelCandidates(.init(tunnel: tunnel, candidates: Blob(Array(0..<64))))),
             ("a new token", .authRefresh(.init(ref: try ref(13), token: Secret("another.access.token")))),
             ("link an identity", .identityLink(.init(ref: try ref(20), token: Secret("another.issuers.token")))),
             ("register apns", try register(14, .apns(token: Secret("a0b1c2"), environment: .sandbox))),
@@ -205,6 +206,7 @@ extension VectorMaker {
                     .init(tunnel: tunnel, code: .timedOut, message: "one endpoint did not join the tunnel in time", retryAfter: 1_000)
                 )
             ),
+            ("candidates of a tunnel's target", .tunnelCandidates(.init(tunnel: tunnel, candidates: Blob(Array(0..<64))))),
             ("a token that ends", .authExpiring(.init(expires: now))),
             ("a token that was revoked", .authInvalidated(.init(code: .tokenRevoked, message: "the login was revoked"))),
             ("replaced", .replaced(.init())),

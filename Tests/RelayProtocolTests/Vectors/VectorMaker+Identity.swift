@@ -294,10 +294,75 @@ extension VectorMaker {
                         statement: hex(knock.statement),
                         proof: hex(shared.proof(of: knock))
                     )
-                }
+                },
+                candidates: try candidates(shared, devices, ids),
+                refusedCandidates: try refusedCandidates(shared, devices, ids)
             )
         }
         return NearbyVectors(pairs: [try pair("phone and PC", ["phone", "pc"]), try pair("PC and phone", ["pc", "phone"])])
+    }
+
+    private func tunnel(_ last: UInt8) throws -> TunnelID { try #require(TunnelID(bytes: Array(0..<15) + [last])) }
+
+    private func candidates(_ keys: PairKeys, _ devices: [String], _ ids: [EndpointID]) throws -> [NearbyVectors.CandidatesVector] {
+        let samples: [(sender: Int, port: UInt16, addresses: [String])] = [
+            (0, 49_152, ["fd00::1:2", "192.168.1.17"]), (1, 1_024, []), (1, 65_535, (1...8).map { "10.0.0.\($0)" }),
+        ]
+        return try samples.enumerated().map { index, sample in
+            let (tunnel, sender) = (try tunnel(UInt8(index)), ids[sample.sender])
+            let addresses = try sample.addresses.map { try #require(IPAddress(parsing: $0.utf8)) }
+            let candidates = try #require(HostCandidates(port: sample.port, addresses: addresses))
+            let nonce = Array(repeating: UInt8(index + 1), count: 12)
+            return .init(
+                tunnel: tunnel.description,
+                sender: "\(devices[sample.sender]).identity",
+                port: sample.port,
+                addresses: sample.addresses,
+                nonce: hex(nonce),
+                associatedData: hex(SealedCandidates.associatedData(tunnel, sender)),
+                content: hex(try candidates.content()),
+                sealed: hex(try sealed(candidates.content(), tunnel, sender, keys, nonce))
+            )
+        }
+    }
+
+    private func refusedCandidates(_ keys: PairKeys, _ devices: [String], _ ids: [EndpointID]) throws -> [NearbyVectors.RefusedCandidates] {
+        let (named, other, nonce) = (try tunnel(0), try tunnel(1), Array(repeating: UInt8(9), count: 12))
+        let content: ValueSet = ["port": 4_711, "addresses": .array([.data([10, 0, 0, 1])])]
+        func text(_ content: ValueSet, in tunnel: TunnelID, from sender: EndpointID) throws -> [UInt8] {
+            try sealed(try content.encodedBytes(), tunnel, sender, keys, nonce)
+        }
+        let good = try text(content, in: named, from: ids[0])
+        let nine = Array(repeating: ValueSet.Value.data([10, 0, 0, 1]), count: 9)
+        let all: [(String, [UInt8])] = [
+            ("of another tunnel", try text(content, in: other, from: ids[0])),
+            ("of the other side", try text(content, in: named, from: ids[1])),
+            ("with a changed tag", good.dropLast() + [(good.last ?? 0) ^ 1]), ("cut", Array(good.dropLast())), ("too short", [1, 2, 3]),
+            ("a low port", try text(["port": 1_023, "addresses": .array([.data([10, 0, 0, 1])])], in: named, from: ids[0])),
+            ("a port that is none", try text(["port": 65_536, "addresses": []], in: named, from: ids[0])),
+            ("nine addresses", try text(["port": 4_711, "addresses": .array(nine)], in: named, from: ids[0])),
+            ("an address of 5 bytes", try text(["port": 4_711, "addresses": .array([.data([1, 2, 3, 4, 5])])], in: named, from: ids[0])),
+            ("no addresses", try text(["port": 4_711], in: named, from: ids[0])),
+        ]
+        return all.map {
+            .init(name: $0.0, tunnel: named.description, sender: "\(devices[0]).identity", sealed: hex($0.1))
+        }
+    }
+
+    private func sealed(
+        _ content: [UInt8],
+        _ tunnel: TunnelID,
+        _ sender: EndpointID,
+        _ keys: PairKeys,
+        _ nonce: [UInt8]
+    ) throws -> [UInt8] {
+        let box = try AES.GCM.seal(
+            content,
+            using: keys.candidates,
+            nonce: AES.GCM.Nonce(data: nonce),
+            authenticating: SealedCandidates.associatedData(tunnel, sender)
+        )
+        return nonce + box.ciphertext + box.tag
     }
 
     // MARK: Invitations and hello

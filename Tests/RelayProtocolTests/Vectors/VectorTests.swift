@@ -233,6 +233,22 @@ import Testing
                     #expect(hex(knock.statement) == vector.statement)
                     #expect(shared.isValid(hex(vector.proof), for: knock))
                 }
+                for vector in vector.candidates {
+                    let (tunnel, sender) = (try #require(TunnelID(vector.tunnel)), try keys.endpoint(vector.sender))
+                    let addresses = try vector.addresses.map { try #require(IPAddress(parsing: $0.utf8)) }
+                    let candidates = try #require(HostCandidates(port: vector.port, addresses: addresses))
+                    #expect(hex(SealedCandidates.associatedData(tunnel, sender)) == vector.associatedData)
+                    #expect(hex(try candidates.content()) == vector.content)
+                    #expect(HostCandidates(content: hex(vector.content)) == candidates)
+                    #expect(vector.sealed.hasPrefix(vector.nonce))
+                    let sealed = SealedCandidates(Blob(hex(vector.sealed)))
+                    #expect(sealed.open(for: tunnel, from: sender, with: shared) == candidates)
+                }
+                for vector in vector.refusedCandidates {
+                    let (tunnel, sender) = (try #require(TunnelID(vector.tunnel)), try keys.endpoint(vector.sender))
+                    let sealed = SealedCandidates(Blob(hex(vector.sealed)))
+                    #expect(sealed.open(for: tunnel, from: sender, with: shared) == nil, "\(vector.name)")
+                }
             }
         }
     }

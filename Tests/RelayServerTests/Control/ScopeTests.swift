@@ -12,7 +12,8 @@ import Testing
         .hello: .deviceRegister, .publish: .deviceRegister, .unpublish: .deviceRegister, .endpointUpdate: .deviceRegister,
         .endpointApprove: .deviceRegister, .endpointRevoke: .deviceRegister, .leaving: .deviceRegister, .watch: .deviceRead,
         .commandSend: .command, .commandCancel: .command, .commandReceived: .command, .commandResult: .command,
-        .commandAcknowledge: .command, .tunnelOpen: .command, .tunnelDecline: .command, .notificationsRegister: .push,
+        .commandAcknowledge: .command, .tunnelOpen: .command, .tunnelDecline: .command, .tunnelCandidates: .command,
+        .notificationsRegister: .push,
         .mailboxDrain: .command, .unwatch: nil, .authRefresh: nil, .identityLink: .deviceRegister,
     ]
 
@@ -50,6 +51,7 @@ import Testing
             .mailboxDrain(.init(ref: .first)), .tunnelOpen(.init(ref: .first, target: endpoint, timeout: 1)),
             .tunnelDecline(.init(tunnel: TunnelID(using: &random))), .authRefresh(.init(ref: .first, token: Secret("t"))),
             .identityLink(.init(ref: .first, token: Secret("t"))),
+            .tunnelCandidates(.init(tunnel: TunnelID(using: &random), candidates: Blob([1]))),
         ]
     }
 

@@ -10,7 +10,7 @@ struct Intrusion {
     enum Kind: String, CaseIterable {
         case hello, publish, unpublish, endpointUpdate, endpointApprove, endpointRevoke, leaving, notificationsRegister, watch, unwatch
         case commandSend, commandCancel, commandReceived, commandResult, commandAcknowledge, mailboxDrain, tunnelOpen, tunnelDecline
-        case authRefresh, identityLink
+        case tunnelCandidates, authRefresh, identityLink
 
         init(_ message: EndpointMessage) {
             self =
@@ -33,6 +33,7 @@ struct Intrusion {
                 case .mailboxDrain: .mailboxDrain
                 case .tunnelOpen: .tunnelOpen
                 case .tunnelDecline: .tunnelDecline
+                case .tunnelCandidates: .tunnelCandidates
                 case .authRefresh: .authRefresh
                 case .identityLink: .identityLink
                 }
@@ -145,6 +146,9 @@ struct Intrusion {
         case .tunnelDecline:
             var random = SystemRandomNumberGenerator()
             return [(.tunnelDecline(.init(tunnel: TunnelID(using: &random))), .none)]
+        case .tunnelCandidates:
+            var random = SystemRandomNumberGenerator()
+            return [(.tunnelCandidates(.init(tunnel: TunnelID(using: &random), candidates: Blob([1]))), .none)]
         case .authRefresh:
             return [
                 (.authRefresh(.init(ref: ref, token: Secret(stolenToken))), .refused(.wrongAccount)),

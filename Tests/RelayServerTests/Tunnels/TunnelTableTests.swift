@@ -65,6 +65,27 @@ import Testing
         expectEmpty(table)
     }
 
+    @Test func candidatesAreTakenFromTheSidesOnly() throws {
+        var (table, id) = try opened()
+        func take(_ endpoint: Int, on channel: ChannelID, isHost: Bool = true, _ table: inout TunnelTable) -> TunnelTable.Side? {
+            table.takeCandidates(in: id, by: Self.endpoints[endpoint], on: channel, isHost: isHost)
+        }
+        // Nobody else has heard of it.
+        #expect(take(0, on: Self.openerChannel, &table) == nil)
+        _ = table.offer(id, to: Self.host, now: 0)
+        #expect(take(2, on: ChannelID(9), &table) == nil)
+        #expect(take(0, on: ChannelID(9), &table) == nil)
+        #expect(take(1, on: ChannelID(9), isHost: false, &table) == nil)
+        for _ in 0..<8 {
+            #expect(take(0, on: Self.openerChannel, &table) == .opener)
+            #expect(take(1, on: Self.host, &table) == .target)
+        }
+        #expect(take(0, on: Self.openerChannel, &table) == nil)
+        #expect(take(1, on: Self.host, &table) == nil)
+        table.remove(id)
+        #expect(take(1, on: Self.host, &table) == nil)
+    }
+
     @Test func onlyTheTokensOfTheTunnelAreAccepted() throws {
         var (table, id) = try opened()
         // Not before the offer.

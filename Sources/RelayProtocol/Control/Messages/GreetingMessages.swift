@@ -4,6 +4,11 @@
 /// The features beyond the version that both sides support. A side ignores features that it does not know.
 package typealias ControlFeatures = [String]
 
+extension ControlFeatures {
+    /// The relay passes `tunnel.candidates` on.
+    package static let candidates = "candidates"
+}
+
 extension RelayMessage {
     /// The first message of the relay.
     package struct Challenge: ControlMessage {

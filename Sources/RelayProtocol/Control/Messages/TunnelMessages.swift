@@ -51,6 +51,31 @@ extension EndpointMessage {
     }
 }
 
+/// Where one side of a tunnel accepts direct connections, sealed for the other side: to the relay, and from it. A statement.
+package struct TunnelCandidates: ControlMessage {
+    package static let type = "tunnel.candidates"
+    /// The texts of one side that the relay passes on in the life of a tunnel.
+    package static let mostOfASide = 8
+
+    package var tunnel: TunnelID
+    package var candidates: Blob<BlobKinds.Candidates>
+
+    package init(tunnel: TunnelID, candidates: Blob<BlobKinds.Candidates>) {
+        self.tunnel = tunnel
+        self.candidates = candidates
+    }
+
+    package init(json: JSONValue) throws(JSONError) {
+        self.tunnel = try json.member("tunnel")
+        self.candidates = try json.member("candidates")
+    }
+
+    package func writeMembers(to json: inout JSONWriter) {
+        json.member("tunnel", tunnel)
+        json.member("candidates", candidates)
+    }
+}
+
 /// The data with which one side enters a tunnel.
 package struct TunnelEntrance: JSONObjectCodable, Hashable, Sendable {
     package var tunnel: TunnelID

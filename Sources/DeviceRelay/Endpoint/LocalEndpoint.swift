@@ -31,6 +31,8 @@ actor LocalEndpoint {
     /// `nil` if the local network is not used.
     let nearby: NearbyNetwork?
     let direct: DirectCommands?
+    /// `nil` in the anonymous account: paired devices belong to other people.
+    let doctor: DoctorService?
     /// Receives what other devices send.
     let shares: ShareReceiver
     let notifier: Notifier
@@ -128,6 +130,7 @@ actor LocalEndpoint {
                 [weak nearby] in nearby?.isSeen($0) ?? false
             }
         }
+        self.doctor = endpoint.isAnonymous ? nil : DoctorService(loop, clock: clock, nearby: nearby)
         self.shares = ShareReceiver(sessions.bulk)
         self.notifier = Notifier(endpoint, stored: notification, link: control, status: notifications)
     }
@@ -157,6 +160,7 @@ actor LocalEndpoint {
         outbox.direct = direct
         inbox.direct = direct
         sessions.directService = { [weak direct, weak control] in control?.isHost ?? false ? direct?.service : nil }
+        sessions.ownService = { [weak doctor, weak control] in control?.isHost ?? false ? doctor?.service : nil }
         nearby?.onPresence = { [weak peers, weak nearby, weak direct, status = endpoint.status] peer, presence in
             peers?.take(.presence(peer, presence, on: .nearby))
             let hasNeighbours = nearby?.hasNeighbours ?? false

@@ -16,6 +16,7 @@ import Testing
         var onInstances: ([MulticastBrowser.Instance], Int) -> Void = { _, _ in }
         var onInterfaces: ([LinkInterface]) -> Void = { _ in }
         var kept: (Int) -> Set<DNSName> = { _ in [] }
+        var onQuestion: ((DNSName) -> Void)?
         var hearsItself: Bool? { nil }
         var isOpen: Bool { isRunning }
         private(set) var isRunning = false
@@ -32,6 +33,7 @@ import Testing
         }
         func want(_ isWanted: Bool) { self.isWanted = isWanted }
         func askAgain() {}
+        func ask(_ question: DNSMessage) {}
         func stop() async { isRunning = false }
     }
 

@@ -82,8 +82,8 @@ package struct NetworkDiagnosis: Hashable, Sendable {
             guard seen.sharesNetwork else { return .otherNetwork }
             // What passes one way passes the network.
             if other.isReached { return .blocked }
-            guard way.isKeptApart || other.isKeptApart else { return way }
             // A known neighbour may be an old entry of the system. A packet that was heard is not.
+            guard way.isKeptApart || other.isKeptApart else { return [way, other] == [.blocked, .blocked] && !isHeard ? .silent : way }
             return isHeard && [way, other].contains(.blocked) ? .blocked : .keptApart(mayBeElsewhere: !isHeard)
         }
         outgoing = judge(there, beside: back)

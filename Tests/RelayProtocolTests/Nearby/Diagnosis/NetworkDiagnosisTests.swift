@@ -84,6 +84,8 @@ import Testing
         #expect(old.outgoing == .keptApart(mayBeElsewhere: true))
         let new = diagnose((Self.unheard, Self.dial(.timedOut, .known)), (Self.heard, lost))
         #expect(new.outgoing == .blocked && new.incoming == .blocked)
+        let unsure = diagnose((Self.unheard, Self.dial(.timedOut, .known)), (Self.unheard, Self.dial(.timedOut, .known)))
+        #expect(unsure.outgoing == .silent && unsure.incoming == .silent)
         // What passes one way passes the network.
         #expect(diagnose((Self.heard, lost)).outgoing == .blocked)
     }

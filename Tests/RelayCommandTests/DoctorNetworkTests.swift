@@ -137,6 +137,31 @@ struct DoctorNetworkTests {
         #expect(outgoing.advice?.contains("10.20.30.0/24") ?? false, "\(outgoing)")
     }
 
+    @Test(
+        .enabled(
+            if: FileManager.default.isExecutableFile(atPath: "/usr/bin/faketime"),
+            "another clock needs faketime, which scripts/test installs"
+        )
+    )
+    func wrongClockIsNamed() async throws {
+        let world = try await World()
+        // While the relay is there, its clock counts.
+        world.relay.send(SIGKILL)
+        _ = await world.relay.finish()
+        world.agent.send(SIGKILL)
+        _ = await world.agent.finish()
+        let agent = try world.pc.start("exec env DONT_FAKE_MONOTONIC=1 faketime -f +5h relay agent")
+        _ = try await agent.errorLine { $0.contains("not connected") }
+        // It advertises itself a moment later.
+        var nearby: World.Check?
+        while nearby?.status != "warning" {
+            try Task.checkCancellation()
+            nearby = try await world.doctor(exit: 5)["nearby"]
+        }
+        #expect(nearby?.message.contains("\"pc\" is there, with a clock 5 h ahead of this one") ?? false, "\(String(describing: nearby))")
+        agent.send(SIGKILL)
+    }
+
     @Test func deviceThatCannotHelpIsNamed() async throws {
         let world = try await World(variables: "DEVICE_RELAY_NEARBY=off")
         let off = try await world.doctor()

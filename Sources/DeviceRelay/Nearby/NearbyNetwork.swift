@@ -306,6 +306,7 @@ final class NearbyNetwork {
             interfaces: links.map(\.name),
             instances: seen.count(besides: endpoint.id),
             known: seen.present(hour: hour),
+            otherHours: seen.inOtherHour(than: hour),
             isOpen: service.isOpen,
             hearsItself: service.hearsItself
         )

@@ -115,7 +115,14 @@ struct NetworkText {
                 advice:
                     "switch off client isolation (AP isolation) at the access point, or leave its guest network; until then the relay connects the devices"
             )
-        case .otherNetwork:
+        case .otherNetwork(sharesLink: true):
+            return Doctor.Check(
+                check,
+                .warning,
+                "this device and \(name) are on one network, but have addresses of different ones: \(dialer) does not reach \(dialled)",
+                advice: "let both get their addresses from the same router (DHCP)"
+            )
+        case .otherNetwork(sharesLink: false):
             return Doctor.Check(
                 check,
                 .skipped,
@@ -145,7 +152,7 @@ struct NetworkText {
     private func clocks(_ found: NetworkDiagnosis.Clocks) -> Doctor.Check {
         let advice = "correct the clock that is wrong, preferably with NTP: sudo timedatectl set-ntp true"
         func difference(_ ahead: Int64) -> String {
-            let size = RelayChecks.size(ofSeconds: Int(clamping: ahead.magnitude / 1_000))
+            let size = RelayChecks.size(ofSeconds: Int(clamping: (ahead.magnitude + 500) / 1_000))
             return "the clock of \(name) is \(size) \(ahead > 0 ? "ahead of" : "behind") that of this device"
         }
         switch found {

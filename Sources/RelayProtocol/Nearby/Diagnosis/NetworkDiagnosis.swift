@@ -44,7 +44,8 @@ package struct NetworkDiagnosis: Hashable, Sendable {
         /// - mayBeElsewhere: Another network with the same numbers looks the same.
         case keptApart(mayBeElsewhere: Bool)
         /// They share no network, and no router leads from one to the other.
-        case otherNetwork
+        /// - sharesLink: A packet of one was heard by the other.
+        case otherNetwork(sharesLink: Bool)
         case untested
 
         /// Whether packets have passed in both directions.
@@ -79,7 +80,7 @@ package struct NetworkDiagnosis: Hashable, Sendable {
             case .works, .refused, .notProved, .forbidden, .untested: return way
             case .blocked, .silent, .keptApart, .otherNetwork: break
             }
-            guard seen.sharesNetwork else { return .otherNetwork }
+            guard seen.sharesNetwork else { return .otherNetwork(sharesLink: isHeard) }
             // What passes one way passes the network.
             if other.isReached { return .blocked }
             // A known neighbour may be an old entry of the system. A packet that was heard is not.
@@ -135,7 +136,7 @@ extension NetworkDiagnosis.Multicast {
         }
         if !deaf.isEmpty {
             self = .blocked(deaf)
-        } else if !seen.sharesNetwork {
+        } else if !seen.sharesNetwork, lost.count == 2 {
             self = .otherNetwork
         } else if isKeptApart, lost.count == 2 {
             self = .keptApart

@@ -114,10 +114,15 @@ import Testing
     @Test func otherNetworkIsToldOnce() {
         let lost = Self.dial(.timedOut, .unknown)
         let other = diagnose((Self.unheard, lost), (Self.unheard, lost), sharesNetwork: false)
-        #expect(other.multicast == .otherNetwork && other.outgoing == .otherNetwork && other.incoming == .otherNetwork)
+        #expect(other.multicast == .otherNetwork)
+        #expect(other.outgoing == .otherNetwork(sharesLink: false) && other.incoming == .otherNetwork(sharesLink: false))
         // A router may lead there.
         let routed = diagnose((Self.unheard, Self.dial(.answered, .unknown)), (Self.unheard, lost), sharesNetwork: false)
-        #expect(routed.multicast == .otherNetwork && routed.outgoing == .works && routed.incoming == .otherNetwork)
+        #expect(routed.multicast == .otherNetwork && routed.outgoing == .works)
+        #expect(routed.incoming == .otherNetwork(sharesLink: false))
+        // Both may be on one link, with addresses of different networks.
+        let link = diagnose((Self.heard, lost), (Self.heard, lost), sharesNetwork: false)
+        #expect(link.multicast == .works && link.outgoing == .otherNetwork(sharesLink: true))
     }
 
     // MARK: Clocks
@@ -191,11 +196,13 @@ import Testing
             if (way == .works) != dials.contains(where: { $0.outcome == .answered }) { return "only an answer works" }
             if isKeptApart(way), isReached(other) { return "a network that passes packets does not keep apart" }
             if isKeptApart(way), other == .blocked { return "either the network or the firewall" }
-            if (way == .otherNetwork || way == .blocked || isKeptApart(way)), (way == .otherNetwork) == sharesNetwork {
-                return "the same network and another one"
-            }
-            if case .keptApart(true) = way, [outgoing.0, incoming.0].contains(where: { $0?.isHeardByReceiver ?? false }) {
-                return "what is heard is not elsewhere"
+            let isHeard = [outgoing.0, incoming.0].contains { $0?.isHeardByReceiver ?? false }
+            switch way {
+            case .otherNetwork(let sharesLink): if sharesNetwork || sharesLink != isHeard { return "the same network is another one" }
+            case .blocked, .silent: if !sharesNetwork { return "another network is the same one" }
+            case .keptApart(let mayBeElsewhere):
+                if !sharesNetwork || mayBeElsewhere == isHeard { return "what is heard is not elsewhere" }
+            case .works, .refused, .notProved, .forbidden, .untested: break
             }
         }
         let lost = [outgoing.0, incoming.0].contains { $0?.isHeardByReceiver == false }
@@ -204,12 +211,13 @@ import Testing
         case .untested: if lost { return "a lost packet was a test" }
         case .blocked(let sides): if sides.isEmpty || !lost { return "blocked without a loss" }
         case .filtered(let directions, let connects):
-            if directions.isEmpty || connects != works || !sharesNetwork { return "filtered" }
+            if directions.isEmpty || connects != works || !sharesNetwork && directions.count == 2 { return "filtered" }
             if directions.count == 2, ways.contains(where: { isKeptApart($0.0) }) { return "filtered by a network that keeps apart" }
         case .keptApart:
             if !ways.contains(where: { isKeptApart($0.0) }) || works { return "a network that keeps apart connects nothing" }
             if outgoing.0?.isHeardByReceiver ?? false || incoming.0?.isHeardByReceiver ?? false { return "kept apart, and heard" }
-        case .otherNetwork: if sharesNetwork || !lost { return "another network" }
+        case .otherNetwork:
+            if sharesNetwork || !lost || ways.contains(where: { $0.0 == .otherNetwork(sharesLink: true) }) { return "another network" }
         }
         let hasAll = [outgoing, incoming].allSatisfy { $0.0?.isHeardByReceiver ?? false && $0.1.contains { $0.outcome == .answered } }
         if found.isWell != hasAll { return "well" }

@@ -27,7 +27,7 @@ import Testing
         let json = try await desk.relay("doctor", "tv", "--json")
         #expect(
             try statuses(json)
-                == Dictionary(uniqueKeysWithValues: Doctor.Check.Name.allCases.filter { $0 != .nearby }.map { ($0.rawValue, "ok") })
+                == Dictionary(uniqueKeysWithValues: Doctor.Check.Name.allCases.prefix { $0 != .nearby }.map { ($0.rawValue, "ok") })
         )
         _ = agents
     }

@@ -32,6 +32,8 @@ actor LocalEndpoint {
     let nearby: NearbyNetwork?
     let direct: DirectCommands?
     let candidates: CandidateChannel?
+    /// `nil` in the anonymous account: paired devices belong to other people.
+    let doctor: DoctorService?
     /// Receives what other devices send.
     let shares: ShareReceiver
     let notifier: Notifier
@@ -130,6 +132,7 @@ actor LocalEndpoint {
                 [weak nearby] in nearby?.isSeen($0) ?? false
             }
         }
+        self.doctor = endpoint.isAnonymous ? nil : DoctorService(loop, clock: clock, nearby: nearby)
         self.shares = ShareReceiver(sessions.bulk)
         self.notifier = Notifier(endpoint, stored: notification, link: control, status: notifications)
     }
@@ -159,6 +162,7 @@ actor LocalEndpoint {
         outbox.direct = direct
         inbox.direct = direct
         sessions.directService = { [weak direct, weak control] in control?.isHost ?? false ? direct?.service : nil }
+        sessions.ownService = { [weak doctor, weak control] in control?.isHost ?? false ? doctor?.service : nil }
         nearby?.onPresence = { [weak peers, weak nearby, weak direct, weak sessions, status = endpoint.status] peer, presence in
             peers?.take(.presence(peer, presence, on: .nearby))
             let hasNeighbours = nearby?.hasNeighbours ?? false

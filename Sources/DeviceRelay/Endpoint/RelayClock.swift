@@ -24,6 +24,9 @@ final class RelayClock {
         return loop.wallTime.addingReportingOverflow(offset).partialValue
     }
 
+    /// The hours since 1970, for the tags of advertisements.
+    var hour: UInt32 { UInt32(clamping: time / 3_600_000) }
+
     /// The lowest number that a new command may have.
     var lowestNumber: UInt64 { CommandNumber.lowest(relayTime: time, ownTime: loop.wallTime) }
 

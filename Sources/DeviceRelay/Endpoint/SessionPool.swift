@@ -28,6 +28,8 @@ final class SessionPool {
     let bulk = BulkStreams()
     /// What the endpoint itself serves on direct sessions, beside the greeting.
     var directService: () -> AppService? = { nil }
+    /// What the endpoint itself serves on all sessions.
+    var ownService: () -> AppService? = { nil }
     /// Called when an endpoint has proved itself in a direct session.
     var onDirectSession: (EndpointID) -> Void = { _ in }
     private(set) var sessions: SessionTable<PeerSession>
@@ -361,7 +363,8 @@ final class SessionPool {
     private func admitDirectly(_ peer: EndpointID, _ opening: SessionOpening) -> SessionAdmission {
         guard opening.appID == Greeting.info.appID else { return admit(peer, opening) }
         guard peers.isConfirmed(peer), let caller = caller(peer, appID: nil) else { return .refuse(AppServiceError(.notAuthorized)) }
-        return SessionAdmission(directService().map { [$0] }, for: opening, from: caller)
+        let services = [directService(), ownService()].compactMap(\.self)
+        return SessionAdmission(services.isEmpty ? nil : services, for: opening, from: caller)
     }
 
     /// Opens a connection to what an endpoint itself serves on direct sessions.
@@ -518,6 +521,9 @@ final class SessionPool {
         guard !caller.isNew || app?.newCallers == .everything else {
             let reason = peers.isConfirmed(peer) ? AccessPolicy.notUpToDate : AccessPolicy.newcomer(peer)
             return .refuse(AppServiceError(.notAuthorized, message: reason))
+        }
+        guard opening.appID != Greeting.info.appID else {
+            return SessionAdmission(ownService().map { [$0] }, for: opening, from: caller)
         }
         if let app, !app.allows(caller.appID, of: peers.identity(ofApp: caller.appID, at: peer)) {
             return .refuse(AppServiceError(.remoteSystemNotSupportedByApp))

@@ -13,14 +13,17 @@ struct DirectTransport: PeerTransport {
     let address: SocketAddress
     let knock: KnockExchange.Dialer
     let loop: any EventLoop
+    var patience = Self.patience
+    /// Told why no connection is established, before `connect` throws `notReached`.
+    var onFailure: @Sendable (any Error) -> Void = { _ in }
 
     func connect(
         timeout: Duration,
         install: @escaping @Sendable (any Channel) throws -> Void
     ) async throws(PeerTransportError) -> any Channel {
         let outcome = OneShot<Result<any Channel, PeerTransportError>>()
-        let patience = min(TimeAmount(timeout), Self.patience)
-        let knock = knock
+        let patience = min(TimeAmount(timeout), patience)
+        let (knock, onFailure) = (knock, onFailure)
         let dial = ClientBootstrap(group: loop)
             .channelOption(.tcpOption(.tcp_nodelay), value: 1)
             .connectTimeout(patience)
@@ -30,7 +33,10 @@ struct DirectTransport: PeerTransport {
                 }
             }
             .connect(to: address)
-        dial.whenFailure { _ in outcome.settle(.failure(.notReached)) }
+        dial.whenFailure { error in
+            onFailure(error)
+            outcome.settle(.failure(.notReached))
+        }
         guard let result = await outcome.wait() else {
             dial.whenSuccess { $0.close(promise: nil) }
             throw .cancelled

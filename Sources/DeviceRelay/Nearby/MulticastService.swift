@@ -13,6 +13,7 @@ final class MulticastService: NearbyService {
     var onInstances: ([MulticastBrowser.Instance], Int) -> Void = { _, _ in }
     var onInterfaces: ([LinkInterface]) -> Void = { _ in }
     var kept: (Int) -> Set<DNSName> = { _ in [] }
+    var onQuestion: ((DNSName) -> Void)?
 
     private let loop: EndpointLoop
     private let names: [String]?
@@ -93,6 +94,10 @@ final class MulticastService: NearbyService {
             hasReportedProblem = true
             logger.warning("the local network cannot be used", metadata: ["interface": "\(link.name)", "error": "\(problem)"])
         }
+        socket.onQuestions = { [weak self] questions in
+            guard let onQuestion = self?.onQuestion else { return }
+            for question in questions { onQuestion(question.name) }
+        }
         socket.want(isWanted)
         socket.advertise(isKnown ? advertised(on: key.interface) : nil)
         socket.open(device)
@@ -140,6 +145,8 @@ final class MulticastService: NearbyService {
         self.isWanted = isWanted
         for socket in sockets.values { socket.want(isWanted) }
     }
+
+    func ask(_ question: DNSMessage) { for socket in sockets.values { socket.ask(question) } }
 
     func askAgain() { for socket in sockets.values { socket.askAgain() } }
 

@@ -35,6 +35,8 @@ final class MulticastSocket {
     let link: LinkInterface
     /// Called when the instances may have changed.
     var onChange: () -> Void = {}
+    /// Called with the questions of each message.
+    var onQuestions: ([DNSQuestion]) -> Void = { _ in }
     var isOpen: Bool { channel != nil }
     /// Called once, when the socket is closed. The error is `nil` if this side has closed it.
     var onEnd: ((any Error)?) -> Void = { _ in }
@@ -190,6 +192,11 @@ final class MulticastSocket {
         advance()
     }
 
+    func ask(_ question: DNSMessage) {
+        send(question, to: group)
+        channel?.flush()
+    }
+
     func keep(_ names: Set<DNSName>) { browser.kept = names }
 
     // MARK: Messages and time
@@ -206,6 +213,7 @@ final class MulticastSocket {
         // RFC 6762 §6.
         guard !isLegacy || !message.isResponse else { return }
         if link.addresses.contains(where: { $0.address == source }) { hasHeardItself = true }
+        if !message.isResponse { onQuestions(message.questions) }
         browser.received(message, from: source, at: loop.now)
         if let actions = responder?.received(message, isLegacy: isLegacy, at: loop.now, using: &random) {
             perform(actions, asker: envelope.remoteAddress)

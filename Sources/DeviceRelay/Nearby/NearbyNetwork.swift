@@ -27,10 +27,10 @@ final class NearbyNetwork {
     /// How long an endpoint counts as reachable after a session, in milliseconds.
     private static let recent: Int64 = 600_000
 
-    private let endpoint: EndpointContext
+    let endpoint: EndpointContext
     private let settings: NearbySettings
     private let clock: RelayClock
-    private let service: any NearbyService
+    let service: any NearbyService
     private let linkKeys: () -> [EndpointID: AgreementPublicKey]
     /// Called with a connection of a known endpoint.
     var onKnock: (EndpointID, KnockedTransport) -> Void = { $1.channel.close(promise: nil) }
@@ -50,8 +50,8 @@ final class NearbyNetwork {
     var hasNeighbours: Bool { !shown.isEmpty }
 
     private var seen = NearbyPeers()
-    private var links: [LinkInterface] = []
-    private var keys: [EndpointID: PairKeys] = [:]
+    private(set) var links: [LinkInterface] = []
+    private(set) var keys: [EndpointID: PairKeys] = [:]
     private var derivedFrom: [EndpointID: AgreementPublicKey] = [:]
     private var shown: [EndpointID: Presence] = [:]
     private var met: [EndpointID: Int64] = [:]
@@ -90,8 +90,11 @@ final class NearbyNetwork {
         self.service.kept = { [weak self] in self?.seen.recognised(on: $0) ?? [] }
     }
 
-    private var loop: EndpointLoop { endpoint.loop }
-    private var hour: UInt32 { UInt32(clamping: clock.time / 3_600_000) }
+    var loop: EndpointLoop { endpoint.loop }
+    var hour: UInt32 { clock.hour }
+    var isOpen: Bool { service.isOpen }
+    /// The names of probes that are awaited. `DoctorService` limits them.
+    var listening: [DNSName: OneShot<Bool>] = [:]
 
     // MARK: Life
 
@@ -226,7 +229,7 @@ final class NearbyNetwork {
         }
     }
 
-    private var port: UInt16?
+    private(set) var port: UInt16?
 
     private func closeListener() {
         listener?.close()
@@ -255,14 +258,14 @@ final class NearbyNetwork {
         advertised = (hour, loop.now + pause)
     }
 
-    private func source(_ address: IPAddress) -> KnockGate.Source? {
+    func source(_ address: IPAddress) -> KnockGate.Source? {
         guard admits(address) else { return nil }
         return KnockGate.Source(address, isOnLink: address.isLinkLocal || links.contains { $0.isOnLink(address) })
     }
 
-    private func admits(_ address: IPAddress) -> Bool {
-        (settings.allowsAnyAddress ? NearbyReach.any : .local).admits(address, on: links)
-    }
+    var reach: NearbyReach { settings.allowsAnyAddress ? .any : .local }
+
+    private func admits(_ address: IPAddress) -> Bool { reach.admits(address, on: links) }
 
     // MARK: What is seen
 
@@ -344,6 +347,7 @@ final class NearbyNetwork {
             interfaces: links.map(\.name),
             instances: seen.count(besides: endpoint.id),
             known: seen.present(hour: hour),
+            otherHours: seen.inOtherHour(than: hour),
             isOpen: service.isOpen,
             hearsItself: service.hearsItself
         )

@@ -21,6 +21,9 @@ protocol NearbyService: AnyObject {
     /// The instances that keep their place when there are too many.
     var kept: (_ interface: Int) -> Set<DNSName> { get set }
 
+    /// Called with the name of each question that is heard, also of own ones; `nil` while nobody listens.
+    var onQuestion: ((DNSName) -> Void)? { get set }
+
     /// Whether messages can be sent on an interface.
     var isOpen: Bool { get }
     /// Whether it receives what it sends to everybody; `nil` before it has sent something, or if that is not known.
@@ -34,6 +37,8 @@ protocol NearbyService: AnyObject {
     func want(_ isWanted: Bool)
     /// Asks again soon, if instances are wanted: some may have slept until now.
     func askAgain()
+    /// Sends a question on all interfaces. What answers it is not told.
+    func ask(_ question: DNSMessage)
     /// Says goodbye, and ends.
     func stop() async
 }

@@ -13,6 +13,8 @@ package struct NearbyView: Hashable, Sendable {
     package let instances: Int
     /// The known endpoints that these seem to be.
     package let known: Set<EndpointID>
+    /// Known endpoints whose clocks say another hour, so that they are not recognised: how many hours each is ahead.
+    package let otherHours: [EndpointID: Int]
     /// Whether this machine permits multicast DNS on an interface.
     package let isOpen: Bool
     /// Whether what is sent to everybody comes back; `nil` if that is not known.

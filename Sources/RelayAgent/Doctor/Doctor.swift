@@ -25,6 +25,8 @@ package struct Doctor: Sendable {
 
         package enum Name: String, Encodable, Sendable, CaseIterable {
             case account, relay, identity, clock, login, presence, tunnel, mailbox, device, nearby
+            // The local network between this device and another one.
+            case network, multicast, outgoing, incoming, clocks
         }
 
         package var name: Name
@@ -72,8 +74,8 @@ package struct Doctor: Sendable {
                     case .skipped: .faint
                     }
                 let status = check.status.rawValue.padded(to: 7)
-                let first = "\(style.show(status, emphasis))  \(check.name.rawValue.padded(to: 8))  \(check.message)"
-                return [first] + (check.advice.map { [String(repeating: " ", count: 19) + "-> " + $0] } ?? [])
+                let first = "\(style.show(status, emphasis))  \(check.name.rawValue.padded(to: 9))  \(check.message)"
+                return [first] + (check.advice.map { [String(repeating: " ", count: 20) + "-> " + $0] } ?? [])
             }
         }
     }
@@ -97,7 +99,9 @@ package struct Doctor: Sendable {
         do {
             checks += try await context.withAccount { local in
                 let others = isRelayThere ? await LocalDeviceChecks(local: local, target: target).run() : []
-                return others + [await NearbyCheck(local: local).run()].compactMap(\.self)
+                let nearby = await NearbyCheck(local: local).run()
+                guard let nearby, let target else { return others + [nearby].compactMap(\.self) }
+                return others + [nearby] + (await NetworkChecks(local: local, target: target).run())
             }
         } catch {
             checks.append(Check(.login, failed: error))

@@ -42,7 +42,19 @@ struct NearbyCheck: Sendable {
                 advice: "permit UDP port 5353, in and out, in the firewall of this machine"
             )
         }
-        let known = local.platform.endpoints(for: local.account).filter { view.known.contains($0.record.endpointID) }
+        let endpoints = local.platform.endpoints(for: local.account)
+        if let other = endpoints.first(where: { view.otherHours[$0.record.endpointID] != nil }) {
+            let ahead = view.otherHours[other.record.endpointID] ?? 0
+            let size = RelayChecks.size(ofSeconds: abs(ahead) * 3_600)
+            let name = DisplayText.quoted(other.record.name)
+            return Doctor.Check(
+                .nearby,
+                .warning,
+                "on \(names): \(name) is there, with a clock \(size) \(ahead > 0 ? "ahead of" : "behind") this one, so the devices do not recognise each other",
+                advice: "correct the clock that is wrong, preferably with NTP: sudo timedatectl set-ntp true"
+            )
+        }
+        let known = endpoints.filter { view.known.contains($0.record.endpointID) }
             .map { DisplayText.sanitized($0.record.name) }.sorted()
         let others = view.instances == 1 ? "1 device of this service is there" : "\(view.instances) devices of this service are there"
         let who = known.isEmpty ? "none that this one knows" : "of these it knows \(known.joined(separator: ", "))"

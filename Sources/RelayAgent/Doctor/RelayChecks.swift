@@ -79,14 +79,7 @@ struct RelayChecks: Sendable {
         let difference = own.timeIntervalSince1970 - Double(relay) / 1_000
         let seconds = Int(min(abs(difference), 1e15))
         guard seconds > 10 else { return Doctor.Check(.clock, .ok, "it agrees with the relay's clock") }
-        let size =
-            switch seconds {
-            case ..<120: "\(seconds) s"
-            case ..<7_200: "\(seconds / 60) min"
-            case ..<172_800: "\(seconds / 3_600) h"
-            default: "\(seconds / 86_400) d"
-            }
-        let text = "it is \(size) \(difference > 0 ? "ahead of" : "behind") the relay's"
+        let text = "it is \(size(ofSeconds: seconds)) \(difference > 0 ? "ahead of" : "behind") the relay's"
         let advice = "correct the clock that is wrong, preferably with NTP (`timedatectl set-ntp true`)"
         // With a clock that is off by a day, waiting commands expire and certificates are not valid.
         guard seconds >= 86_400 else { return Doctor.Check(.clock, .warning, text, advice: advice) }
@@ -94,6 +87,15 @@ struct RelayChecks: Sendable {
         check.code = "clockSkew"
         check.exit = .failed
         return check
+    }
+
+    static func size(ofSeconds seconds: Int) -> String {
+        switch seconds {
+        case ..<120: "\(seconds) s"
+        case ..<7_200: "\(seconds / 60) min"
+        case ..<172_800: "\(seconds / 3_600) h"
+        default: "\(seconds / 86_400) d"
+        }
     }
 
     private struct Ports: Decodable {

@@ -5,6 +5,8 @@
 package struct ResolvedTarget: Hashable, Sendable {
     package let endpoint: EndpointID
     package let appID: String
+
+    package init(endpoint: EndpointID, appID: String) { (self.endpoint, self.appID) = (endpoint, appID) }
 }
 
 /// The target of a launch, and the URI to launch.

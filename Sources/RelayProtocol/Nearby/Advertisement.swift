@@ -58,10 +58,9 @@ package struct Advertisement: Hashable, Sendable {
     package var hour: UInt32 { nonce.prefix(4).reduce(0) { $0 << 8 | UInt32($1) } }
 
     /// Whether it is recent, by the own clock. An old one may be a copy, which would learn from a dial that its owner is known.
-    package func isRecent(at hour: UInt32) -> Bool {
-        let age = Int64(hour) - Int64(self.hour)
-        return (-1...2).contains(age)
-    }
+    package func isRecent(at hour: UInt32) -> Bool { Self.isRecent(self.hour, at: hour) }
+
+    package static func isRecent(_ hour: UInt32, at now: UInt32) -> Bool { (-1...2).contains(Int64(now) - Int64(hour)) }
 
     /// Whether the endpoint may have made it: by its tag for these keys.
     package func isFrom(_ endpoint: EndpointID, _ keys: PairKeys) -> Bool {

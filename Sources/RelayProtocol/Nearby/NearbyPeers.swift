@@ -130,6 +130,19 @@ package struct NearbyPeers {
         Set(sightings.values.compactMap { $0.advertisement.isRecent(at: hour) ? $0.peer : nil })
     }
 
+    /// The endpoints that may be here, but are not recognised, because their clocks are wrong or the own one is.
+    /// - Parameter hour: Since 1970.
+    /// - Returns: How many hours the clock of each is ahead.
+    package func inOtherHour(than hour: UInt32) -> [EndpointID: Int] {
+        let present = present(hour: hour)
+        return sightings.values.reduce(into: [:]) { all, sighting in
+            guard let peer = sighting.peer, !present.contains(peer) else { return }
+            let ahead = Int(sighting.advertisement.hour) - Int(hour)
+            // An endpoint may leave old advertisements behind.
+            if abs(ahead) < abs(all[peer] ?? .max) { all[peer] = ahead }
+        }
+    }
+
     /// What people in the same room may see, by instance.
     package func visible(hour: UInt32) -> [DNSName: Advertisement.Visible] {
         sightings.values.reduce(into: [:]) { all, sighting in

@@ -150,6 +150,8 @@ import Testing
 
         func revoke(_ peer: Member) { pool.close(with: peer.id) }
 
+        func serve(_ service: AppService) { pool.ownService = { service } }
+
         func suspend() { pool.suspend() }
         func resume() { pool.start() }
 
@@ -339,6 +341,20 @@ import Testing
         await world.has(0)
         #expect(await code { () async throws(AppServiceError) in try await connection.send([:]) } != nil)
         #expect(world.requests.value.count == 4)
+    }
+
+    @Test func ownServiceIsForConfirmedEndpoints() async throws {
+        let (world, known, new) = (try await World(directory), try Peer(), try Peer())
+        await world.connect(known.member)
+        func open(_ peer: Peer) async throws(AppServiceError) -> AppServiceConnection {
+            let session = try await peer.side.connector.open(to: world.endpoint.id, over: world.offer(peer.member))
+            return try await session.open(DoctorMessages.info, timeout: .seconds(60))
+        }
+        // Devices of an older version answer in this way.
+        #expect(await code { () async throws(AppServiceError) in try await open(known) } == .appNotInstalled)
+        await world.serve(.echo(DoctorMessages.info.name))
+        #expect(try await open(known).send(["a": 1]) == ["a": 1])
+        #expect(await code { () async throws(AppServiceError) in try await open(new) } == .notAuthorized)
         await world.end()
     }
 

@@ -11,6 +11,7 @@ final class ScriptedNetwork: NearbyService {
     var onInstances: ([MulticastBrowser.Instance], Int) -> Void = { _, _ in }
     var onInterfaces: ([LinkInterface]) -> Void = { _ in }
     var kept: (Int) -> Set<DNSName> = { _ in [] }
+    var onQuestion: ((DNSName) -> Void)?
     var hearsItself: Bool? { nil }
     var isOpen: Bool { isRunning }
     private(set) var isRunning = false
@@ -27,6 +28,7 @@ final class ScriptedNetwork: NearbyService {
     }
     func want(_ isWanted: Bool) { self.isWanted = isWanted }
     func askAgain() {}
+    func ask(_ question: DNSMessage) {}
     func stop() async { isRunning = false }
 
     /// The machine has these addresses, by the numbers of their interfaces, in networks of 24 bits.

@@ -56,6 +56,21 @@ import Testing
         #expect(nearby.present(hour: hour).isEmpty && addresses(nearby).isEmpty)
     }
 
+    @Test(arguments: [(-2, nil), (0, nil), (1, nil), (-3, -3), (2, 2), (5, 5)] as [(Int, Int?)])
+    func deviceWithAWrongClockIsNoticed(ahead: Int, noticed: Int?) throws {
+        var nearby = try nearby()
+        let there = UInt32(Int(hour) + ahead)
+        nearby.see(
+            [try instance("a", of: peer, for: [own], hour: there), try instance("b", of: Device(), for: [own], hour: there)],
+            on: 2,
+            at: 0
+        )
+        #expect(nearby.inOtherHour(than: hour) == (noticed.map { [peer.id: $0] } ?? [:]))
+        // Its advertisement from before.
+        nearby.see([try instance("a", of: peer, for: [own], hour: there), try instance("c", of: peer, for: [own])], on: 2, at: 1)
+        #expect(nearby.inOtherHour(than: hour).isEmpty)
+    }
+
     @Test func deviceThatBecomesKnownIsRecognised() throws {
         var nearby = NearbyPeers()
         nearby.see([try instance("a", of: peer, for: [own])], on: 2, at: 0)

@@ -101,7 +101,17 @@ class Bench:
             link = re.search(r"https?://\S+#relay=[^\s']+", link)[0]
             machine.run(self.products / "relay", "join", "--name", machine.name, "--yes", input=link + "\n")
             if number + 1 < len(machines):
-                link = machine.run(self.products / "relay", "invite")
+                link = self.invite(machines[0])
+
+    def invite(self, machine):
+        while True:
+            try:
+                return machine.run(self.products / "relay", "invite")
+            except Failed as failure:
+                if "429" not in str(failure):
+                    raise
+                # The relay limits invitations.
+                time.sleep(5)
 
     def agent(self, machine):
         agent = machine.start(self.products / "relay", "agent", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
@@ -136,17 +146,25 @@ class Bench:
 
             def peer():
                 target = receiver.directory / "openssl"
+                # The server ends with its standard input.
                 server = receiver.start(
-                    "sh", "-c", f"exec openssl s_server -accept 4433 -cert {chain} -key {key} -quiet -naccept 1 -ign_eof > {target}",
-                    stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                    "sh", "-c", f"exec openssl s_server -accept 4433 -cert {chain} -key {key} -quiet -naccept 1 > {target}",
+                    stdin=subprocess.PIPE, stderr=subprocess.DEVNULL,
                 )
                 while not receiver.run("ss", "-tlnH", "sport", "=", ":4433").strip():
                     time.sleep(0.01)
                 begin = time.monotonic()
-                # `-no_ign_eof` ends the connection at the end of the file.
-                sender.run("sh", "-c", f"exec openssl s_client -connect {receiver.address}:4433 -quiet -no_ign_eof < {file}", check=False)
-                server.wait(timeout=120)
+                client = sender.start(
+                    "sh", "-c", f"exec openssl s_client -connect {receiver.address}:4433 -quiet < {file}", stderr=subprocess.DEVNULL
+                )
+                while target.stat().st_size < size:
+                    if client.poll() is not None:
+                        raise Failed("openssl has ended early")
+                    time.sleep(0.001)
                 seconds = time.monotonic() - begin
+                for process in (client, server):
+                    process.kill()
+                    process.wait()
                 self.check(file, target)
                 return seconds
 

@@ -8,19 +8,21 @@ import RelayProtocol
 /// same: it gets no more than the limits of `DiagnosisGate`, and only addresses are dialled that a direct session could use.
 final class DoctorService {
     private typealias Messages = DoctorMessages
-    /// How long to listen for the caller's packet. It repeats it once a second.
-    private static let hearing = Duration.seconds(3)
-
     private let loop: EndpointLoop
     private let clock: RelayClock
     /// `nil` if the local network is not used.
     private let nearby: NearbyNetwork?
+    /// How long to listen for the caller's packet.
+    private let patience: Duration
     private var gate = DiagnosisGate()
 
-    init(_ loop: EndpointLoop, clock: RelayClock, nearby: NearbyNetwork?) { (self.loop, self.clock, self.nearby) = (loop, clock, nearby) }
+    /// - Parameter patience: How long to listen for the caller's packet, which repeats it once a second.
+    init(_ loop: EndpointLoop, clock: RelayClock, nearby: NearbyNetwork?, patience: Duration = .seconds(3)) {
+        (self.loop, self.clock, self.nearby, self.patience) = (loop, clock, nearby, patience)
+    }
 
     var service: AppService {
-        let (loop, bound) = (loop, NIOLoopBound(Weak(self), eventLoop: loop.eventLoop))
+        let (loop, bound, patience) = (loop, NIOLoopBound(Weak(self), eventLoop: loop.eventLoop), patience)
         return AppService(Messages.info.name) { connection, caller in
             let peer = caller.endpoint
             try await connection.respond(concurrently: 4) { request in
@@ -32,7 +34,7 @@ final class DoctorService {
                 case Messages.Hear.type:
                     let probe = try Self.probe(try Messages.decode(Messages.Hear.self, message).nonce)
                     let answer = try await loop.run(bound) { service in
-                        Result { try service.object?.begin(.hear) { await $0.hear(probe, within: Self.hearing) } }
+                        Result { try service.object?.begin(.hear) { await $0.hear(probe, within: patience) } }
                     }.get()
                     return try ValueSetEncoder().encode(Messages.Hear.Response(isHeard: try await Self.value(answer)))
                 case Messages.Say.type:

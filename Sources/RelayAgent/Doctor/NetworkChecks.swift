@@ -17,6 +17,9 @@ struct NetworkChecks: Sendable {
         guard let (system, app) = try? await local.app(offering: PingService.name, on: target, takesAny: true),
             system.authorizationKind == .sameUser, !app.isNew
         else { return [] }
+        // What the relay knows to be away is not waited for.
+        let isThere = app.presence.state == .available || app.presence.state == .discoveringAvailability
+        guard isThere || !local.platform.isEnumerated(local.account) else { return [] }
         let name = DisplayText.quoted(system.displayName)
         do throws(AppServiceError) {
             switch try await local.platform.examineNetwork(to: app.endpoint, for: local.account) {

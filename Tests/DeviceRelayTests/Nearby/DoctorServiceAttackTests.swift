@@ -14,14 +14,16 @@ import Testing
     private final class Network: NearbyService {
         var onInstances: ([MulticastBrowser.Instance], Int) -> Void = { _, _ in }
         var onInterfaces: ([LinkInterface]) -> Void = { _ in }
-        var onQuestion: ((DNSName) -> Void)?
+        var onQuestion: ((DNSName) -> Void)? { didSet { isListening.update { $0 = onQuestion != nil } } }
         var kept: (Int) -> Set<DNSName> = { _ in [] }
         var hearsItself: Bool? { nil }
         var isOpen: Bool { true }
         /// The names in the questions that were sent.
         let asked: CurrentValue<[DNSName]>
 
-        init(_ asked: CurrentValue<[DNSName]>) { self.asked = asked }
+        let isListening: CurrentValue<Bool>
+
+        init(_ asked: CurrentValue<[DNSName]>, _ isListening: CurrentValue<Bool>) { (self.asked, self.isListening) = (asked, isListening) }
 
         func start() {}
         func advertise(_ advertisement: (port: UInt16, text: () -> [[UInt8]])?) {}
@@ -35,6 +37,7 @@ import Testing
         nonisolated let endpoint: EndpointContext
         nonisolated var unownedExecutor: UnownedSerialExecutor { endpoint.loop.unownedExecutor }
         nonisolated let asked = CurrentValue<[DNSName]>([])
+        nonisolated let isListening = CurrentValue(false)
         private let network: Network
         private let nearby: NearbyNetwork
         private let doctor: DoctorService
@@ -42,13 +45,17 @@ import Testing
         private let peer: Shared<EndpointID?>
 
         init(_ directory: TemporaryDirectory) throws {
-            endpoint = try .sample(directory) { $0.nearby.mode = .known }
-            network = Network(asked)
+            endpoint = try .sample(directory) {
+                $0.nearby.mode = .known
+                // No time passes for the limits.
+                $0.clock.steady = { 0 }
+            }
+            network = Network(asked, isListening)
             let (peer, key) = (Shared<EndpointID?>(nil), peerKey.publicKey)
             self.peer = peer
             let clock = RelayClock(endpoint.loop, endpoint.journal, offset: 0)
             nearby = NearbyNetwork(endpoint, clock: clock, service: network) { peer.withLock { $0 }.map { [$0: key] } ?? [:] }
-            doctor = DoctorService(endpoint.loop, clock: clock, nearby: nearby)
+            doctor = DoctorService(endpoint.loop, clock: clock, nearby: nearby, patience: .seconds(600))
         }
 
         /// - Parameter peer: The endpoint that asks; it is known.
@@ -64,8 +71,6 @@ import Testing
         /// Somebody asks for these names.
         func question(_ names: DNSName...) { for name in names { network.onQuestion?(name) } }
 
-        func isListening() -> Bool { network.onQuestion != nil }
-
         func end() async {
             await nearby.stop()
             await endpoint.loop.end()
@@ -74,6 +79,8 @@ import Testing
     }
 
     private typealias Messages = DoctorMessages
+    /// Of calls, on a busy machine.
+    private static let patience = Duration.seconds(120)
 
     private let directory: TemporaryDirectory
 
@@ -89,7 +96,7 @@ import Testing
     }
 
     private func failure<Call: AppServiceCall>(_ call: Call, on connection: AppServiceConnection) async -> AppServiceError.Code? {
-        await code { () async throws(AppServiceError) in try await connection.call(call) }
+        await code { () async throws(AppServiceError) in try await connection.call(call, timeout: Self.patience) }
     }
 
     @Test func liesAboutAddressesDialNothing() async throws {
@@ -98,7 +105,7 @@ import Testing
                 [8, 8, 8, 8], [127, 0, 0, 1], [0, 0, 0, 0], [192, 168, 1, 5], [224, 0, 0, 251], [169, 254, 1, 1],
                 Array(repeating: 0, count: 15) + [1], [0x20, 0x01, 0x48, 0x60] + Array(repeating: 0, count: 12),
             ]
-            let reports = try await connection.call(Messages.Dial(port: 4_711, addresses: named)).reports
+            let reports = try await connection.call(Messages.Dial(port: 4_711, addresses: named), timeout: Self.patience).reports
             #expect(reports == named.map { DialReport($0, .notDialled) })
         }
     }
@@ -119,17 +126,20 @@ import Testing
                 #expect(await failure(Messages.Say(nonce: bytes), on: connection) == .invalidMessage)
             }
             for message in [[:], ["Type": 1], ["Type": "scan"], ["Type": "dial"], ["Type": "dial", "port": 70_000]] as [ValueSet] {
-                #expect(await code { () async throws(AppServiceError) in try await connection.send(message) } == .invalidMessage)
+                #expect(
+                    await code { () async throws(AppServiceError) in try await connection.send(message, timeout: Self.patience) }
+                        == .invalidMessage
+                )
             }
             // None of them counts.
-            _ = try await connection.call(Messages.Dial(port: 4_711, addresses: [address]))
+            _ = try await connection.call(Messages.Dial(port: 4_711, addresses: [address]), timeout: Self.patience)
         }
     }
 
     @Test func dialsAreRareForAllConnectionsTogether() async throws {
         try await with { _, connection, sessions in
             let dial = Messages.Dial(port: 4_711, addresses: [[8, 8, 8, 8]])
-            _ = try await connection.call(dial)
+            _ = try await connection.call(dial, timeout: Self.patience)
             #expect(await failure(dial, on: connection) == .resourceLimitsExceeded)
             let other = try await sessions.open(Messages.info.name)
             #expect(await failure(dial, on: other) == .resourceLimitsExceeded)
@@ -140,13 +150,13 @@ import Testing
         try await with { world, connection, _ in
             var random = SystemRandomNumberGenerator()
             let (probe, other) = (MulticastProbe(using: &random), MulticastProbe(using: &random))
-            async let heard = connection.call(Messages.Hear(nonce: probe.nonce))
-            while await !world.isListening() { await Task.yield() }
+            async let heard = connection.call(Messages.Hear(nonce: probe.nonce), timeout: Self.patience)
+            _ = await world.isListening.first { $0 }
             #expect(await failure(Messages.Hear(nonce: other.nonce), on: connection) == .resourceLimitsExceeded)
             await world.question(other.name, DeviceRelayService.type, probe.name)
             let isHeard = try await heard.isHeard
-            let isListening = await world.isListening()
-            #expect(isHeard && !isListening)
+            #expect(isHeard)
+            _ = await world.isListening.first { !$0 }
         }
     }
 
@@ -154,7 +164,7 @@ import Testing
         try await with { world, connection, _ in
             var random = SystemRandomNumberGenerator()
             let probe = MulticastProbe(using: &random)
-            let isHeard = try await connection.call(Messages.Say(nonce: probe.nonce)).isHeard
+            let isHeard = try await connection.call(Messages.Say(nonce: probe.nonce), timeout: Self.patience).isHeard
             #expect(!isHeard)
             #expect(world.asked.value == [probe.name, probe.name])
         }
@@ -169,7 +179,7 @@ import Testing
         let service = try await endpoint.loop.eventLoop.submit { bound.value.service }.get()
         try await SessionWorld.with(services: [service]) { sessions in
             let connection = try await sessions.open(Messages.info.name)
-            let there = try await connection.call(Messages.Look())
+            let there = try await connection.call(Messages.Look(), timeout: Self.patience)
             #expect(!there.isUsed && there.port == nil && there.addresses.isEmpty)
             #expect(await failure(Messages.Dial(port: 4_711, addresses: []), on: connection) == .disabledByPolicy)
         }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The Device Relay project authors
-"""Compares `relay send` with scp and magic-wormhole on this machine: a file of 1 GiB, and a folder of 10,000 small files. All three encrypt end
+"""Compares `relay send` and `relay fetch` with scp and magic-wormhole on this machine: a file of 1 GiB, and a folder of 10,000 small files. All three encrypt end
 to end. The content of relay and wormhole goes through their own relays on loopback. Rounds alternate, and the median counts. `relay send`
 returns when everything is on the disk there; the others do not wait for the disk."""
 
@@ -95,19 +95,41 @@ class RelaySend(Peer):
         return ["env", *variables, self.products / "relay", *words, "--home", user / "relay"]
 
     def launch(self):
+        self.join()
+        self.into.mkdir(parents=True, exist_ok=True)
+        receiver = self.background(self.command("receiver", "receive", "--into", self.into, "--json"))
+        if '"ready"' not in receiver.stdout.readline():
+            raise Failed("relay receive is not ready")
+
+    def join(self):
         relay = self.stack.enter_context(FullSpeedRelay(self.products))
         relay.run("account", "add", "bench")
         operator = [self.products / "relayd", "invite", "bench", "--data-directory", relay.directory / "data"]
         for home, invite in (("sender", operator), ("receiver", self.command("sender", "invite"))):
             link = re.search(r"http\S+invite=\S+", self.run(invite))[0]
             self.run(self.command(home, "join", "--name", home), input=link + "\n")
-        self.into.mkdir(parents=True, exist_ok=True)
-        receiver = self.background(self.command("receiver", "receive", "--into", self.into, "--json"))
-        if '"ready"' not in receiver.stdout.readline():
-            raise Failed("relay receive is not ready")
 
     def send(self, content):
         self.run(self.command("sender", "send", content, "receiver", "--json"))
+
+
+class RelayFetch(RelaySend):
+    name = "fetch"
+
+    def __init__(self, directory, products):
+        super().__init__(directory, products)
+        self.shared = directory / "source"
+        self.homes = directory / "fetch-homes"
+
+    def launch(self):
+        self.join()
+        (self.homes / "sender" / "relay" / "agent.yaml").write_text(json.dumps({"files": {"folder": str(self.shared)}}))
+        agent = self.background(self.command("sender", "agent", "--json"))
+        if '"ready"' not in agent.stdout.readline():
+            raise Failed("relay agent is not ready")
+
+    def send(self, content):
+        self.run(self.command("receiver", "fetch", "sender", content.name, "-r", "-o", self.into, "--json"))
 
 
 class SecureShell(Server):
@@ -201,7 +223,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="bench-sharing-") as name, contextlib.ExitStack() as stack:
         directory = pathlib.Path(name)
         contents = make_contents(directory, size, files)
-        peers = [RelaySend(directory, options.products), SecureCopy(directory)]
+        peers = [RelaySend(directory, options.products), RelayFetch(directory, options.products), SecureCopy(directory)]
         if options.wormhole:
             peers.append(Wormhole(directory, options.wormhole))
         for peer in peers:

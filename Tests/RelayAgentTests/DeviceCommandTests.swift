@@ -170,6 +170,64 @@ import Testing
         }
     }
 
+    /// Connects to the service `files`, and fetches over a stream with a token; `nil` if the stream is not accepted.
+    private func read(
+        _ path: String,
+        _ entry: RemoteEntry,
+        with token: [UInt8],
+        from service: BulkConnection
+    ) async -> (bytes: [UInt8], problem: FileServiceMessages.Problem?)? {
+        let bytes = Reports<[UInt8]>()
+        guard let stream = try? await service.openStream(token) else { return nil }
+        let problems = try? await BulkReceiver.receiving(over: stream) { receiver in
+            let output = BulkOutput(size: entry.size) { bytes.add($0) }
+            return try await RemoteContent(service.connection, receiver).receive([(path, entry)], into: output)
+        }
+        return problems.map { (bytes.all.flatMap(\.self), $0[0]) }
+    }
+
+    private func files(of platform: ConnectedDevicesPlatform) async throws -> (BulkConnection, token: [UInt8]) {
+        var found: RemoteSystemApp?
+        for await systems in platform.remoteSystems().snapshots {
+            found = systems.first { $0.displayName == "PC" }?.apps.first
+            if found != nil { break }
+        }
+        let service = AppServiceInfo(name: FileServiceMessages.serviceName, appID: AgentConfiguration.appID)
+        let opened = try await platform.openBulkService(service, on: RemoteSystemConnectionRequest(try #require(found)))
+        return (opened, try await opened.connection.call(FileServiceMessages.Content()).token)
+    }
+
+    /// A token of the service `files` is good for one stream, of the device that got it, while its connection is open.
+    @Test func tokenIsGoodForOneStream() async throws {
+        try await withWorld { world in
+            let laptop = try await world.relay.platform(named: "Laptop")
+            let (phone, token) = try await files(of: world.phone.platform)
+            let entry = try await RemoteFolder(connection: phone.connection).entry("one.txt")
+            let (other, otherToken) = try await files(of: laptop)
+            #expect(await read("one.txt", entry, with: token, from: other) == nil)
+            #expect(await read("one.txt", entry, with: token, from: phone)?.bytes == Array("0123456789".utf8))
+            #expect(await read("one.txt", entry, with: token, from: phone) == nil)
+            #expect(await read("one.txt", entry, with: [UInt8](repeating: 1, count: 32), from: phone) == nil)
+            #expect(await read("one.txt", entry, with: [1], from: phone) == nil)
+            other.connection.close()
+            #expect(await read("one.txt", entry, with: otherToken, from: other) == nil)
+            let (again, late) = try await files(of: laptop)
+            #expect(await read("one.txt", entry, with: otherToken, from: again) == nil)
+            #expect(await read("one.txt", entry, with: late, from: again)?.bytes.count == 10)
+        }
+    }
+
+    /// A file that is not the listed one any more is not sent.
+    @Test func changedFileIsNoticed() async throws {
+        try await withWorld { world in
+            let (phone, token) = try await files(of: world.phone.platform)
+            let entry = try await RemoteFolder(connection: phone.connection).entry("one.txt")
+            try Data("9876543210".utf8).write(to: URL(filePath: "\(world.folder)/shared/one.txt"))
+            let answer = try #require(await read("one.txt", entry, with: token, from: phone))
+            #expect(answer.bytes.isEmpty && answer.problem == .changed)
+        }
+    }
+
     @Test func onlyAPersonWhoIsAskedMayNameADevice() async throws {
         try await withWorld { world in
             let phone = world.phone

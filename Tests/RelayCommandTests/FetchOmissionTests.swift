@@ -84,14 +84,14 @@ import Testing
             case "list": return ["problem": "failed"]
             default:
                 if let problem = problems[question.path] { return ["problem": .string(problem)] }
-                return try HostileFolder.read(Array("evil".utf8))
+                return HostileFolder.content(Array("evil".utf8))
             }
         }
         let output = try await desk.run(["fetch", "TV", "-r", "-o", own, "--json"])
         #expect(output.status == 9, "\(output.text)")
         let omissions = try leftOut(output)
         #expect(omissions.keys.sorted() == ["b", "c", "d", "e", "h"])
-        // No mark and no part is left of a file of which nothing came.
+        // No part is left of a file of which nothing came.
         #expect(try names(own) == ["a", "g", "h"])
         // A local file in the way concerns only itself.
         try Data("mine".utf8).write(to: URL(filePath: own + "/a"))

@@ -24,6 +24,14 @@ import Testing
             try Data((0..<700_001).map { UInt8(truncatingIfNeeded: $0) }).write(to: URL(filePath: shared + "/Films/Rome è bella"))
         }
 
+        /// How much of a file has arrived that is not whole.
+        func arrived(_ name: String) -> Int {
+            let names = (try? FileManager.default.subpathsOfDirectory(atPath: own)) ?? []
+            return names.filter { $0.contains(".relay-part/") && $0.hasSuffix("/" + name) }.reduce(0) { sum, name in
+                sum + ((try? FileManager.default.attributesOfItem(atPath: "\(own)/\(name)")[.size] as? Int) ?? 0)
+            }
+        }
+
         var settings: String { "files:\n  folder: \(shared)" }
     }
 
@@ -41,7 +49,7 @@ import Testing
         try file.close()
         let agent = try await tv.agent(folders.settings)
         let fetch = try desk.start("fetch", "TV", "large", "-o", folders.own)
-        while !FileManager.default.fileExists(atPath: folders.own + "/.large.relay-part") { try await Task.sleep(for: .milliseconds(2)) }
+        try await wait { folders.arrived("large") > 0 }
         fetch.send(SIGINT)
         let output = await fetch.finish()
         #expect(output.status == 130, "\(output.errorText)")
@@ -121,23 +129,24 @@ import Testing
         // The same through `relay call`, as any caller could ask.
         let caller = try desk.startReading("call", "TV/org.device-relay.agent", "files", "--stream")
         for path in refused + [secret + "/", "/etc/passwd"] {
-            for type in ["stat", "list", "read"] {
-                let message = ["Type": .string(type), "path": .string(path), "offset": 0, "length": 100] as ValueSet
+            for type in ["stat", "list"] {
+                let message = ["Type": .string(type), "path": .string(path)] as ValueSet
                 try caller.write(try message.json() + "\n")
                 #expect(try JSON.object(try await caller.line()) as? [String: String] == ["problem": "notAllowed"], "\(type) \(path)")
             }
         }
-        for (path, problem) in [("pipe", "notFound"), ("nothing", "notFound"), ("hello.txt/x", "notFound"), ("Films", "notAFile")] {
-            let message = ["Type": "read", "path": .string(path), "offset": 0, "length": 100] as ValueSet
+        for (path, problem) in [("pipe", "notFound"), ("nothing", "notFound"), ("hello.txt/x", "notFound"), ("hello.txt", "notAFolder")] {
+            let message = ["Type": "list", "path": .string(path)] as ValueSet
             try caller.write(try message.json() + "\n")
             #expect(try JSON.object(try await caller.line()) as? [String: String] == ["problem": problem], "\(path)")
         }
         try caller.endInput()
         #expect(await caller.finish().status == 0)
         for message in [
-            #"{"Type":"read","path":"hello.txt","offset":-1,"length":1}"#,
-            #"{"Type":"read","path":"hello.txt","offset":0,"length":1048577}"#,
-            #"{"Type":"read","path":"hello.txt","offset":9223372036854775807,"length":1}"#, #"{"Type":"read"}"#, #"{"Type":"write"}"#, "{}",
+            #"{"Type":"read","path":"hello.txt","offset":0,"length":1}"#, #"{"Type":"send"}"#,
+            #"{"Type":"send","files":[{"entry":-1,"path":"hello.txt","etag":""}]}"#,
+            #"{"Type":"send","files":[{"entry":4294967296,"path":"hello.txt","etag":""}]}"#, #"{"Type":"list"}"#, #"{"Type":"write"}"#,
+            "{}",
         ] {
             let output = try await desk.relay("call", "TV/org.device-relay.agent", "files", message, "--json")
             #expect(try code(output) == "invalidMessage", "\(message)")
@@ -160,9 +169,7 @@ import Testing
             try file.write(contentsOf: Data("here is \(offset)".utf8))
         }
         try file.close()
-        func arrived() -> Int {
-            (try? FileManager.default.attributesOfItem(atPath: folders.own + "/.large.relay-part")[.size] as? Int) ?? 0
-        }
+        func arrived() -> Int { folders.arrived("large") }
         var agent = try await tv.agent(folders.settings)
         for _ in 0..<2 {
             let before = arrived()
@@ -182,6 +189,81 @@ import Testing
         #expect(try whole.json["received"] as? Int == left)
         #expect(FileManager.default.contentsEqual(atPath: large, andPath: place))
         #expect(try FileManager.default.contentsOfDirectory(atPath: folders.own) == ["large"])
+    }
+
+    /// A fetch that is killed at any point claims nothing that is not whole, and the same command goes on.
+    @Test func killedFetchContinues() async throws {
+        let account = try await TestAccount()
+        let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
+        let folders = try Folders(tv)
+        let (tree, into) = (folders.shared + "/tree", folders.own + "/tree")
+        try FileManager.default.createDirectory(atPath: tree + "/inner", withIntermediateDirectories: true)
+        var bytes = 0
+        for number in 0..<60 {
+            let size = [0, 1, 300_000, 4_000_000, 70_000_000][number % 5]
+            let content = Data((0..<1_000).map { UInt8(truncatingIfNeeded: $0 * (number + 1)) })
+            let file = try FileHandle(forWritingTo: Self.new("\(tree)/\(number.isMultiple(of: 2) ? "inner/" : "")file \(number)"))
+            for offset in stride(from: 0, to: size, by: 1_000_000) {
+                try file.seek(toOffset: UInt64(offset))
+                try file.write(contentsOf: content.prefix(size - offset))
+            }
+            try file.truncate(atOffset: UInt64(size))
+            try file.close()
+            bytes += size
+        }
+        let agent = try await tv.agent(folders.settings)
+        func here() -> [String] {
+            ((try? FileManager.default.subpathsOfDirectory(atPath: into)) ?? []).filter { name in
+                (try? FileManager.default.attributesOfItem(atPath: "\(into)/\(name)")[.type] as? FileAttributeType) == .typeRegular
+            }
+        }
+        func arrived() -> Int {
+            here().reduce(0) { $0 + ((try? FileManager.default.attributesOfItem(atPath: "\(into)/\($1)")[.size] as? Int) ?? 0) }
+        }
+        for part in [1, 30_000_000, 120_000_000, 300_000_000, 600_000_000] {
+            let fetch = try desk.start("fetch", "TV", "tree", "-r", "-o", folders.own)
+            try await wait { arrived() >= part }
+            fetch.send(SIGKILL)
+            _ = await fetch.finish()
+            for name in here() where !name.contains(".relay-part/") {
+                #expect(FileManager.default.contentsEqual(atPath: "\(tree)/\(name)", andPath: "\(into)/\(name)"), "\(name)")
+            }
+        }
+        let there = arrived()
+        let rest = try await desk.relay("fetch", "TV", "tree", "-r", "-o", folders.own, "--json")
+        #expect(rest.status == 0, "\(rest.errorText)")
+        let received = try rest.output.reduce(0) { $0 + (try JSON.object($1)["received"] as? Int ?? 0) }
+        #expect(received == bytes - there)
+        let (names, copied) = (
+            try FileManager.default.subpathsOfDirectory(atPath: tree), try FileManager.default.subpathsOfDirectory(atPath: into)
+        )
+        #expect(copied.sorted() == names.sorted())
+        #expect(FileManager.default.contentsEqual(atPath: tree, andPath: into))
+        _ = agent
+    }
+
+    private static func new(_ path: String) -> URL {
+        _ = FileManager.default.createFile(atPath: path, contents: nil)
+        return URL(filePath: path)
+    }
+
+    @Test func agentThatSendsNoContentIsNamed() async throws {
+        let account = try await TestAccount()
+        let desk = try await account.device(named: "Desk")
+        let older = AppService("files") { connection, _ in
+            try await connection.respond { request in
+                guard request.message["Type"] == "stat" else {
+                    throw AppServiceError(.invalidMessage, message: "'Type' must be stat, list or read")
+                }
+                return try HostileFolder.stat(.file)
+            }
+        }
+        let tv = try await account.app(RemoteSystemAppRegistration(appID: "org.device-relay.agent", services: [older]), on: "TV")
+        let output = try await desk.relay("fetch", "TV", "film", "-o", desk.directory.path + "/film", "--json")
+        #expect(output.status == 1)
+        #expect(try code(output) == "versionMismatch")
+        #expect(output.text.contains("update it"))
+        _ = tv
     }
 
     @Test func fileIsWrittenToStandardOutput() async throws {
@@ -219,21 +301,15 @@ import Testing
     @Test func namesFromTheOtherDeviceCannotLeaveTheDestination() async throws {
         let account = try await TestAccount()
         let desk = try await account.device(named: "Desk")
-        let names = Names()
-        let files = AppService("files") { connection, _ in
-            try await connection.respond { request in
-                let file = FileServiceMessages.Entry(name: names.current, kind: .file, size: 4, modified: .now, etag: "1")
-                let folder = FileServiceMessages.Entry(name: names.current, kind: .folder, size: 0, modified: .now, etag: "1")
-                let path = request.message["path"]?.string
-                switch request.message["Type"]?.string {
-                case "stat": return try ValueSetEncoder().encode(FileServiceMessages.Stat.Response(entry: path == "" ? folder : file))
-                case "list": return try ValueSetEncoder().encode(FileServiceMessages.List.Response(entries: [file], more: false))
-                default:
-                    return try ValueSetEncoder().encode(FileServiceMessages.Read.Response(data: Array("evil".utf8), size: 4, etag: "1"))
-                }
+        let (hostile, names) = (HostileFolder(), Names())
+        hostile.answer { question in
+            switch question.type {
+            case "stat": try HostileFolder.stat(question.path.isEmpty ? .folder : .file)
+            case "list": try HostileFolder.list([HostileFolder.file(names.current)])
+            default: HostileFolder.content(Array("evil".utf8))
             }
         }
-        let tv = try await account.app(RemoteSystemAppRegistration(appID: "org.device-relay.agent", services: [files]), on: "TV")
+        let tv = try await account.app(hostile.registration, on: "TV")
         let own = desk.directory.path + "/own"
         try FileManager.default.createDirectory(atPath: own, withIntermediateDirectories: true)
         for name in [

@@ -3,6 +3,8 @@
 
 import DeviceRelay
 import Foundation
+import NIOCore
+import RelayProtocol
 import RelayTesting
 import Synchronization
 import Testing
@@ -84,7 +86,7 @@ import Testing
         #expect(Self.text(own + "/a") == "evil" && Self.text(own + "/b") == "evil")
         // The file appears while the transfer runs.
         let late = own + "/late"
-        world.hostile.answer(folders: [("", [HostileFolder.file("late")])]) { try Self.put("mine", late) }
+        world.hostile.answer(folders: [("", [HostileFolder.file("late")])], onSend: { try Self.put("mine", late) })
         let output = try await world.fetch("late", "-o", own)
         #expect(output.status == 1)
         #expect(try code(output) == "fileExists")
@@ -99,7 +101,7 @@ import Testing
             #expect(try FileManager.default.destinationOfSymbolicLink(atPath: link) == "nowhere")
         }
         // The transfer of `late` leaves only its own files behind.
-        #expect(try Self.names(own).filter { !$0.hasPrefix(".late.") } == ["a", "a.part", "b", "b.part.etag", "late", "link"])
+        #expect(try Self.names(own).filter { !$0.hasPrefix(".late-") } == ["a", "a.part", "b", "b.part.etag", "late", "link"])
     }
 
     @Test func folderIsNotWrittenThroughASymbolicLink() async throws {
@@ -214,11 +216,74 @@ import Testing
             }
         }
         world.hostile.answer { question in
-            question.type == "stat" ? try HostileFolder.stat(.file, size: -1) : try HostileFolder.read([])
+            question.type == "stat" ? try HostileFolder.stat(.file, size: -1) : HostileFolder.content([])
         }
         let output = try await world.fetch("a", "-o", own + "/b")
         #expect(output.status == 1)
         #expect(try code(output) == "listingInvalid")
+    }
+
+    /// A device that breaks the rules of the stream ends the transfer, and nothing gets a name.
+    @Test func contentThatWasNotAskedForIsRefused() async throws {
+        let world = try await World()
+        let own = try world.folder("own")
+        let evil = Array("evil".utf8)
+        @Sendable func data(_ entry: UInt32, _ offset: UInt64, _ count: Int = 4) -> BulkFrame {
+            .data(entry: entry, offset: offset, ByteBuffer(repeating: 0x65, count: count))
+        }
+        let attacks: [(String, @Sendable (UInt32) -> [BulkFrame])] = [
+            ("more bytes than the size", { [data($0, 0, 5)] }), ("more bytes later", { [data($0, 0, 3), data($0, 3, 2)] }),
+            ("a gap", { [data($0, 1, 1)] }), ("an offset that goes back", { [data($0, 0, 3), data($0, 1, 3)] }),
+            ("the largest offset", { [data($0, .max - 4)] }), ("another size", { [.end(entry: $0, size: 5, Digest256(hashing: evil))] }),
+            ("another entry", { HostileFolder.frames($0 + 2, evil) }), ("the largest entry", { _ in HostileFolder.frames(.max, evil) }),
+            ("an entry again", { HostileFolder.frames($0, evil) + HostileFolder.frames($0, evil) }), ("the end", { _ in [.complete] }),
+        ]
+        for (attack, frames) in attacks {
+            world.hostile.answer(
+                folders: [("", [HostileFolder.file("a"), HostileFolder.file("b")])],
+                frames: { files in frames(files[0].entry) + files.map { .end(entry: $0.entry, size: 4, Digest256(hashing: evil)) } }
+            )
+            for arguments in [["a", "-o", own], ["", "-r", "-o", own]] {
+                let output = try await world.desk.run(["fetch", "TV", "--json"] + arguments)
+                // One file alone is there before the second one comes.
+                if attack == "an entry again", arguments[0] == "a", output.status == 0 {
+                    try FileManager.default.removeItem(atPath: own + "/a")
+                    continue
+                }
+                #expect(output.status == 1, "\(attack)")
+                #expect(try Self.failure(output) == "contentInvalid", "\(attack): \(output.text)")
+                #expect(try Self.names(own).allSatisfy { $0.hasSuffix(".relay-part") }, "\(attack)")
+            }
+            let piped = try await world.desk.run(["fetch", "TV", "a", "-o", "-"])
+            #expect(piped.status == 1 || attack == "an entry again", "\(attack)")
+        }
+        #expect(try Self.names(world.desk.directory.path).filter { !["home", "config", "own"].contains($0) && !$0.hasPrefix(".") } == [])
+    }
+
+    /// Content with another digest is not whole, whatever the device says.
+    @Test func damagedContentGetsNoName() async throws {
+        let world = try await World()
+        let own = try world.folder("own")
+        let (evil, other) = (Array("evil".utf8), Digest256(hashing: Array("good".utf8)))
+        let damaged: [@Sendable (UInt32) -> [BulkFrame]] = [
+            { [.data(entry: $0, offset: 0, ByteBuffer(bytes: evil)), .end(entry: $0, size: 4, other)] },
+            { [.data(entry: $0, offset: 0, ByteBuffer(bytes: evil.prefix(3))), .end(entry: $0, size: 4, Digest256(hashing: evil))] },
+            { [.end(entry: $0, size: 4, Digest256(hashing: evil))] },
+        ]
+        for frames in damaged {
+            world.hostile.answer(folders: [("", [HostileFolder.file("a"), HostileFolder.file("b")])]) { files in
+                files.flatMap { $0.path == "a" ? frames($0.entry) : HostileFolder.frames($0.entry, evil) }
+            }
+            let one = try await world.fetch("a", "-o", own)
+            #expect(one.status == 1)
+            #expect(try code(one) == "fileDamaged")
+            #expect(try await world.desk.run(["fetch", "TV", "a", "-o", "-"]).status == 1)
+            let all = try await world.fetch("", "-r", "-o", own)
+            #expect(all.status == 9)
+            #expect(try Self.failure(all) == "incomplete")
+            #expect(try Self.names(own) == ["b"] && Self.text(own + "/b") == "evil")
+            try FileManager.default.removeItem(atPath: own + "/b")
+        }
     }
 
     @Test func requestsCannotLeaveTheSharedFolder() async throws {
@@ -239,8 +304,8 @@ import Testing
         for path in [
             "../\u{301}outside.txt", "link/\u{301}x", "../\(mark)/../secret", "../\(mark)", "link/\u{200D}", "a\\..\\secret",
         ] {
-            for type in ["stat", "list", "read"] {
-                let message = ["Type": .string(type), "path": .string(path), "offset": 0, "length": 100] as ValueSet
+            for type in ["stat", "list"] {
+                let message = ["Type": .string(type), "path": .string(path)] as ValueSet
                 try caller.write(try message.json() + "\n")
                 let answer = try JSON.object(try await caller.line())
                 #expect(answer as? [String: String] == ["problem": "notAllowed"], "\(type) \(path.debugDescription)")

@@ -41,10 +41,10 @@ import Testing
         check(try #require(entries.last?.valueSet), name: "hello.txt", kind: "file", size: 5)
         #expect(try await ask(["Type": "list", "path": "", "after": "hello.txt"]) == ["entries": .array([]), "more": false])
 
-        let read = try await ask(["Type": "read", "path": "hello.txt", "offset": 1, "length": 2])
-        #expect(Set(read.keys) == ["data", "size", "etag"])
-        #expect(read["data"] == .data(Array("el".utf8)) && read["size"] == 5 && read["etag"]?.string?.isEmpty == false)
-        #expect(try await ask(["Type": "read", "path": "gone", "offset": 0, "length": 1]) == ["problem": "notFound"])
+        let content = try await ask(["Type": "content"])
+        #expect(content.keys.count == 1 && content["token"]?.data?.count == 32)
+        #expect(try await ask(["Type": "content"]) == content)
+        #expect(try await ask(["Type": "stat", "path": "gone"]) == ["problem": "notFound"])
 
         try caller.endInput()
         #expect(await caller.finish().status == 0)

@@ -7,7 +7,9 @@ public struct AppService: Sendable {
     public let name: String
     /// The ids of the apps that may call the service, as the callers state them; `nil` permits every app.
     public let allowedApps: [String]?
-    private let handler: @Sendable (AppServiceConnection, AppServiceCaller) async throws -> Void
+    private let handler: @Sendable (AppServiceConnection, AppServiceCaller, BulkStreams) async throws -> Void
+    /// Those of the endpoint that offers the service.
+    private var streams = BulkStreams()
 
     /// Creates a service.
     ///
@@ -23,7 +25,24 @@ public struct AppService: Sendable {
     ) {
         self.name = name
         self.allowedApps = allowedApps
+        self.handler = { connection, caller, _ in try await handler(connection, caller) }
+    }
+
+    /// Creates a service that expects bulk streams of its callers.
+    package init(
+        expectingStreams name: String,
+        _ handler: @escaping @Sendable (AppServiceConnection, AppServiceCaller, BulkStreams) async throws -> Void
+    ) {
+        self.name = name
+        allowedApps = nil
         self.handler = handler
+    }
+
+    /// A copy that expects bulk streams at an endpoint.
+    func expecting(_ streams: BulkStreams) -> AppService {
+        var copy = self
+        copy.streams = streams
+        return copy
     }
 
     /// Returns whether an app with this id may call; `nil` stands for a caller that states no app id.
@@ -35,7 +54,7 @@ public struct AppService: Sendable {
     /// Runs the handler, and ends the connection after it. When this returns, a stateless message has its response.
     package func serve(_ connection: AppServiceConnection, _ caller: AppServiceCaller) async {
         do {
-            try await handler(connection, caller)
+            try await handler(connection, caller, streams)
             connection.finish(nil)
         } catch {
             connection.finish(error)

@@ -90,11 +90,10 @@ package struct NewCallerBounds: Sendable {
 }
 
 extension RemoteSystemAppRegistration {
-    /// A copy whose sharing is an app service.
+    /// A copy whose sharing is an app service, and whose services expect bulk streams at an endpoint.
     func serving(_ shares: ShareReceiver) -> RemoteSystemAppRegistration {
-        guard let sharing else { return self }
         var copy = self
-        copy.services.append(shares.service(sharing))
+        copy.services = services.map { $0.expecting(shares.streams) } + (sharing.map { [shares.service($0)] } ?? [])
         copy.sharing = nil
         return copy
     }

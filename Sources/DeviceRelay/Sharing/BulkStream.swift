@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import NIOCore
+package import NIOCore
 package import RelayProtocol
 import Synchronization
 
@@ -35,7 +35,7 @@ package final class BulkStream: Sendable {
     func close() { channel.channel.close(promise: nil) }
 
     /// Uses the stream, once, and closes it. An error of the closing is none of its use: the peer may have closed it before.
-    func use<Result: Sendable>(
+    package func use<Result: Sendable>(
         _ body: (NIOAsyncChannelInboundStream<ByteBuffer>, NIOAsyncChannelOutboundWriter<ByteBuffer>) async throws -> Result
     ) async throws -> Result {
         var result: Result?

@@ -137,16 +137,26 @@ extension ShareCollection.Entry {
         self.init(offered: offered, root: root, names: names, etag: facts.etag)
     }
 
-    /// Opens a file for reading, without following a link inside the top entry. `nil` if it is not the file that was found.
-    func open() -> OpenFile? {
+    /// Opens a file for reading, without following a link inside the top entry.
+    /// - Throws: `ShareSource.Changed` if it is not the file that was found; `SystemError`.
+    func open() throws -> OpenFile {
         var folder = root
-        for name in names.dropLast() {
-            guard let next = try? folder.open(name, O_RDONLY | O_DIRECTORY) else { return nil }
-            folder = next
-        }
-        guard let name = names.last, let file = try? folder.open(name, O_RDONLY), isUnchanged(file) else { return nil }
+        for name in names.dropLast() { folder = try folder.open(name, O_RDONLY | O_DIRECTORY) }
+        guard let name = names.last else { throw SystemError(ENOENT) }
+        let file = try folder.open(name, O_RDONLY)
+        guard try file.facts().etag == etag else { throw ShareSource.Changed() }
         return file
     }
+}
 
-    func isUnchanged(_ file: OpenFile) -> Bool { (try? file.facts())?.etag == etag }
+extension ShareSource {
+    /// Reads the files of a collection.
+    /// - Parameter have: What the receiver has from an earlier transfer, by entry.
+    init(_ collection: ShareCollection, have: [Int: ShareMessages.Have]) {
+        self.init(
+            collection.entries.enumerated().compactMap { number, entry in
+                entry.offered.size == nil ? nil : File(entry: UInt32(number), have: have[number]) { try entry.open() }
+            }
+        )
+    }
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import RelayProtocol
+package import RelayProtocol
 
 /// The requests of the app service `share`, from the sending device to the receiving one. The content of files goes over a bulk stream.
 package enum ShareMessages {
     package static let serviceName = "share"
 
     /// Why a device takes no offer, or not all of it.
-    enum Problem: String, Codable, Sendable {
+    package enum Problem: String, Codable, Sendable {
         /// A person or the settings declined it.
         case declined
         /// The question got no answer in time.
@@ -25,7 +25,7 @@ package enum ShareMessages {
     }
 
     /// Why one file is not there at the end.
-    enum EntryProblem: String, Codable, Sendable {
+    package enum EntryProblem: String, Codable, Sendable {
         /// The sender could not read it to its end, or it changed meanwhile.
         case abandoned
         /// What arrived is not what was sent.
@@ -50,10 +50,14 @@ package enum ShareMessages {
     }
 
     /// The first part of a file, from an earlier transfer.
-    struct Have: Codable, Hashable, Sendable {
-        var entry: UInt32
-        var length: Int64
-        var digest: Digest256
+    package struct Have: Codable, Hashable, Sendable {
+        package var entry: UInt32
+        package var length: Int64
+        package var digest: Digest256
+
+        package init(entry: UInt32, length: Int64, digest: Digest256) {
+            (self.entry, self.length, self.digest) = (entry, length, digest)
+        }
     }
 
     /// How far the receiver is.

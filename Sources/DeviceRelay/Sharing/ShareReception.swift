@@ -37,7 +37,7 @@ final class ShareReceiver: Sendable {
     }
 
     let streams: BulkStreams
-    let room = ShareRoom()
+    let room = ShareRoom(reserve: 1 << 30)
     private let state = Mutex(State())
 
     init(_ streams: BulkStreams) { self.streams = streams }
@@ -130,9 +130,6 @@ final class ShareReceiver: Sendable {
 
 /// The receiving side of one connection of a sender.
 private actor ShareReception {
-    /// What is written at once: frames of this many bytes, or this number of frames.
-    private static let batchBytes = 512 << 10
-    private static let batchFrames = 512
     /// How long the sender may take for its offer, and to open the stream that it was told.
     private static let senderPatience = Duration.seconds(60)
 
@@ -299,7 +296,7 @@ private actor ShareReception {
         case .running(let offer, let shown, let sink, let folder):
             phase = .deciding
             do throws(ShareFailure) {
-                let response = try await sink?.finish() ?? .init(names: [])
+                let response = ShareMessages.Finish.Response(try await sink?.finish() ?? .init())
                 let folder = URL(filePath: folder, directoryHint: .isDirectory)
                 let received = SharingHandler.Received(
                     offer: shown,
@@ -338,23 +335,7 @@ private actor ShareReception {
     private static func read(_ accepted: Accepted) async -> ShareMessages.Problem? {
         guard let stream = await within(senderPatience, { await accepted.stream.stream() }) else { return .busy }
         do {
-            let isComplete = try await stream.use { inbound, _ in
-                var decoder = BulkFrameDecoder()
-                var (frames, bytes) = ([BulkFrame](), 0)
-                for try await buffer in inbound {
-                    bytes += buffer.readableBytes
-                    decoder.append(buffer)
-                    while let frame = try decoder.next() { frames.append(frame) }
-                    guard bytes >= Self.batchBytes || frames.count >= Self.batchFrames || decoder.hasEnded else { continue }
-                    try await accepted.sink.take(frames)
-                    frames.removeAll(keepingCapacity: true)
-                    bytes = 0
-                    if decoder.hasEnded { return true }
-                }
-                // What arrived before the connection was lost need not be sent again.
-                try await accepted.sink.take(frames)
-                return false
-            }
+            let isComplete = try await stream.use { inbound, _ in try await inbound.takeFrames { try await accepted.sink.take($0) } }
             return isComplete ? nil : .busy
         } catch let error as ShareFailure {
             return error.problem
@@ -363,6 +344,13 @@ private actor ShareReception {
         } catch {
             return .busy
         }
+    }
+}
+
+extension ShareMessages.Finish.Response {
+    fileprivate init(_ outcome: ShareSink.Outcome) {
+        let failed = outcome.failures.map { ShareMessages.Failed(entry: UInt32($0.entry), problem: $0.problem) }
+        self.init(names: outcome.names.map { $0?.text ?? "" }, failed: failed.isEmpty ? nil : failed)
     }
 }
 

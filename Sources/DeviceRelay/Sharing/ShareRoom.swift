@@ -4,8 +4,12 @@
 import Synchronization
 
 /// The bytes that the running transfers of this process still need on the disk, so that they do not fill it together.
-final class ShareRoom: Sendable {
+package final class ShareRoom: Sendable {
+    /// What must stay free on the file system, in bytes.
+    private let reserve: Int64
     private let needed = Mutex<[ObjectIdentifier: Int64]>([:])
+
+    package init(reserve: Int64) { self.reserve = reserve }
 
     /// Takes room for a transfer.
     /// - Parameters:
@@ -19,7 +23,7 @@ final class ShareRoom: Sendable {
                     let (value, isOver) = sum.0.addingReportingOverflow(next)
                     sum = (value, sum.1 || isOver)
                 }
-                guard !overflow, all <= free, free - all >= ShareSink.reserve else { return false }
+                guard !overflow, all <= free, free - all >= reserve else { return false }
             }
             needed[transfer] = bytes
             return true

@@ -79,16 +79,10 @@ final class ShareSending: Sendable {
         _ reached: inout Reached
     ) async throws(NearShareError) -> NearShareReport {
         do {
-            let found: (provider: any DeviceProvider, target: (info: AppServiceInfo, target: ResolvedTarget))
-            do throws(CommandFailure) {
-                found = try await platform.resolve(request, within: .seconds(30)) { (directory) throws(TargetError) in
-                    try directory.resolve(serviceNamed: ShareMessages.serviceName, on: request)
-                }
-            } catch {
-                throw NearShareError(AppServiceError(error))
+            let service = try await BulkConnection(to: request, on: platform) { (directory) throws(TargetError) in
+                try directory.resolve(serviceNamed: ShareMessages.serviceName, on: request)
             }
-            let (info, target) = found.target
-            let connection = try await found.provider.open(info, on: target, from: nil, timeout: .seconds(30))
+            let connection = service.connection
             defer { connection.close() }
             var answer = ShareMessages.Offer.Response()
             for page in pages {
@@ -102,9 +96,8 @@ final class ShareSending: Sendable {
             reached.confirmed(there)
             progress.update { ($0.phase, $0.bytesSent) = (.sending, max($0.bytesSent, min(there, $0.totalBytesToSend))) }
             if let token = answer.token {
-                guard let token = BulkToken(token) else { throw NearShareError(.invalid) }
-                let stream = try await found.provider.openBulk(token, on: target, timeout: .seconds(30))
-                let source = ShareSource(collection.entries, have: have)
+                let stream = try await service.openStream(token)
+                let source = ShareSource(collection, have: have)
                 do {
                     return try await send(source, over: stream, connection, collection, &reached)
                 } catch {
@@ -147,6 +140,9 @@ final class ShareSending: Sendable {
             try await withThrowingTaskGroup(of: Int64?.self) { group in
                 group.addTask {
                     while let bytes = await source.read() { try await outbound.write(bytes) }
+                    var end = ByteBuffer()
+                    BulkFrame.complete.write(to: &end)
+                    try await outbound.write(end)
                     return nil
                 }
                 let ask: @Sendable @concurrent () async throws -> Int64? = {

@@ -3,41 +3,60 @@
 
 import Foundation
 import NIOCore
-import RelayProtocol
-import RelayStorage
+package import RelayProtocol
+package import RelayStorage
 
-/// Writes the files of an accepted offer.
-actor ShareSink {
-    /// What must stay free on the file system.
-    static let reserve: Int64 = 1 << 30
-    /// What is read at once to hash a part that is here.
-    private static let readBytes = 1 << 20
+/// Writes the files that another device sends.
+package actor ShareSink: BulkTaking {
+    /// Why a file does not get its name.
+    package struct Failure: Sendable {
+        package let entry: Int
+        package let problem: ShareMessages.EntryProblem
+        /// The error of this system, if it is the reason.
+        package let error: SystemError?
+    }
+
+    /// What a transfer has brought.
+    package struct Outcome: Sendable {
+        /// The names of the top entries, in their order; `nil` for one that is not there.
+        package var names: [EntryName?] = []
+        package var failures: [Failure] = []
+    }
+
+    /// Where complete files go.
+    private enum Target {
+        /// Each top entry has a place of its own, and gets a free name.
+        case new(source: String, path: String)
+        /// All are files in one place, and get exactly their names.
+        case exact(ShareStaging, replaces: Bool)
+    }
 
     private struct File {
         enum State {
-            /// Bytes up to the position are in the place of the transfer.
-            case arriving(position: Int64, DigestStream)
+            /// What is here is in the place of the transfer.
+            case arriving(BulkContent)
             /// A file of its size and time has its name in the destination folder already.
-            case existing(DigestStream)
+            case existing(BulkContent)
             case complete
-            case failed(ShareMessages.EntryProblem)
+            case failed(Failure)
         }
 
         var state: State
         let size: Int64
+        /// The bytes that are used from an earlier transfer.
+        var kept: Int64
         /// Whether the place of the transfer has a file of this name. Otherwise it is made anew: on some systems other names mean the same.
         var isThere = false
     }
 
     private let executor = FileExecutor()
-    nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+    package nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
-    private let offer: ShareOffer
-    private let sender: String
-    private let path: String
+    private let entries: [ShareOffer.Entry]
+    private let goal: Target
     private let room: ShareRoom
     private var destination: OpenFile?
-    /// The places of the top entries, by their names. A top entry that is here already has none.
+    /// The places of the top entries, by their names. A top entry that is here already, or got its name, has none.
     private var staging: [EntryName: ShareStaging] = [:]
     private var files: [Int: File] = [:]
     /// The file that is written now.
@@ -50,95 +69,112 @@ actor ShareSink {
     ///   - path: The destination folder. It is created if it does not exist.
     ///   - room: What all running transfers of this process need.
     init(_ offer: ShareOffer, from sender: String, to path: String, room: ShareRoom) {
-        (self.offer, self.sender, self.path, self.room) = (offer, sender, path, room)
-        progress = CurrentValue(
-            NearShareProgress(bytesSent: 0, totalBytesToSend: offer.bytes, filesSent: 0, totalFilesToSend: offer.fileCount)
-        )
+        self.init(offer.entries, .new(source: sender, path: path), room)
+    }
+
+    /// A sink for files of one folder.
+    /// - Parameters:
+    ///   - files: Top entries.
+    ///   - place: Where they arrive. Other transfers may use it for other files.
+    ///   - replaces: Whether they replace files of their names.
+    package init(_ files: [ShareOffer.Entry], in place: ShareStaging, replaces: Bool, room: ShareRoom) {
+        self.init(files, .exact(place, replaces: replaces), room)
+    }
+
+    private init(_ entries: [ShareOffer.Entry], _ goal: Target, _ room: ShareRoom) {
+        (self.entries, self.goal, self.room) = (entries, goal, room)
+        let (bytes, files) = (entries.reduce(0) { $0 + ($1.size ?? 0) }, entries.count { $0.size != nil })
+        progress = CurrentValue(NearShareProgress(bytesSent: 0, totalBytesToSend: bytes, filesSent: 0, totalFilesToSend: files))
     }
 
     // MARK: The start
 
     /// Opens the destination and finds what an earlier transfer has left.
-    func prepare() throws(ShareFailure) -> [ShareMessages.Have] {
+    package func prepare() throws(ShareFailure) -> [ShareMessages.Have] {
         var have: [ShareMessages.Have] = []
         do throws(SystemError) {
-            let destination = try OpenFile.folder(at: path, creates: true)
+            let destination = try openDestination()
             self.destination = destination
-            ShareStaging.removeAbandoned(in: destination)
-            for (entry, content) in offer.entries.enumerated() {
+            for (entry, content) in entries.enumerated() {
                 guard let size = content.size else { continue }
-                if content.isTop, let digest = try existing(content, size, in: destination) {
-                    files[entry] = File(state: .existing(digest), size: size)
-                    have.append(.init(entry: UInt32(entry), length: size, digest: digest.digest))
-                    continue
+                let file: File
+                if case .new = goal, content.isTop, let digest = existing(content, size, in: destination) {
+                    let there = BulkContent(size: size, position: size, hash: digest)
+                    file = File(state: .existing(there), size: size, kept: size)
+                    have.append(.init(entry: UInt32(entry), length: size, digest: there.digest))
+                } else {
+                    let (there, isThere) = try started(content, size)
+                    file = File(state: .arriving(there), size: size, kept: there.position, isThere: isThere)
+                    if there.position > 0 { have.append(.init(entry: UInt32(entry), length: there.position, digest: there.digest)) }
                 }
-                let (position, digest, isThere) = try started(content, size)
-                files[entry] = File(state: .arriving(position: position, digest), size: size, isThere: isThere)
-                if position > 0 { have.append(.init(entry: UInt32(entry), length: position, digest: digest.digest)) }
+                files[entry] = file
             }
         } catch {
             throw ShareFailure(error)
         }
         let here = have.reduce(Int64(0)) { $0 + $1.length }
-        guard room.take(offer.bytes - here, of: destination?.freeBytes, for: ObjectIdentifier(self)) else { throw ShareFailure(.diskFull) }
+        let needed = progress.value.totalBytesToSend - here
+        guard room.take(needed, of: destination?.freeBytes, for: ObjectIdentifier(self)) else { throw ShareFailure(.diskFull) }
         progress.update { $0.add(here, files: 0) }
         return have
     }
 
+    private func openDestination() throws(SystemError) -> OpenFile {
+        switch goal {
+        case .exact(let place, _): return place.destination
+        case .new(_, let path):
+            let folder = try OpenFile.folder(at: path, creates: true)
+            ShareStaging.removeAbandoned(in: folder)
+            return folder
+        }
+    }
+
     /// A top file with the name, size and time of an offered one.
-    private func existing(_ entry: ShareOffer.Entry, _ size: Int64, in folder: OpenFile) throws(SystemError) -> DigestStream? {
+    private func existing(_ entry: ShareOffer.Entry, _ size: Int64, in folder: OpenFile) -> DigestStream? {
         guard let name = entry.path.first, let there = try? folder.facts(of: name), there.isFile, there.size == size,
             let file = try? folder.open(name, O_RDONLY), let facts = try? file.facts(), facts.isFile, facts.isUnshared, facts.size == size,
             facts.modifiedMilliseconds == entry.modified
         else { return nil }
-        return try? Self.digest(of: file, bytes: size)
+        return try? DigestStream(of: file, bytes: size)
     }
 
     /// How much of a file is in the place of the transfer.
-    private func started(_ entry: ShareOffer.Entry, _ size: Int64) throws(SystemError) -> (Int64, DigestStream, isThere: Bool) {
+    private func started(_ entry: ShareOffer.Entry, _ size: Int64) throws(SystemError) -> (BulkContent, isThere: Bool) {
         guard let name = entry.path.last, let place = try place(of: entry) else { throw SystemError(ENOENT) }
         guard let folder = try? place.folder(entry.path.dropLast(), creates: false), let facts = try? folder.facts(of: name) else {
-            return (0, DigestStream(), false)
+            return (BulkContent(size: size), false)
         }
-        let file = try folder.open(name, O_RDONLY)
         // What is not continued is cut by the first write.
-        guard facts.size > 0, facts.size <= size, let digest = try? Self.digest(of: file, bytes: facts.size) else {
-            return (0, DigestStream(), true)
-        }
-        return (facts.size, digest, true)
+        guard facts.isFile, facts.isUnshared, facts.size > 0, facts.size <= size,
+            let digest = try? DigestStream(of: try folder.open(name, O_RDONLY), bytes: facts.size)
+        else { return (BulkContent(size: size), true) }
+        return (BulkContent(size: size, position: facts.size, hash: digest), true)
     }
 
-    /// The place of a top entry, which is taken when it is needed.
+    /// The place of an entry, which is taken when it is needed.
     private func place(of entry: ShareOffer.Entry) throws(SystemError) -> ShareStaging? {
         guard let top = entry.path.first, let destination else { return nil }
-        if let place = staging[top] { return place }
-        let place = try ShareStaging(top, from: sender, in: destination)
-        var kinds: [[EntryName]: ShareOffer.Entry.Kind] = [:]
-        for entry in offer.entries where entry.path.first == top { kinds[entry.path] = entry.kind }
-        try place.prune(keeping: kinds)
-        staging[top] = place
-        return place
+        switch goal {
+        case .exact(let place, _): return place
+        case .new(let source, _):
+            if let place = staging[top] { return place }
+            let place = try ShareStaging(top, from: [source], in: destination, most: Self.places)
+            var kinds: [[EntryName]: ShareOffer.Entry.Kind] = [:]
+            for entry in entries where entry.path.first == top { kinds[entry.path] = entry.kind }
+            try place.prune(keeping: kinds)
+            staging[top] = place
+            return place
+        }
     }
 
-    private static func digest(of file: OpenFile, bytes: Int64) throws(SystemError) -> DigestStream {
-        var (digest, position) = (DigestStream(), Int64(0))
-        let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: readBytes, alignment: 16)
-        defer { memory.deallocate() }
-        while position < bytes {
-            let part = UnsafeMutableRawBufferPointer(rebasing: memory[..<Int(min(Int64(readBytes), bytes - position))])
-            let count = try file.read(into: part, from: position)
-            guard count == part.count else { throw SystemError(EIO) }
-            digest.add(UnsafeRawBufferPointer(part))
-            position += Int64(count)
-        }
-        return digest
-    }
+    /// Transfers of equal names by one sender at the same time.
+    private static let places = 8
 
     // MARK: The content
 
     /// Takes frames in the order in which they arrived.
     /// - Throws: What ends the transfer.
-    func take(_ frames: [BulkFrame]) throws(ShareFailure) {
+    package func take(_ frames: [BulkFrame]) throws(ShareFailure) {
         var (bytes, ended) = (Int64(0), 0)
         defer {
             progress.update { $0.add(bytes, files: ended) }
@@ -163,34 +199,24 @@ actor ShareSink {
 
     /// - Returns: The number of new bytes.
     private func write(_ data: ByteBuffer, to entry: Int, at offset: UInt64) throws(ShareFailure) -> Int64 {
-        guard let file = files[entry], let offset = Int64(exactly: offset), offset <= file.size - Int64(data.readableBytes) else {
-            throw ShareFailure(.invalid)
-        }
-        var (position, digest): (Int64, DigestStream)
+        guard let file = files[entry] else { throw ShareFailure(.invalid) }
+        var content: BulkContent
         switch file.state {
         case .failed: return Int64(data.readableBytes)
         case .complete: throw ShareFailure(.invalid)
-        case .existing: (position, digest) = (file.size, DigestStream())
-        case .arriving(let at, let so): (position, digest) = (at, so)
+        case .existing(let there), .arriving(let there): content = there
         }
-        // The sender did not accept the part that was here.
-        let isRestart = offset == 0 && position > 0
-        var new = Int64(data.readableBytes)
-        if isRestart {
-            new -= position
-            (position, digest) = (0, DigestStream())
-        }
-        guard offset == position else { throw ShareFailure(.invalid) }
-        let before = position
+        let new: Int64
+        do throws(BulkError) { new = try content.add(data, at: offset) } catch { throw ShareFailure(.invalid) }
+        let start = content.position - Int64(data.readableBytes)
+        if start == 0 { files[entry]?.kept = 0 }
         do throws(SystemError) {
-            let target = try target(entry, at: position)
+            let target = try target(entry, at: start)
             try data.withUnsafeReadableBytes { memory in
-                digest.add(memory)
-                return Result { () throws(SystemError) in try target.write(memory, at: position) }
+                Result { () throws(SystemError) in try target.write(memory, at: start) }
             }.get()
-            position += Int64(data.readableBytes)
-            target.startFlushing(from: before, bytes: data.readableBytes)
-            files[entry]?.state = .arriving(position: position, digest)
+            target.startFlushing(from: start, bytes: data.readableBytes)
+            files[entry]?.state = .arriving(content)
         } catch {
             try failed(entry, error)
         }
@@ -202,7 +228,7 @@ actor ShareSink {
     private func target(_ entry: Int, at position: Int64) throws(SystemError) -> OpenFile {
         if let open, open.entry == entry, position > 0 { return open.file }
         open = nil
-        let content = offer.entries[entry]
+        let content = entries[entry]
         guard let name = content.path.last, let place = try place(of: content) else { throw SystemError(ENOENT) }
         let flags = files[entry]?.isThere == true ? O_RDWR : O_RDWR | O_CREAT | O_EXCL
         let file = try place.folder(content.path.dropLast(), creates: true).open(name, flags, mode: 0o600)
@@ -218,17 +244,15 @@ actor ShareSink {
         switch file.state {
         case .failed: return
         case .complete: throw ShareFailure(.invalid)
-        case .existing(let digest):
-            guard digest.digest == expected else { throw ShareFailure(.invalid) }
+        case .existing(let content):
+            guard content.isWhole(expected) else { throw ShareFailure(.invalid) }
             files[entry]?.state = .complete
-        case .arriving(let position, let digest):
-            guard position == file.size, digest.digest == expected else {
-                return fail(entry, .damaged)
-            }
+        case .arriving(let content):
+            guard content.isWhole(expected) else { return fail(entry, .damaged) }
             do throws(SystemError) {
-                let target = try target(entry, at: position)
+                let target = try target(entry, at: content.position)
                 guard try target.facts().size == file.size else { return fail(entry, .damaged) }
-                target.setModified(offer.entries[entry].modifiedDate)
+                target.setModified(entries[entry].modifiedDate)
                 target.setPermissions(OpenFile.newFilePermissions)
                 #if !os(Linux)
                 try target.synchronize()
@@ -243,34 +267,38 @@ actor ShareSink {
 
     private func failed(_ entry: Int, _ error: SystemError) throws(ShareFailure) {
         switch error.number {
-        case ENAMETOOLONG, EILSEQ, EINVAL: fail(entry, .nameNotPossible)
-        case EACCES, EPERM, EEXIST, EISDIR, ENOTDIR, ELOOP: fail(entry, .notWritable)
+        case ENAMETOOLONG, EILSEQ, EINVAL: fail(entry, .nameNotPossible, error)
+        case EACCES, EPERM, EEXIST, EISDIR, ENOTDIR, ELOOP: fail(entry, .notWritable, error)
         default: throw ShareFailure(error)
         }
     }
 
-    private func fail(_ entry: Int, _ problem: ShareMessages.EntryProblem) {
-        files[entry]?.state = .failed(problem)
+    private func fail(_ entry: Int, _ problem: ShareMessages.EntryProblem, _ error: SystemError? = nil) {
+        files[entry]?.state = .failed(Failure(entry: entry, problem: problem, error: error))
         open = nil
-        let content = offer.entries[entry]
-        guard let name = content.path.last, let place = staging[content.path[0]] else { return }
+        let content = entries[entry]
+        let place = if case .exact(let place, _) = goal { place } else { staging[content.path[0]] }
+        guard let name = content.path.last, let place else { return }
         (try? place.folder(content.path.dropLast(), creates: false))?.remove(name)
     }
 
     // MARK: The end
 
+    /// The bytes of files that are used from an earlier transfer, by entry.
+    package var kept: [Int: Int64] { files.mapValues(\.kept) }
+
     /// Gives all files their names, and returns when they are on the disk.
-    func finish() throws(ShareFailure) -> ShareMessages.Finish.Response {
-        var failed: [ShareMessages.Failed] = []
-        for (entry, file) in files.sorted(by: { $0.key < $1.key }) {
+    package func finish() throws(ShareFailure) -> Outcome {
+        var outcome = Outcome()
+        for (_, file) in files.sorted(by: { $0.key < $1.key }) {
             switch file.state {
             case .complete: break
-            case .failed(let problem): failed.append(.init(entry: UInt32(entry), problem: problem))
+            case .failed(let failure): outcome.failures.append(failure)
             case .arriving, .existing: throw ShareFailure(.invalid)
             }
         }
         do throws(SystemError) {
-            for entry in offer.entries where entry.size == nil {
+            for entry in entries where entry.size == nil {
                 // Also those without any file.
                 _ = try place(of: entry)?.folder(entry.path, creates: true)
             }
@@ -278,18 +306,18 @@ actor ShareSink {
             // One call is much faster than one for each file.
             try destination?.synchronizeFileSystem()
             #endif
-            var names: [String] = []
-            for (entry, content) in offer.entries.enumerated() where content.isTop {
+            for (entry, content) in entries.enumerated() where content.isTop {
                 do throws(SystemError) {
-                    names.append(try publish(entry, content)?.text ?? "")
+                    outcome.names.append(try publish(entry, content))
                 } catch {
                     guard ![ENOSPC, EDQUOT, EIO].contains(error.number) else { throw error }
-                    names.append("")
-                    failed.append(.init(entry: UInt32(entry), problem: error.number == ENAMETOOLONG ? .nameNotPossible : .notWritable))
+                    let problem = error.number == ENAMETOOLONG ? ShareMessages.EntryProblem.nameNotPossible : .notWritable
+                    outcome.names.append(nil)
+                    outcome.failures.append(Failure(entry: entry, problem: problem, error: error))
                 }
             }
             try destination?.synchronize()
-            return .init(names: names, failed: failed.isEmpty ? nil : failed)
+            return outcome
         } catch {
             throw ShareFailure(error)
         }
@@ -297,7 +325,13 @@ actor ShareSink {
 
     private func publish(_ entry: Int, _ content: ShareOffer.Entry) throws(SystemError) -> EntryName? {
         let name = content.path[0]
-        if case .failed? = files[entry]?.state {
+        let isFailed = if case .failed? = files[entry]?.state { true } else { false }
+        if case .exact(let place, let replaces) = goal {
+            guard !isFailed else { return nil }
+            try place.publish(name, replaces: replaces)
+            return name
+        }
+        guard !isFailed else {
             staging.removeValue(forKey: name)?.remove()
             return nil
         }
@@ -306,14 +340,15 @@ actor ShareSink {
             guard let facts = try destination?.facts(of: name), facts.isFile, facts.size == content.size else { throw SystemError(ENOENT) }
             return name
         }
-        return try place.publish(isFolder: content.size == nil)
+        let free = try place.publish(name, isFolder: content.size == nil)
+        place.remove()
+        return free
     }
 
-    /// Ends the transfer. What has arrived stays for the next attempt, except places without any content.
-    func close() {
+    /// Ends the transfer. What has arrived stays for the next attempt.
+    package func close() {
         open = nil
         room.release(ObjectIdentifier(self))
-        for place in staging.values { place.removeIfEmpty() }
         staging = [:]
     }
 }
@@ -324,8 +359,8 @@ extension ShareOffer.Entry {
 }
 
 /// What ends a transfer on the receiving side.
-struct ShareFailure: Error {
-    let problem: ShareMessages.Problem
+package struct ShareFailure: Error {
+    package let problem: ShareMessages.Problem
 
     init(_ problem: ShareMessages.Problem) { self.problem = problem }
 

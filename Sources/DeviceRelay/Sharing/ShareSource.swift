@@ -3,107 +3,117 @@
 
 import NIOCore
 import RelayProtocol
-import RelayStorage
+package import RelayStorage
 
 /// Reads the content of files as the bytes of a bulk stream.
-actor ShareSource {
+package actor ShareSource {
+    /// A file to send.
+    package struct File: Sendable {
+        let entry: UInt32
+        /// What the receiver has from an earlier transfer.
+        let have: ShareMessages.Have?
+        let open: @Sendable () throws -> OpenFile
+
+        /// - Parameter open: Opens the file that the receiver expects.
+        package init(entry: UInt32, have: ShareMessages.Have?, open: @escaping @Sendable () throws -> OpenFile) {
+            (self.entry, self.have, self.open) = (entry, have, open)
+        }
+    }
+
+    /// The file is not the one that was opened any more.
+    package struct Changed: Error {
+        package init() {}
+    }
+
     /// What is read at once, and so the largest data of a frame.
     private static let readBytes = 256 << 10
 
     private struct Current {
-        let entry: Int
+        let entry: UInt32
         let file: OpenFile
-        let size: Int64
+        let facts: FileFacts
         var position: Int64
         var digest: DigestStream
     }
 
     private let executor = FileExecutor()
-    nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+    package nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
-    private let entries: [ShareCollection.Entry]
-    private let have: [Int: ShareMessages.Have]
+    private let files: [File]
     private var next = 0
     private var current: Current?
-    private var isComplete = false
+    /// Why files could not be sent.
+    private(set) var abandoned: [UInt32: any Error] = [:]
 
-    /// - Parameter have: What the receiver has from an earlier transfer.
-    init(_ entries: [ShareCollection.Entry], have: [Int: ShareMessages.Have]) {
-        (self.entries, self.have) = (entries, have)
-    }
+    init(_ files: [File]) { self.files = files }
 
-    /// The next bytes of the stream; `nil` after its end. Small files share a buffer.
+    /// The next bytes of the stream; `nil` after those of all files. Small files share a buffer.
     func read() -> ByteBuffer? {
-        guard !isComplete else { return nil }
         var buffer = ByteBuffer()
-        buffer.reserveCapacity(Self.readBytes + 4 * BulkWire.headerBytes)
-        while buffer.readableBytes < Self.readBytes / 2 {
-            guard let file = current ?? begin(&buffer) else {
-                BulkFrame.complete.write(to: &buffer)
-                isComplete = true
-                break
-            }
+        while buffer.readableBytes < Self.readBytes / 2, let file = current ?? begin(&buffer) {
+            if buffer.capacity == 0 { buffer.reserveCapacity(Self.readBytes + 4 * BulkWire.headerBytes) }
             current = nil
             proceed(file, &buffer)
         }
-        return buffer
+        return buffer.readableBytes > 0 ? buffer : nil
     }
 
     /// Opens the next file.
     private func begin(_ buffer: inout ByteBuffer) -> Current? {
-        while next < entries.count {
-            defer { next += 1 }
-            let entry = entries[next]
-            guard let size = entry.offered.size else { continue }
-            guard let file = entry.open() else {
-                BulkFrame.abandoned(entry: UInt32(next)).write(to: &buffer)
-                continue
+        while next < files.count {
+            let file = files[next]
+            next += 1
+            do {
+                let open = try file.open()
+                let facts = try open.facts()
+                let (position, digest) = there(of: open, facts.size, file.have)
+                return Current(entry: file.entry, file: open, facts: facts, position: position, digest: digest)
+            } catch {
+                abandon(file.entry, error, &buffer)
             }
-            let (position, digest) = there(of: file, size, have[next])
-            return Current(entry: next, file: file, size: size, position: position, digest: digest)
         }
         return nil
     }
 
     /// How much of a file the receiver has already. What it says counts only if it is the beginning of this file.
     private func there(of file: OpenFile, _ size: Int64, _ have: ShareMessages.Have?) -> (Int64, DigestStream) {
-        guard let have, have.length > 0, have.length <= size else { return (0, DigestStream()) }
-        var (position, digest) = (Int64(0), DigestStream())
-        while position < have.length {
-            let count = Int(min(Int64(Self.readBytes), have.length - position))
-            guard let bytes = try? file.read(from: position, count: count), bytes.count == count else { return (0, DigestStream()) }
-            bytes.withUnsafeBytes { digest.add($0) }
-            position += Int64(count)
-        }
-        return digest.digest == have.digest ? (position, digest) : (0, DigestStream())
+        guard let have, have.length > 0, have.length <= size, let digest = try? DigestStream(of: file, bytes: have.length),
+            digest.digest == have.digest
+        else { return (0, DigestStream()) }
+        return (have.length, digest)
     }
 
     /// Adds the next part of a file, or its end.
     private func proceed(_ file: Current, _ buffer: inout ByteBuffer) {
         var file = file
-        guard file.position < file.size else {
-            // A file that changed in between gives a mix of old and new content.
-            guard entries[file.entry].isUnchanged(file.file) else { return abandon(file, &buffer) }
-            return BulkFrame.end(entry: UInt32(file.entry), size: UInt64(file.size), file.digest.digest).write(to: &buffer)
-        }
-        let count = Int(min(Int64(Self.readBytes), file.size - file.position))
         let start = buffer.writerIndex
-        BulkFrame.writeHeader(entry: UInt32(file.entry), offset: UInt64(file.position), dataBytes: count, to: &buffer)
-        let read = buffer.writeWithUnsafeMutableBytes(minimumWritableBytes: count) { memory in
-            let part = UnsafeMutableRawBufferPointer(rebasing: memory[..<count])
-            guard let read = try? file.file.read(into: part, from: file.position), read == count else { return 0 }
-            file.digest.add(UnsafeRawBufferPointer(part))
-            return read
-        }
-        guard read == count else {
+        do {
+            guard file.position < file.facts.size else {
+                // A file that changed in between gives a mix of old and new content.
+                guard try file.file.facts().etag == file.facts.etag else { throw Changed() }
+                return BulkFrame.end(entry: file.entry, size: UInt64(file.facts.size), file.digest.digest).write(to: &buffer)
+            }
+            let count = Int(min(Int64(Self.readBytes), file.facts.size - file.position))
+            BulkFrame.writeHeader(entry: file.entry, offset: UInt64(file.position), dataBytes: count, to: &buffer)
+            var result = Result<Int, SystemError>.success(0)
+            buffer.writeWithUnsafeMutableBytes(minimumWritableBytes: count) { memory in
+                let part = UnsafeMutableRawBufferPointer(rebasing: memory[..<count])
+                result = Result { () throws(SystemError) in try file.file.read(into: part, from: file.position) }
+                guard case .success(count) = result else { return 0 }
+                file.digest.add(UnsafeRawBufferPointer(part))
+                return count
+            }
+            guard try result.get() == count else { throw Changed() }
+            file.position += Int64(count)
+            current = file
+        } catch {
             buffer.moveWriterIndex(to: start)
-            return abandon(file, &buffer)
+            abandon(file.entry, error, &buffer)
         }
-        file.position += Int64(count)
-        current = file
     }
 
-    private func abandon(_ file: Current, _ buffer: inout ByteBuffer) {
-        BulkFrame.abandoned(entry: UInt32(file.entry)).write(to: &buffer)
+    private func abandon(_ entry: UInt32, _ error: any Error, _ buffer: inout ByteBuffer) {
+        abandoned[entry] = error
+        BulkFrame.abandoned(entry: entry).write(to: &buffer)
     }
 }

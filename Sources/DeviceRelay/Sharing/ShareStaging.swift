@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import Foundation
-import RelayProtocol
-import RelayStorage
+package import Foundation
+package import RelayProtocol
+package import RelayStorage
 
 #if canImport(Darwin)
 import Darwin
@@ -13,17 +13,14 @@ import Glibc
 import Musl
 #endif
 
-/// The place of a file or folder while it arrives: `.NAME-HASH.relay-part` in the destination folder, accessible to this user only. The hash
-/// names the sender, so that only the same sender's next attempt goes on with it. It is locked during a transfer. What is complete moves to
-/// its own name, which never replaces anything.
-struct ShareStaging {
-    /// Transfers of equal names by one sender at the same time.
-    private static let places = 8
+/// The place of files and folders while they arrive: `.NAME-HASH.relay-part` in the destination folder, accessible to this user only. The
+/// hash names their source, so that only the next attempt with the same source goes on with it. It is locked while it is used. What is
+/// complete moves to its own name. A place in which nothing has arrived does not stay.
+package final class ShareStaging: Sendable {
     /// Files of equal names in the destination folder.
     private static let numbers = 999
 
-    let destination: OpenFile
-    let name: EntryName
+    package let destination: OpenFile
     private let place: EntryName
     /// Open, to keep the lock.
     private let folder: OpenFile
@@ -32,7 +29,7 @@ struct ShareStaging {
     private static let keptSeconds: TimeInterval = 14 * 86_400
 
     /// Removes places that nobody has continued for long.
-    static func removeAbandoned(in destination: OpenFile, now: Date = .now) {
+    package static func removeAbandoned(in destination: OpenFile, now: Date = .now) {
         for bytes in (try? destination.names()) ?? [] {
             guard let text = String(validating: bytes, as: UTF8.self), let name = EntryName(local: text), name.isPart,
                 let folder = try? destination.open(name, O_RDONLY | O_DIRECTORY), let facts = try? folder.facts(), facts.isOwn,
@@ -44,11 +41,14 @@ struct ShareStaging {
     }
 
     /// Takes the place of an interrupted transfer, or a new one.
-    /// - Parameter sender: Identifies the sender.
-    /// - Throws: `EWOULDBLOCK` if transfers of this name use all places.
-    init(_ name: EntryName, from sender: String, in destination: OpenFile) throws(SystemError) {
-        for number in 0..<Self.places {
-            let place = Self.place(name, sender, number)
+    /// - Parameters:
+    ///   - name: What arrives; `nil` for files of several names.
+    ///   - source: Identifies where the content comes from.
+    ///   - most: The transfers of this name and source that may run at once, each in a place of its own. Default: 1.
+    /// - Throws: `EWOULDBLOCK` if so many run.
+    package init(_ name: EntryName?, from source: [String], in destination: OpenFile, most: Int = 1) throws(SystemError) {
+        for number in 0..<most {
+            let place = Self.place(name, source, number)
             let folder: OpenFile
             do throws(SystemError) {
                 folder = try destination.makeNewFolder(place)
@@ -64,15 +64,20 @@ struct ShareStaging {
             guard let there = try destination.facts(of: place), let facts = try? folder.facts(), there.isSame(as: facts) else { continue }
             // Its time says when it was last used.
             folder.setModified(.now)
-            (self.name, self.destination, self.place, self.folder) = (name, destination, place, folder)
+            (self.destination, self.place, self.folder) = (destination, place, folder)
             return
         }
         throw SystemError(EWOULDBLOCK)
     }
 
-    private static func place(_ name: EntryName, _ sender: String, _ number: Int) -> EntryName {
-        let text = [sender, name.text, String(number)].map { "\($0.utf8.count):\($0)" }.joined()
-        return name.part(of: Digest256(hashing: Array(text.utf8)).label)
+    deinit {
+        // Once it is removed, the name may be that of another transfer.
+        if (try? folder.facts())?.isRemoved == false { destination.removeEmptyFolder(place) }
+    }
+
+    private static func place(_ name: EntryName?, _ source: [String], _ number: Int) -> EntryName {
+        let text = (source + [name?.text ?? "", String(number)]).map { "\($0.utf8.count):\($0)" }.joined()
+        return EntryName.part(of: name, from: Digest256(hashing: Array(text.utf8)).label)
     }
 
     /// Opens a folder of the transfer.
@@ -103,9 +108,9 @@ struct ShareStaging {
         }
     }
 
-    /// Moves the complete file or folder to its name, or to one with a number, and removes the place.
+    /// Moves the complete file or folder of a name to that name in the destination, or to one with a number.
     /// - Returns: The name.
-    func publish(isFolder: Bool) throws(SystemError) -> EntryName {
+    func publish(_ name: EntryName, isFolder: Bool) throws(SystemError) -> EntryName {
         for number in 1...Self.numbers {
             guard let free = number == 1 ? name : name.numbered(number) else { throw SystemError(ENAMETOOLONG) }
             do throws(SystemError) {
@@ -114,15 +119,23 @@ struct ShareStaging {
                 if error.number == EEXIST { continue }
                 throw error
             }
-            remove()
             return free
         }
         throw SystemError(EEXIST)
     }
 
+    /// Moves the complete file of a name to exactly that name in the destination.
+    /// - Parameter replaces: Whether it replaces a file, whose permissions it keeps. Other kinds are never replaced.
+    /// - Throws: `EEXIST` if it must not replace what is there.
+    func publish(_ name: EntryName, replaces: Bool) throws(SystemError) {
+        guard replaces, let there = try destination.facts(of: name) else {
+            return try folder.move(name, to: name, in: destination, isFolder: false)
+        }
+        guard there.isFile else { throw SystemError(EEXIST) }
+        try folder.open(name, O_RDONLY).setPermissions(there.permissions)
+        try folder.replace(name, in: destination)
+    }
+
     /// Removes the place with all its content.
     func remove() { try? destination.removeAll(place) }
-
-    /// Removes the place if nothing has arrived.
-    func removeIfEmpty() { destination.removeEmptyFolder(place) }
 }

@@ -9,9 +9,7 @@ import RelayProtocol
 /// names; the empty path is the folder itself.
 enum FileServiceMessages {
     static let serviceName = "files"
-    /// The maximum number of bytes of one `read`.
-    static let maximumReadBytes = 1 << 20
-    /// The maximum number of entries of one `list`.
+    /// The maximum number of entries of one `list`, and of files of one `send`.
     static let maximumEntries = 1_000
 
     enum Kind: String, Codable, Sendable {
@@ -106,21 +104,39 @@ enum FileServiceMessages {
         }
     }
 
-    /// Returns a part of a file.
-    struct Read: AppServiceCall {
-        static let type = "read"
-        var path: String
-        var offset: Int64
-        var length: Int
-        /// The expected `etag`; a different one fails with `changed`.
-        var etag: String?
+    /// Names the bulk stream of the connection, which the caller is to open. It is the same each time.
+    struct Content: AppServiceCall {
+        static let type = "content"
 
         struct Response: Codable, Sendable {
-            /// Fewer bytes than requested only at the end of the file.
-            var data: [UInt8]?
-            var size: Int64?
-            var etag: String?
-            var problem: Problem?
+            var token: [UInt8]
         }
+    }
+
+    /// Sends files over the bulk stream. The response comes when all of them are sent.
+    struct Send: AppServiceCall {
+        static let type = "send"
+        var files: [File]
+
+        struct File: Codable, Hashable, Sendable {
+            /// Its number in the stream, chosen by the caller.
+            var entry: UInt32
+            var path: String
+            /// The expected `etag`; a file with a different one is not sent.
+            var etag: String
+            /// The first bytes that the caller has, and their SHA-256.
+            var length: Int64?
+            var digest: Digest256?
+        }
+
+        struct Response: Codable, Sendable {
+            var failed: [Failed]?
+        }
+    }
+
+    /// A file that was not sent to its end.
+    struct Failed: Codable, Hashable, Sendable {
+        var entry: UInt32
+        var problem: Problem
     }
 }

@@ -12,15 +12,22 @@ struct FilesService: Sendable {
     let devices: Set<RemoteSystem.ID>?
 
     var service: AppService {
-        AppService(FileServiceMessages.serviceName) { connection, caller in
+        AppService(expectingStreams: FileServiceMessages.serviceName) { connection, caller, streams in
             if let devices, !devices.contains(caller.systemID) {
                 throw AppServiceError(.notAuthorized, message: "the folder is not shared with this device")
             }
-            try await connection.respond { request in try await answer(request.message) }
+            let sender = BulkSender()
+            try await streams.expecting(from: caller.endpoint) { stream in
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    group.addTask { await sender.hold(stream) }
+                    defer { group.cancelAll() }
+                    try await connection.respond { try await answer($0.message, stream.token, sender) }
+                }
+            }
         }
     }
 
-    private func answer(_ message: ValueSet) async throws -> ValueSet {
+    private func answer(_ message: ValueSet, _ token: BulkToken, _ sender: BulkSender) async throws -> ValueSet {
         switch message["Type"]?.string {
         case FileServiceMessages.Stat.type:
             let call = try Self.decode(FileServiceMessages.Stat.self, message)
@@ -36,23 +43,27 @@ struct FilesService: Sendable {
             } failure: {
                 FileServiceMessages.List.Response(problem: $0)
             }
-        case FileServiceMessages.Read.type:
-            let call = try Self.decode(FileServiceMessages.Read.self, message)
-            guard call.offset >= 0, (0...FileServiceMessages.maximumReadBytes).contains(call.length),
-                !call.offset.addingReportingOverflow(Int64(call.length)).overflow
-            else {
-                throw AppServiceError(
-                    .invalidMessage,
-                    message: "'offset' must not be negative, and 'length' must be at most \(FileServiceMessages.maximumReadBytes)"
-                )
+        case FileServiceMessages.Content.type:
+            return try ValueSetEncoder().encode(FileServiceMessages.Content.Response(token: token.secret.exposed))
+        case FileServiceMessages.Send.type:
+            let call = try Self.decode(FileServiceMessages.Send.self, message)
+            guard call.files.count <= FileServiceMessages.maximumEntries else {
+                throw AppServiceError(.invalidMessage, message: "'files' must have at most \(FileServiceMessages.maximumEntries) files")
             }
-            return try await answer {
-                try folder.read(call.path, from: call.offset, count: call.length, etag: call.etag)
-            } failure: {
-                FileServiceMessages.Read.Response(problem: $0)
-            }
-        default: throw AppServiceError(.invalidMessage, message: "'Type' must be stat, list or read")
+            let failed = try await sender.send(call.files.map(source))
+            return try ValueSetEncoder().encode(FileServiceMessages.Send.Response(failed: failed.isEmpty ? nil : failed.map(Self.failed)))
+        default: throw AppServiceError(.invalidMessage, message: "'Type' must be stat, list, content or send")
         }
+    }
+
+    private func source(_ file: FileServiceMessages.Send.File) -> ShareSource.File {
+        let have = file.digest.map { ShareMessages.Have(entry: file.entry, length: file.length ?? 0, digest: $0) }
+        return ShareSource.File(entry: file.entry, have: have) { try folder.open(file.path, etag: file.etag) }
+    }
+
+    private static func failed(_ entry: UInt32, _ error: any Error) -> FileServiceMessages.Failed {
+        let problem = (error as? SharedFolder.Failure)?.problem ?? (error is ShareSource.Changed ? .changed : .failed)
+        return .init(entry: entry, problem: problem)
     }
 
     private static func decode<Call: AppServiceCall>(_ call: Call.Type, _ message: ValueSet) throws -> Call {

@@ -70,16 +70,14 @@ struct SharedFolder: Sendable {
         )
     }
 
-    func read(_ path: String, from offset: Int64, count: Int, etag: String?) throws(Failure) -> FileServiceMessages.Read.Response {
+    /// Opens a file whose content is to be sent.
+    /// - Throws: `changed` if it has another etag.
+    func open(_ path: String, etag: String) throws(Failure) -> OpenFile {
         let file = try open(try Self.names(path))
-        let before = try facts(file)
-        guard before.isFile else { throw Failure(problem: .notAFile) }
-        guard etag == nil || etag == before.etag else { throw Failure(problem: .changed) }
-        let bytes: [UInt8]
-        do { bytes = try file.read(from: offset, count: count) } catch { throw Failure(problem: .failed) }
-        // A file that changed during the read gives a mix of old and new content.
-        guard try facts(file).etag == before.etag else { throw Failure(problem: .changed) }
-        return FileServiceMessages.Read.Response(data: bytes, size: before.size, etag: before.etag)
+        let facts = try facts(file)
+        guard facts.isFile else { throw Failure(problem: .notAFile) }
+        guard facts.etag == etag else { throw Failure(problem: .changed) }
+        return file
     }
 
     private func facts(_ file: OpenFile) throws(Failure) -> FileFacts {

@@ -151,9 +151,9 @@ package struct Fetch: Sendable {
                 progress.line()
             } _: {
                 let service = AppServiceInfo(name: FileServiceMessages.serviceName, appID: app.appID)
-                let connection = try await local.platform.openAppService(service, on: RemoteSystemConnectionRequest(app))
-                defer { connection.close() }
-                try await fetch(from: RemoteFolder(connection: connection), Result(system, app), progress, write, report)
+                let opened = try await local.platform.openBulkService(service, on: RemoteSystemConnectionRequest(app))
+                defer { opened.connection.close() }
+                try await fetch(from: opened, Result(system, app), progress, write, report)
             }
         } catch let error as AppServiceError {
             throw explained(error)
@@ -161,38 +161,47 @@ package struct Fetch: Sendable {
     }
 
     private func fetch(
-        from remote: RemoteFolder,
+        from service: BulkConnection,
         _ result: Result,
         _ progress: TransferProgress,
-        _ write: ([UInt8]) async throws -> Void,
+        _ write: @escaping @Sendable ([UInt8]) async throws -> Void,
         _ report: @escaping @Sendable (Result) async throws -> Void
     ) async throws {
+        let remote = RemoteFolder(connection: service.connection)
         let entry = try await remote.entry(path)
-        var leftOut = 0
-        func leaveOut(_ what: LeftOut) async throws {
-            leftOut += what.count
-            var event = result
-            (event.path, event.leftOut) = (what.path, [Result.Omission(what)])
-            try await report(event)
+        func download(_ receiver: BulkReceiver) -> Download {
+            let content = RemoteContent(service.connection, receiver)
+            return Download(content: content, source: [result.device, result.app], replaces: replaces, progress: progress)
         }
-        let download = Download(
-            remote: remote,
-            device: result.device,
-            app: result.app,
-            replaces: replaces,
-            progress: progress,
-            report: { try await report(result.with($0)) },
-            leaveOut: leaveOut
-        )
         switch (entry.kind, isRecursive) {
         case (.file, _) where output == Self.standardOutput:
-            let transfer = FileTransfer(remote: remote, path: path, entry: entry, progress: progress)
-            try await transfer.run(from: 0, named: path) { bytes, _ in try await write(bytes) }
+            let stream = try await RemoteContent.stream(service)
+            try await BulkReceiver.receiving(over: stream) { receiver in
+                try await pass(entry, from: RemoteContent(service.connection, receiver), progress, write)
+            }
         case (.file, _):
-            try await download.file(path, entry, to: try Destination(output: output, name: try name))
+            let file = RemoteFile(path: path, entry: entry, place: try Destination(output: output, name: try name))
+            guard try !Download.isHere(file, replaces: replaces) else {
+                return try await report(result.with(Download.finished(file, received: 0)))
+            }
+            let stream = try await RemoteContent.stream(service)
+            let finished = try await BulkReceiver.receiving(over: stream) { try await download($0).file(file) }
+            try await report(result.with(finished))
         case (.folder, true):
             let (folder, shown) = try destination()
-            try await download.folder(path, to: folder, shown)
+            let stream = try await RemoteContent.stream(service)
+            var leftOut = 0
+            try await BulkReceiver.receiving(over: stream) { receiver in
+                var all = FolderDownload(remote, download(receiver)) {
+                    try await report(result.with($0))
+                } leaveOut: { what in
+                    leftOut += what.count
+                    var event = result
+                    (event.path, event.leftOut) = (what.path, [Result.Omission(what)])
+                    try await report(event)
+                }
+                try await all.run(path, to: folder, shown)
+            }
             guard leftOut == 0 else {
                 throw AgentError(
                     "incomplete",
@@ -212,6 +221,28 @@ package struct Fetch: Sendable {
             result.path = DisplayText.sanitized(path)
             result.entries = entries
             try await report(result)
+        }
+    }
+
+    /// Passes on the content of a file as it arrives.
+    private func pass(
+        _ entry: RemoteEntry,
+        from content: RemoteContent,
+        _ progress: TransferProgress,
+        _ write: @escaping @Sendable ([UInt8]) async throws -> Void
+    ) async throws {
+        let taker = BulkOutput(size: entry.size, write)
+        let shown = ShownContent(taker, on: progress, path, size: entry.size, at: 0)
+        let problems: [Int: FileServiceMessages.Problem]
+        do {
+            problems = try await content.receive([(path, entry)], into: shown)
+        } catch is ShareFailure {
+            throw Download.invalidContent
+        }
+        switch await taker.problem {
+        case nil: return
+        case .abandoned: throw RemoteFolder.error(problems[0], path)
+        default: throw Download.damaged(path)
         }
     }
 
@@ -242,7 +273,7 @@ package struct Fetch: Sendable {
             }
         }
         let place = try Destination(output: output, name: try name)
-        return (try Download.makeFolder(place), place.shown)
+        return (try FolderDownload.makeFolder(place), place.shown)
     }
 
     private func explained(_ error: AppServiceError) -> AgentError {

@@ -6,13 +6,10 @@ import Foundation
 import RelayProtocol
 import RelayStorage
 
-/// Downloads files and folders of another device into local folders. It replaces nothing, except files if the user asked for it.
-struct Download {
-    /// No user creates deeper folders.
-    private static let maximumDepth = 64
-
+/// Downloads files of another device into local folders. It replaces nothing, except files if the user asked for it.
+struct Download: Sendable {
     /// A file whose download is complete.
-    struct Finished {
+    struct Finished: Sendable {
         var path: String
         var place: String
         var size: Int64
@@ -20,59 +17,109 @@ struct Download {
         var received: Int64
     }
 
-    let remote: RemoteFolder
-    /// The device that shares the folder.
-    let device: String
-    let app: String
+    typealias Outcome = (path: String, result: Result<Finished, AgentError>)
+
+    let content: RemoteContent
+    /// Identifies the shared folder: a device and an app.
+    let source: [String]
     let replaces: Bool
     let progress: TransferProgress
-    let report: (Finished) async throws -> Void
-    /// Takes what a transfer of a folder leaves out.
-    let leaveOut: (LeftOut) async throws -> Void
-
-    // MARK: A file
-
-    func file(_ path: String, _ entry: RemoteEntry, to place: Destination) async throws {
-        var finished = Finished(path: path, place: place.shown, size: entry.size, received: 0)
-        if try isHere(entry, place) { return try await report(finished) }
-        let part: PartFile
-        do throws(PartFile.Failure) {
-            part = try PartFile(place.name, in: place.folder, of: source(path, entry))
-        } catch {
-            throw Self.explained(error, place)
-        }
-        let transfer = FileTransfer(remote: remote, path: path, entry: entry, progress: progress)
-        do {
-            try await transfer.run(from: part.start, named: place.name.text) { bytes, offset in
-                do throws(PartFile.Failure) { try part.write(bytes, at: offset) } catch { throw Self.explained(error, place) }
-            }
-        } catch {
-            part.removeIfEmpty()
-            throw error
-        }
-        do throws(PartFile.Failure) {
-            try part.publish(modified: entry.modified, replaces: replaces)
-        } catch {
-            throw Self.explained(error, place)
-        }
-        finished.received = entry.size - part.start
-        try await report(finished)
-    }
-
-    private func source(_ path: String, _ entry: RemoteEntry) -> PartFile.Source {
-        .init(device: device, app: app, path: path, size: entry.size, etag: entry.etag)
-    }
+    /// The room for what is downloaded at the same time. The user asked for it, so the disk may become full.
+    let room = ShareRoom(reserve: 0)
 
     /// Whether a file of this size and time already exists.
     /// - Throws: if the destination exists and must not be replaced.
-    private func isHere(_ entry: RemoteEntry, _ place: Destination) throws -> Bool {
+    static func isHere(_ file: RemoteFile, replaces: Bool) throws(AgentError) -> Bool {
         let there: FileFacts?
-        do { there = try place.folder.facts(of: place.name) } catch { throw AgentError(error, place.shown) }
+        do { there = try file.place.folder.facts(of: file.place.name) } catch { throw AgentError(error, file.place.shown) }
         guard let there else { return false }
-        guard there.isFile else { throw Self.isNoFile(place) }
-        if there.size == entry.size, abs(there.modified.timeIntervalSince(entry.modified)) < 0.001 { return true }
-        guard replaces else { throw Self.exists(place) }
+        guard there.isFile else { throw isNoFile(file.place) }
+        if there.size == file.entry.size, abs(there.modified.timeIntervalSince(file.entry.modified)) < 0.001 { return true }
+        guard replaces else { throw exists(file.place) }
         return false
+    }
+
+    static func finished(_ file: RemoteFile, received: Int64) -> Finished {
+        Finished(path: file.path, place: file.place.shown, size: file.entry.size, received: received)
+    }
+
+    /// The place where files arrive.
+    /// - Parameters:
+    ///   - name: The name of the file; `nil` for all files of a folder.
+    ///   - path: The path of that file or folder on the other device.
+    func staging(_ name: EntryName?, of path: String, in folder: OpenFile, _ shown: String) throws(AgentError) -> ShareStaging {
+        ShareStaging.removeAbandoned(in: folder)
+        do throws(SystemError) {
+            return try ShareStaging(name, from: source + [path], in: folder)
+        } catch {
+            guard error.number == EWOULDBLOCK else { throw AgentError(error, shown) }
+            throw AgentError("fileBusy", "another process is fetching '\(shown)'", .failed)
+        }
+    }
+
+    /// Receives files, and gives them their names.
+    /// - Throws: What ends the transfer. What concerns one file only is its result.
+    func receive(_ batch: FileBatch, in staging: ShareStaging) async throws -> [Outcome] {
+        let sink = ShareSink(batch.entries, in: staging, replaces: replaces, room: room)
+        let ended: (problems: [Int: FileServiceMessages.Problem], outcome: ShareSink.Outcome, kept: [Int: Int64])
+        do {
+            let have = try await sink.prepare()
+            let start = have.reduce(0) { $0 + $1.length }
+            let shown = ShownContent(sink, on: progress, batch.title, size: batch.bytes, at: start)
+            ended.problems = try await content.receive(batch.files.map { ($0.path, $0.entry) }, have: have, into: shown)
+            (ended.outcome, ended.kept) = (try await sink.finish(), await sink.kept)
+            await sink.close()
+        } catch {
+            await sink.close()
+            throw (error as? ShareFailure).map { Self.explained($0, batch) } ?? error
+        }
+        let failures = Dictionary(ended.outcome.failures.map { ($0.entry, $0) }, uniquingKeysWith: { first, _ in first })
+        return batch.files.enumerated().map { number, file in
+            guard let failure = failures[number] else {
+                return (file.path, .success(Self.finished(file, received: file.entry.size - (ended.kept[number] ?? 0))))
+            }
+            return (file.path, .failure(Self.explained(failure, ended.problems[number], file)))
+        }
+    }
+
+    /// Downloads one file.
+    func file(_ file: RemoteFile) async throws -> Finished {
+        var batch = FileBatch()
+        _ = batch.add(file)
+        let staging = try staging(file.place.name, of: file.path, in: file.place.folder, file.place.shown)
+        guard let outcome = try await receive(batch, in: staging).first else { throw Self.invalidContent }
+        return try outcome.result.get()
+    }
+
+    // MARK: Errors
+
+    private static func explained(_ failure: ShareFailure, _ batch: FileBatch) -> AgentError {
+        let shown = batch.files.first?.place.shown ?? ""
+        return switch failure.problem {
+        case .diskFull: AgentError(SystemError(ENOSPC), shown)
+        case .invalid: invalidContent
+        default: AgentError("fileNotWritable", "'\(shown)' cannot be written", .failed)
+        }
+    }
+
+    /// The other device breaks the rules.
+    static let invalidContent = AgentError("contentInvalid", "the other device sends what was not asked for, or not all of it", .failed)
+
+    private static func explained(
+        _ failure: ShareSink.Failure,
+        _ problem: FileServiceMessages.Problem?,
+        _ file: RemoteFile
+    ) -> AgentError {
+        switch failure.problem {
+        case .abandoned: RemoteFolder.error(problem, file.path)
+        case .damaged: damaged(file.path)
+        case .nameNotPossible, .notWritable:
+            failure.error?.number == EEXIST ? exists(file.place) : AgentError(failure.error ?? SystemError(EACCES), file.place.shown)
+        }
+    }
+
+    static func damaged(_ path: String) -> AgentError {
+        AgentError("fileDamaged", "'\(path)' arrived damaged; fetch it again", .failed)
     }
 
     private static func exists(_ place: Destination) -> AgentError {
@@ -81,60 +128,5 @@ struct Download {
 
     private static func isNoFile(_ place: Destination) -> AgentError {
         AgentError("fileExists", "'\(place.shown)' exists already and is not a file; choose another name with -o", .failed)
-    }
-
-    private static func explained(_ failure: PartFile.Failure, _ place: Destination) -> AgentError {
-        switch failure {
-        case .busy: AgentError("fileBusy", "another process is fetching '\(place.shown)'", .failed)
-        case .occupied(let name):
-            AgentError("fileExists", "'\(name)' beside '\(place.shown)' does not belong to a transfer; move it away", .failed)
-        case .exists: exists(place)
-        case .system(let error): AgentError(error, place.shown)
-        }
-    }
-
-    // MARK: A folder
-
-    /// - Parameters:
-    ///   - folder: the destination of the entries.
-    ///   - shown: the path to show to the user.
-    func folder(_ path: String, to folder: OpenFile, _ shown: String) async throws {
-        var entries = 0
-        try await self.folder(path, to: folder, shown, depth: 0, &entries)
-    }
-
-    /// Handles each page of the listing before it requests the next one. What one file or folder prevents is reported, and the rest goes on.
-    private func folder(_ path: String, to folder: OpenFile, _ shown: String, depth: Int, _ entries: inout Int) async throws {
-        guard depth < Self.maximumDepth else { throw AgentError("tooDeep", "'\(path)' is nested too deep", .failed) }
-        var listing = Listing(path, .pages)
-        while let page = try await remote.next(&listing) {
-            entries += page.entries.count
-            guard entries <= listing.use.maximumEntries else {
-                throw AgentError("listingTooLarge", "there are more than \(listing.use.maximumEntries) files and folders", .failed)
-            }
-            for omitted in page.leftOut { try await leaveOut(omitted) }
-            for (name, entry) in page.entries {
-                let inner = path.isEmpty ? name.text : "\(path)/\(name.text)"
-                let place = Destination(name, in: folder, shown)
-                do {
-                    switch entry.kind {
-                    case .file: try await file(inner, entry, to: place)
-                    case .folder: try await self.folder(inner, to: try Self.makeFolder(place), place.shown, depth: depth + 1, &entries)
-                    }
-                } catch let error as AgentError where LeftOut.isPossible(error) {
-                    try await leaveOut(LeftOut(inner, error))
-                }
-            }
-        }
-    }
-
-    /// Opens the folder of a name, and creates it if it does not exist. A link to a folder is an error.
-    static func makeFolder(_ place: Destination) throws -> OpenFile {
-        do throws(SystemError) {
-            return try place.folder.makeFolder(place.name)
-        } catch {
-            guard [ELOOP, ENOTDIR].contains(error.number) else { throw AgentError(error, place.shown) }
-            throw AgentError("fileExists", "'\(place.shown)' exists already and is not a folder", .failed)
-        }
     }
 }

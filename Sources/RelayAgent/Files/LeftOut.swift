@@ -45,8 +45,8 @@ struct LeftOut: Sendable {
     /// Whether the transfer of a folder goes on after an error: it concerns one file or folder only.
     static func isPossible(_ error: AgentError) -> Bool {
         switch error.code {
-        case "fileNotFound", "fileNotAllowed", "fileNotReadable", "fileChanged", "fileExists", "fileBusy", "fileNotWritable", "notAFile",
-            "notAFolder", "tooDeep":
+        case "fileNotFound", "fileNotAllowed", "fileNotReadable", "fileChanged", "fileDamaged", "fileExists", "fileBusy", "fileNotWritable",
+            "notAFile", "notAFolder", "tooDeep":
             true
         default: false
         }

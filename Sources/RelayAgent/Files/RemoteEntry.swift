@@ -13,6 +13,12 @@ struct RemoteEntry: Sendable {
     let modified: Date
     let etag: String
 
+    /// In milliseconds since 1970; 0 for a date that is none, and within some million years.
+    var modifiedMilliseconds: Int64 {
+        let milliseconds = (modified.timeIntervalSince1970 * 1_000).rounded()
+        return milliseconds.isNaN ? 0 : Int64(max(-1e17, min(1e17, milliseconds)))
+    }
+
     /// - Parameter path: the path of the entry, or of the folder that lists it.
     init(_ entry: FileServiceMessages.Entry, _ path: String) throws(AgentError) {
         guard entry.size >= 0 else { throw Listing.invalid(path, "a size is negative") }

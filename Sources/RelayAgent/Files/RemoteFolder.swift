@@ -34,16 +34,8 @@ struct RemoteFolder: Sendable {
         return Page(entries: page, leftOut: try listing.add(omitted: answer.omitted ?? [], more: answer.omittedMore ?? 0))
     }
 
-    /// Reads a part of a file, if the file has not changed since `entry`.
-    func read(_ path: String, _ entry: RemoteEntry, from offset: Int64, count: Int) async throws -> [UInt8] {
-        let call = FileServiceMessages.Read(path: path, offset: offset, length: count, etag: entry.etag)
-        let answer = try await connection.call(call, timeout: Self.patience)
-        guard let data = answer.data else { throw Self.error(answer.problem, path) }
-        guard data.count == count else { throw Self.error(.changed, path) }
-        return data
-    }
-
-    private static func error(_ problem: FileServiceMessages.Problem?, _ path: String) -> AgentError {
+    /// Why a file or folder cannot be had. Without a problem the other device failed to read it.
+    static func error(_ problem: FileServiceMessages.Problem?, _ path: String) -> AgentError {
         let name = path.isEmpty ? "the folder" : "'\(path)'"
         return switch problem {
         case .notFound: AgentError("fileNotFound", "the other device shares no file or folder \(name)", .notFound)

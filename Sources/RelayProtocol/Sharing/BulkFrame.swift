@@ -27,6 +27,9 @@ package enum BulkFrame: Hashable, Sendable {
     /// All entries were sent.
     case complete
 
+    /// The bytes of content in it.
+    package var dataBytes: Int { if case .data(_, _, let data) = self { data.readableBytes } else { 0 } }
+
     fileprivate enum Kind: UInt8 {
         case data = 1
         case end = 2
@@ -60,12 +63,14 @@ package enum BulkFrame: Hashable, Sendable {
     }
 }
 
-/// What a peer has sent is no bulk stream.
+/// What a peer has sent is no bulk stream, or not what was to come.
 package enum BulkError: Error, Hashable, Sendable {
     case unknownKind
     case lengthInvalid
     /// Bytes follow the end of the stream.
     case afterEnd
+    /// A part of a content does not follow the one before it, or exceeds the size.
+    case misplaced
 }
 
 /// Decodes frames from a byte stream that arrives in arbitrary pieces. The data of a frame is passed on as it arrives, in several frames with

@@ -59,7 +59,7 @@ package struct EntryName: Sendable, CustomStringConvertible {
         self.text = text
     }
 
-    private init(of name: EntryName, ending: String) { text = "." + name.shortened + ending }
+    private init(unchecked text: String) { self.text = text }
 
     package var description: String { text }
 
@@ -85,14 +85,14 @@ package struct EntryName: Sendable, CustomStringConvertible {
     // MARK: Unfinished transfers
 
     private static let partEnding = ".relay-part"
-    private static let markEnding = ".relay-mark"
 
-    /// The name of the file while it is incomplete.
-    package var part: EntryName { EntryName(of: self, ending: Self.partEnding) }
-    /// The name of a folder for the file while it arrives from the sender that a label names.
-    package func part(of label: String) -> EntryName { EntryName(of: self, ending: "-" + label + Self.partEnding) }
-    /// The name of the file that identifies the source of the part.
-    package var mark: EntryName { EntryName(of: self, ending: Self.markEnding) }
+    /// The name of a folder for something while it arrives.
+    /// - Parameters:
+    ///   - name: What arrives; `nil` for files of several names.
+    ///   - label: Names where it comes from; at most 40 bytes.
+    package static func part(of name: EntryName?, from label: String) -> EntryName {
+        EntryName(unchecked: "." + (name.map { $0.shortened + "-" } ?? "") + label + partEnding)
+    }
 
     /// Whether it is the name of an incomplete file or folder.
     package var isPart: Bool {
@@ -102,8 +102,7 @@ package struct EntryName: Sendable, CustomStringConvertible {
     /// Ignores case, because some file systems do.
     private var isOfTransfer: Bool {
         let bytes = text.utf8.map { (0x41...0x5A).contains($0) ? $0 + 0x20 : $0 }
-        return bytes.first == UInt8(ascii: ".")
-            && [Self.partEnding, Self.markEnding].contains { bytes.suffix($0.utf8.count).elementsEqual($0.utf8) }
+        return bytes.first == UInt8(ascii: ".") && bytes.suffix(Self.partEnding.utf8.count).elementsEqual(Self.partEnding.utf8)
     }
 
     /// Shortens the text, so that the name with its affixes stays valid. A hash keeps long names distinct.

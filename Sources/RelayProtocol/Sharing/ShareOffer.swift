@@ -82,6 +82,10 @@ package struct ShareOffer: Hashable, Sendable {
         /// In milliseconds since 1970.
         package let modified: Int64
 
+        package init(path: [EntryName], kind: Kind, modified: Int64) {
+            (self.path, self.kind, self.modified) = (path, kind, modified)
+        }
+
         /// The size of a file in bytes; `nil` for a folder.
         package var size: Int64? { if case .file(let size) = kind { size } else { nil } }
         package var isTop: Bool { path.count == 1 }

@@ -142,13 +142,10 @@ package final class OpenFile: Sendable {
 
     package func remove(_ name: EntryName) { unlinkat(descriptor, name.text, 0) }
 
-    /// Renames a file in this folder, and replaces the file with the new name.
-    package func replace(_ name: EntryName, with other: EntryName) throws(SystemError) {
-        guard renameat(descriptor, other.text, descriptor, name.text) == 0 else { throw SystemError() }
+    /// Moves a file into another folder of the file system, and replaces the file with its name there.
+    package func replace(_ name: EntryName, in folder: OpenFile) throws(SystemError) {
+        guard renameat(descriptor, name.text, folder.descriptor, name.text) == 0 else { throw SystemError() }
     }
-
-    /// Renames a file in this folder; fails with `EEXIST` if the new name exists.
-    package func rename(_ name: EntryName, to other: EntryName) throws(SystemError) { try rename(name, to: other, in: self) }
 
     private func rename(_ name: EntryName, to other: EntryName, in folder: OpenFile) throws(SystemError) {
         if linkat(descriptor, name.text, folder.descriptor, other.text, 0) == 0 { return remove(name) }

@@ -13,7 +13,7 @@ import Testing
     @Test(arguments: [
         "", ".", "..", "/", "a/b", "/etc", "../x", "..\\x", "a\\b", "C:\\x", "\0", "a\0b", "\n", "a\rb", "\u{1B}[31m", "\u{7F}", "\u{85}",
         "\u{202E}txt", "\u{2066}x", "\u{2028}", "\u{FEFF}x", "../\u{301}x", "../\u{301}\u{0D4E}", "../\u{301}\u{0D4E}/..", "\u{0D4E}/x",
-        "/\u{200D}x", "/\u{301}tmp", "\u{0D4E}\\x", "\\\u{301}", ".x.relay-part", ".x.relay-mark", ".RELAY-PART", ".x.Relay-Mark",
+        "/\u{200D}x", "/\u{301}tmp", "\u{0D4E}\\x", "\\\u{301}", ".x.relay-part", ".RELAY-PART",
         String(repeating: "x", count: 256), String(repeating: "é", count: 128),
     ])
     func unsafeNamesAreRejected(text: String) { #expect(EntryName(text) == nil, "\(text.debugDescription)") }
@@ -69,15 +69,16 @@ import Testing
     ])
     func namesOfUnfinishedTransfersFit(text: String) throws {
         let name = try #require(EntryName(text))
-        for (own, ending) in [(name.part, ".relay-part"), (name.mark, ".relay-mark")] {
-            #expect(own.text.utf8.count <= 255 && own.text.hasPrefix(".") && own.text.hasSuffix(ending))
+        for own in [EntryName.part(of: name, from: "label"), .part(of: nil, from: "label")] {
+            #expect(own.text.utf8.count <= 255 && own.text.hasPrefix(".") && own.text.hasSuffix("label.relay-part") && own.isPart)
             // A name from another device cannot be equal to it.
             #expect(EntryName(own.text) == nil)
         }
     }
 
-    @Test func longNamesThatDifferAtTheEndHaveDifferentPartFiles() throws {
+    @Test func longNamesThatDifferAtTheEndHaveDifferentParts() {
         let long = String(repeating: "x", count: 250)
-        #expect(try #require(EntryName(long + "a")).part != (try #require(EntryName(long + "b")).part))
+        func part(_ name: String) -> EntryName { .part(of: EntryName(name), from: "label") }
+        #expect(part(long + "a") != part(long + "b"))
     }
 }

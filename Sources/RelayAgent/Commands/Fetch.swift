@@ -33,6 +33,8 @@ package struct Fetch: Sendable {
         self.replaces = replaces
     }
 
+    /// How long a transfer that has begun waits for the other device.
+    private static let patience = Duration.seconds(600)
     private static let separator = UInt8(ascii: "/")
 
     package struct Entry: Encodable, Sendable {
@@ -61,7 +63,7 @@ package struct Fetch: Sendable {
         package var size: Int64?
         /// What was left out of a folder, and why.
         package var leftOut: [Omission]?
-        /// Bytes received in this run; less than `size` if the run resumed an earlier transfer.
+        /// The bytes that came in the last attempt; less than `size` if it resumed an earlier one.
         package var received: Int64?
 
         package struct Omission: Encodable, Sendable {
@@ -146,23 +148,74 @@ package struct Fetch: Sendable {
         try await local.waitForDevices()
         let (system, app) = try await local.sharedFolder(target)
         let progress = TransferProgress()
+        let attempts = Attempts(report)
         do {
             try await local.whileWaiting {
                 progress.line()
             } _: {
-                let service = AppServiceInfo(name: FileServiceMessages.serviceName, appID: app.appID)
-                let opened = try await local.platform.openBulkService(service, on: RemoteSystemConnectionRequest(app))
-                defer { opened.connection.close() }
-                try await fetch(from: opened, Result(system, app), progress, write, report)
+                try await repeated(progress) {
+                    let service = AppServiceInfo(name: FileServiceMessages.serviceName, appID: app.appID)
+                    let opened = try await local.platform.openBulkService(service, on: RemoteSystemConnectionRequest(app))
+                    defer { opened.connection.close() }
+                    try await fetch(from: opened, Result(system, app), attempts, progress, write, attempts.report)
+                }
             }
         } catch let error as AppServiceError {
             throw explained(error)
         }
     }
 
+    /// What the attempts of one transfer share.
+    private actor Attempts {
+        private let present: @Sendable (Result) async throws -> Void
+        private var presented: Set<String> = []
+        private var folder: (folder: OpenFile, shown: String)?
+
+        init(_ report: @escaping @Sendable (Result) async throws -> Void) { present = report }
+
+        /// Presents what an earlier attempt has not presented.
+        func report(_ result: Result) async throws {
+            let key = [result.path, result.file ?? ""] + (result.leftOut ?? []).map(\.message)
+            if presented.insert(key.joined(separator: "\0")).inserted { try await present(result) }
+        }
+
+        /// The destination of a folder. Once it is made, it is the same for all attempts.
+        func destination(_ make: () throws -> (folder: OpenFile, shown: String)) throws -> (folder: OpenFile, shown: String) {
+            if let folder { return folder }
+            let made = try make()
+            folder = made
+            return made
+        }
+    }
+
+    /// Repeats a transfer that has begun and whose connection is lost, until nothing has arrived for long.
+    private func repeated(_ progress: TransferProgress, _ attempt: () async throws -> Void) async throws {
+        var (pause, time, before) = (Duration.seconds(1), ContinuousClock.now, Int64(0))
+        while true {
+            do {
+                return try await attempt()
+            } catch let error as AppServiceError where isFile && Self.isBrokenOff(error) {
+                // An attempt that got further is followed by another one soon.
+                if progress.arrived > before {
+                    (pause, time, before) = (.seconds(1), .now, progress.arrived)
+                } else {
+                    pause = min(pause * 2, .seconds(15))
+                }
+                guard before > 0, time.duration(to: .now) < Self.patience else { throw error }
+            }
+            progress.interrupted()
+            try await Task.sleep(for: pause)
+        }
+    }
+
+    private static func isBrokenOff(_ error: AppServiceError) -> Bool {
+        [.remoteSystemUnavailable, .appServiceConnectionClosed, .timedOut, .networkNotAvailable].contains(error.code)
+    }
+
     private func fetch(
         from service: BulkConnection,
         _ result: Result,
+        _ attempts: Attempts,
         _ progress: TransferProgress,
         _ write: @escaping @Sendable ([UInt8]) async throws -> Void,
         _ report: @escaping @Sendable (Result) async throws -> Void
@@ -188,7 +241,7 @@ package struct Fetch: Sendable {
             let finished = try await BulkReceiver.receiving(over: stream) { try await download($0).file(file) }
             try await report(result.with(finished))
         case (.folder, true):
-            let (folder, shown) = try destination()
+            let (folder, shown) = try await attempts.destination(destination)
             let stream = try await RemoteContent.stream(service)
             var leftOut = 0
             try await BulkReceiver.receiving(over: stream) { receiver in
@@ -278,8 +331,7 @@ package struct Fetch: Sendable {
 
     private func explained(_ error: AppServiceError) -> AgentError {
         var failure = AgentError(error)
-        let brokeOff = error.code == .remoteSystemUnavailable || error.code == .appServiceConnectionClosed || error.code == .timedOut
-        if brokeOff, isFile {
+        if Self.isBrokenOff(error), isFile {
             failure.message += "; run it again to continue the transfer"
         }
         return failure

@@ -15,12 +15,25 @@ final class TransferProgress: Sendable {
     }
 
     private let state = Mutex(State())
+    private let bytes = Mutex<Int64>(0)
+
+    /// The bytes that have arrived, of all files and attempts.
+    var arrived: Int64 { bytes.withLock { $0 } }
 
     func begin(_ name: String, size: Int64, at start: Int64) {
         state.withLock { $0 = State(name: DisplayText.sanitized(name), size: size, start: start, reached: start) }
     }
 
-    func reached(_ position: Int64) { state.withLock { $0.reached = position } }
+    func reached(_ position: Int64) {
+        let more = state.withLock { state in
+            defer { state.reached = position }
+            return max(0, position - state.reached)
+        }
+        bytes.withLock { $0 += more }
+    }
+
+    /// Nothing arrives until `begin`.
+    func interrupted() { state.withLock { $0.size = 0 } }
 
     /// The progress as one line.
     func line(now: ContinuousClock.Instant = .now) -> String {

@@ -82,7 +82,7 @@ extension LocalEndpoint {
             outgoing = await nearby.dial(addresses, port: port, of: peer)
         } else {
             // It says itself that it does not listen.
-            outgoing = addresses.map { DialReport($0.bytes, .refused) }
+            outgoing = []
         }
         return (
             .init(multicast: isHeardThere.map { .init(isHeardBySender: isEchoed, isHeardByReceiver: $0) }, dials: outgoing),

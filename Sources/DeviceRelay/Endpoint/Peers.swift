@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Logging
+import NIOCore
 import RelayProtocol
 
 /// The account's other endpoints. This class owns the `PeerBook`, stores its changes, and reports them to the relay and the watchers.
@@ -24,8 +25,11 @@ final class Peers {
     private var book: PeerBook
     /// When the relay has last listed all endpoints, by its time in milliseconds; `nil` for never.
     private var listed: Int64?
+    /// In milliseconds.
+    private static let day: Int64 = 86_400_000
     /// The pause between two times that are stored, in milliseconds.
     private static let listedPause: Int64 = 3_600_000
+    private var listing: Scheduled<Void>?
     /// When pairings were read last.
     private var pairingsRead: Int64?
     /// The pairings that were read last.
@@ -73,7 +77,9 @@ final class Peers {
     /// Whether this device can know which endpoints were revoked: the relay has listed all not long ago.
     var isUpToDate: Bool {
         guard !isEnumerated, let listed else { return true }
-        return clock.time - listed <= Int64(min(max(endpoint.settings.nearby.trustDays, 0), 36_500)) * 86_400_000
+        // The relay's time may have been wrong.
+        let age = clock.time &- listed
+        return age >= -Self.day && age <= Int64(min(max(endpoint.settings.nearby.trustDays, 0), 36_500)) * Self.day
     }
 
     /// Whether an endpoint may do here what only known ones may. The others count as new.
@@ -96,9 +102,6 @@ final class Peers {
         book.directory[endpoint]?.presence(on: .relay)?.state == .available
     }
 
-    /// Whether an endpoint is seen on the local network.
-    func isNearby(_ endpoint: EndpointID) -> Bool { book.directory[endpoint]?.presence(on: .nearby) != nil }
-
     // MARK: Discovery
 
     /// Starts discovery on a new connection.
@@ -119,6 +122,8 @@ final class Peers {
     }
 
     func disconnected(_ problem: ConnectionError?) {
+        storeListed()
+        listing?.cancel()
         _ = book.take(.relayLost(at: Milliseconds(clamping: clock.time)))
         if let problem { book.report(RemoteSystemWatcherError(problem)) }
         publish()
@@ -147,9 +152,13 @@ final class Peers {
         }
     }
 
+    /// While the relay is connected, it says each change.
     private func storeListed() {
+        guard isEnumerated else { return }
         let now = clock.time
-        guard listed.map({ now - $0 > Self.listedPause }) ?? true else { return }
+        listing?.cancel()
+        listing = endpoint.loop.after(Self.day / 2) { [weak self] in self?.storeListed() }
+        guard listed.map({ !(0...Self.listedPause).contains(now &- $0) }) ?? true else { return }
         listed = now
         statements.store { try $0.setListed(now) }
     }

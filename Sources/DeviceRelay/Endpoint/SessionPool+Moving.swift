@@ -27,6 +27,8 @@ extension SessionPool {
                 pause = min(pause * 2, Self.pauses.most)
             }
             guard !peers.isRefused(session.peer) else { return await session.shutDown() }
+            // A direct path may have been found too late.
+            if !session.isDirect, hasDirectWay(to: session.peer) { appeared(session.peer) }
         }
     }
 
@@ -40,14 +42,17 @@ extension SessionPool {
         }
     }
 
-    /// Tries a direct path again while the peer is seen: it may have been busy.
+    /// Tries a direct path again while there is one: the peer may have been busy.
     private func tryAgain(_ peer: EndpointID) {
         guard appearing.insert(peer).inserted else { return }
         loop.after(Self.directPause) { [weak self] in
-            guard let self, appearing.remove(peer) != nil, peers.isNearby(peer) else { return }
+            guard let self, appearing.remove(peer) != nil, hasDirectWay(to: peer) else { return }
             appeared(peer)
         }
     }
+
+    /// Whether the peer may be dialled directly now.
+    func hasDirectWay(to peer: EndpointID) -> Bool { paths(to: peer).contains { $0.kind == .nearby && $0.headStart > 0 } }
 
     /// - Returns: Whether the session has moved.
     private func move(_ session: PeerSession, over paths: [any PeerPath]) async -> Bool {

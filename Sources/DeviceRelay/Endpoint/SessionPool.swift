@@ -96,10 +96,23 @@ final class SessionPool {
         }
     }
 
-    /// The room for further sessions. Sessions that are being established count too.
+    /// The room for further sessions. Sessions that are being established count too. One without a stream does not: its peer may be about to
+    /// move it, and it ends soon.
     private var room: SessionRoom {
-        let peers = sessions.sessions.map(\.peer) + dialing.keys + accepting
+        let peers = sessions.sessions.filter(\.hasStream).map(\.peer) + dialing.keys + accepting
         return SessionRoom(peers, isKnown: self.peers.isConfirmed, most: link.limits[.sessionsPerEndpoint])
+    }
+
+    /// Why a peer may not open or move a session now.
+    private func rejection(of peer: EndpointID) -> SessionRoom.Rejection? {
+        let present = sessions.sessions(with: peer)
+        guard let rejection = room.rejection(of: peer, isKnown: peers.isConfirmed(peer)) else {
+            // Those without a stream are bounded, too.
+            return present.count < 2 * SessionRoom.ofKnownPeer ? nil : .knownPeer
+        }
+        // The peer may have lost their streams, and come to move them.
+        for session in present { session.probe() }
+        return rejection
     }
 
     private static var revoked: AppServiceError { AppServiceError(.remoteSystemUnavailable, message: "the device was revoked") }
@@ -187,7 +200,7 @@ final class SessionPool {
         until end: ContinuousClock.Instant
     ) async throws(AppServiceError) -> PeerSession {
         // Without a stream, a session may be of a peer that is gone. A new one finds that out.
-        if let session = sessions.session(with: peer), !session.hasEnded, session.hasStream { return session }
+        if let session = sessions.session(with: peer, where: { !$0.hasEnded && $0.hasStream }) { return session }
         // All callers wait for the same session with a peer. If the first caller's timeout ends it, a caller with more time tries again.
         if let dial = dialing[peer] {
             do throws(AppServiceError) {
@@ -237,7 +250,7 @@ final class SessionPool {
             guard case .session(let session) = link else { throw AppServiceError(.failure) }
             try await add(session)
             // A direct path may have been found too late for the race.
-            if paths(to: peer).contains(where: { $0.kind == .nearby && $0.headStart > 0 }) { appeared(peer) }
+            if hasDirectWay(to: peer) { appeared(peer) }
             return .success(session)
         } catch {
             return .failure(error)
@@ -363,7 +376,7 @@ final class SessionPool {
     private func admitDirectly(_ peer: EndpointID, _ opening: SessionOpening) -> SessionAdmission {
         guard opening.appID == Greeting.info.appID else { return admit(peer, opening) }
         guard peers.isConfirmed(peer), let caller = caller(peer, appID: nil) else { return .refuse(AppServiceError(.notAuthorized)) }
-        let services = [directService(), ownService()].compactMap(\.self)
+        let services = [directService(), caller.isNew ? nil : ownService()].compactMap(\.self)
         return SessionAdmission(services.isEmpty ? nil : services, for: opening, from: caller)
     }
 
@@ -431,7 +444,7 @@ final class SessionPool {
     func knocked(_ peer: EndpointID, over transport: KnockedTransport) {
         let logger = endpoint.logger
         guard life == .active, !peers.isRefused(peer), peers.isConfirmed(peer), let connector = try? connector(),
-            room.rejection(of: peer, isKnown: true) == nil,
+            rejection(of: peer) == nil,
             // A greeting reads the journal and verifies signatures.
             knocks.take(peer, Self.knockRate, now: Milliseconds(clamping: loop.now)) == nil
         else { return transport.channel.close(promise: nil) }
@@ -472,7 +485,7 @@ final class SessionPool {
             let peer = try? peers.introduce(offer.opener, as: opener), opener != endpoint.id
         else { return link.say(decline) }
         let logger = endpoint.logger
-        if let rejection = room.rejection(of: opener, isKnown: peers.isConfirmed(opener)) {
+        if let rejection = rejection(of: opener) {
             logger.info("a session was declined", metadata: ["peer": "\(opener.label)", "reason": "\(rejection.rawValue)"])
             return link.say(decline)
         }

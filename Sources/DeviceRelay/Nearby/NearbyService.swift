@@ -71,6 +71,9 @@ struct NetworkInterfaces {
         return NetworkInterfaces(links: links, devices: devices)
     }
 
+    /// All addresses of this machine, also those of interfaces that are not used.
+    static func ownAddresses() -> Set<IPAddress> { Set(((try? System.enumerateDevices()) ?? []).compactMap { IPAddress($0.address) }) }
+
     /// The names of the interfaces that are switched on and have a network. Others keep their addresses.
     private static func connected() -> Set<String> {
         var first: UnsafeMutablePointer<ifaddrs>?

@@ -41,8 +41,9 @@ package struct SessionTable<Session: AnyObject & Sendable>: Sendable {
     package func sessions(with peer: EndpointID) -> [Session] { entries[peer]?.map(\.session) ?? [] }
 
     /// The session for new connections to a peer.
-    package func session(with peer: EndpointID) -> Session? {
-        guard let entries = entries[peer] else { return nil }
+    /// - Parameter isUsable: Which sessions come into question. Default: all.
+    package func session(with peer: EndpointID, where isUsable: (Session) -> Bool = { _ in true }) -> Session? {
+        guard let entries = entries[peer]?.filter({ isUsable($0.session) }) else { return nil }
         let isOursPreferred = own < peer
         return (entries.last { $0.isOpenedHere == isOursPreferred } ?? entries.last)?.session
     }

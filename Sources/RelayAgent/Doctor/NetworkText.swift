@@ -128,6 +128,13 @@ struct NetworkText {
                 .skipped,
                 "\(name) is in no network of this device, and \(dialer) does not reach \(dialled) through a router; the relay connects them"
             )
+        case .untested where isOutgoing && port == nil:
+            return Doctor.Check(
+                check,
+                .warning,
+                "\(name) takes no direct connections now",
+                advice: "restart the agent on \(name)"
+            )
         case .untested:
             return Doctor.Check(
                 check,

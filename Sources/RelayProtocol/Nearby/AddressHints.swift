@@ -55,8 +55,10 @@ package struct AddressHints {
     }
 
     /// Where an endpoint may be dialled: first what it has said, then where it was reached last, if this machine is in that network.
-    /// - Parameter links: The interfaces of this machine, whose own addresses are left out.
-    package func places(of peer: EndpointID, at now: Int64, on links: [LinkInterface]) -> [Place] {
+    /// - Parameters:
+    ///   - links: The interfaces of this machine that are used. Their own addresses are left out.
+    ///   - own: All other addresses of this machine, which are left out, too: its firewall guards nothing from itself.
+    package func places(of peer: EndpointID, at now: Int64, on links: [LinkInterface], own: () -> Set<IPAddress> = { [] }) -> [Place] {
         var places: [Place] = []
         if let hint = told[peer], hint.until > now {
             places = hint.value.addresses.map { Place(address: $0, port: hint.value.port) }
@@ -64,7 +66,8 @@ package struct AddressHints {
         if let hint = worked[peer], hint.until > now, links.contains(where: { $0.isOnLink(hint.value.address) }) {
             places.append(hint.value)
         }
-        let own = Set(links.flatMap(\.addresses).map(\.address))
+        guard !places.isEmpty else { return [] }
+        let own = own().union(links.flatMap(\.addresses).map(\.address))
         var known: Set<Place> = []
         return places.filter { !own.contains($0.address) && known.insert($0).inserted }
     }

@@ -154,12 +154,15 @@ package struct NearbyPeers {
 
     /// Where an endpoint may be dialled: where it has proved itself first, then where it was seen first, then where hints lead; the families
     /// of addresses alternate (RFC 8305 §4).
-    /// - Parameter links: The interfaces of this machine.
+    /// - Parameters:
+    ///   - links: The interfaces of this machine that are used.
+    ///   - own: All addresses of this machine. No hint leads to them.
     package func candidates(
         for peer: EndpointID,
         hour: UInt32,
         at now: Int64,
         on links: [LinkInterface] = [],
+        own: () -> Set<IPAddress> = { [] },
         admits: (IPAddress) -> Bool
     ) -> [Candidate] {
         let seen = ordered(sightings.values.filter { $0.peer == peer && $0.advertisement.isRecent(at: hour) })
@@ -179,7 +182,7 @@ package struct NearbyPeers {
                 all.append(.init(instance: sighting.instance.name, address: address, port: door.port, interface: sighting.interface))
             }
         }
-        for place in hints.places(of: peer, at: now, on: links) where admits(place.address) {
+        for place in hints.places(of: peer, at: now, on: links, own: own) where admits(place.address) {
             let isKnown = all.contains { $0.address == place.address && $0.port == place.port }
             let isResting = (failures[Door(peer: peer, address: place.address, port: place.port)] ?? .min) > now
             guard !isKnown, !isResting else { continue }

@@ -22,11 +22,12 @@ import Testing
         nonisolated let sentMessages = CurrentValue<[EndpointMessage]>([])
         nonisolated let directories = CurrentValue<[String: DeviceDirectory]>([:])
         nonisolated let events = CurrentValue<[Event]>([])
+        nonisolated let time = CurrentValue<Int64>(1_793_000_000_000)
         private let link = TestLink()
         private let peers: Peers
 
         init(_ directory: TemporaryDirectory) throws {
-            endpoint = try .sample(directory)
+            endpoint = try .sample(directory) { [time] in $0.clock.wall = { time.value } }
             let (id, account) = (endpoint.id, endpoint.account.id)
             let own = JournalTransaction.OwnEndpoint(account: "account", record: nil, hasEnumerated: false)
             let book = try endpoint.journal.read { try PeerBook(own: id, directoryName: account, stored: own, $0) }
@@ -60,6 +61,11 @@ import Testing
             link.disconnect()
             peers.disconnected(nil)
         }
+
+        func isTrusted(_ member: Member) -> Bool { peers.isTrusted(member.id) }
+
+        /// The wall clock goes on, or back.
+        nonisolated func pass(days: Int64) { time.update { $0 += days * 86_400_000 } }
 
         /// Waits until all writes so far are on disk.
         func written() async throws { try await endpoint.journal.write { _ in } }
@@ -213,6 +219,34 @@ import Testing
         let next = try EndpointContext.sample(directory)
         #expect(try next.journal.read { try $0.replaced() } == replaced)
         next.journal.close()
+    }
+
+    /// Who may have been revoked long ago is not trusted.
+    @Test func trustEndsLongAfterTheRelayWasThere() async throws {
+        let world = try World(directory)
+        await world.enumerate(peer)
+        #expect(await world.isTrusted(peer))
+        // A connection says each change, however long it lasts.
+        world.pass(days: 40)
+        #expect(await world.isTrusted(peer))
+        await world.disconnect()
+        world.pass(days: 30)
+        #expect(await world.isTrusted(peer))
+        world.pass(days: 1)
+        #expect(await !world.isTrusted(peer))
+        await world.enumerate(peer)
+        #expect(await world.isTrusted(peer))
+        // The time of that listing was wrong.
+        await world.disconnect()
+        world.pass(days: -10)
+        #expect(await !world.isTrusted(peer))
+        await world.enumerate(peer)
+        await world.disconnect()
+        #expect(await world.isTrusted(peer))
+        // The next process knows the time.
+        try await world.written()
+        #expect(try world.endpoint.journal.read { try $0.listed() } == world.time.value)
+        await world.end()
     }
 
     @Test func unansweredRevocationIsSentAgainOnTheNextConnection() async throws {

@@ -39,6 +39,17 @@ import Testing
         #expect(table.session(with: smaller) == nil)
     }
 
+    @Test func unusableSessionStandsInNobodysWay() {
+        let (smaller, larger) = Self.ids()
+        var table = SessionTable<Session>(own: larger)
+        let (theirs, ours) = (Session(), Session())
+        table.add(theirs, with: smaller, isOpenedHere: false)
+        table.add(ours, with: smaller, isOpenedHere: true)
+        #expect(table.session(with: smaller) === theirs)
+        #expect(table.session(with: smaller) { $0 !== theirs } === ours)
+        #expect(table.session(with: smaller) { _ in false } == nil)
+    }
+
     @Test func newestSessionOfTheSameSideIsUsed() {
         let (smaller, larger) = Self.ids()
         var table = SessionTable<Session>(own: smaller)

@@ -31,6 +31,15 @@ import Testing
             .map { "\($0.address):\($0.port)" }
     }
 
+    /// Nothing of this machine is dialled, also not at an interface that is not used.
+    @Test func ownAddressesAreLeftOut() throws {
+        var hints = AddressHints()
+        hints.told(try #require(CandidatePair.candidates(4_711, "10.0.0.1", "172.17.0.1", "10.0.0.9")), by: peer, at: 0)
+        let bridge = try place("172.17.0.1").address
+        let places = hints.places(of: peer, at: 0, on: links("10.0.0.1")) { [bridge] }
+        #expect(places == [try place("10.0.0.9")])
+    }
+
     @Test func whatAPeerSaysCountsForAWhile() throws {
         var hints = AddressHints()
         hints.told(try #require(CandidatePair.candidates(4_711, "10.0.0.9", "192.168.1.9")), by: peer, at: 0)

@@ -46,8 +46,9 @@ extension NearbyReach {
 
     /// Which of the addresses that a peer names as its own are dialled: those that a direct session could use, and no own one. If some are in
     /// a network of this machine, the others are not dialled: they belong to other networks of the peer.
-    package func dialled(of named: [IPAddress], on interfaces: [LinkInterface]) -> [IPAddress] {
-        let own = Set(interfaces.flatMap { $0.addresses.map(\.address) })
+    /// - Parameter own: The addresses of this machine at other interfaces.
+    package func dialled(of named: [IPAddress], on interfaces: [LinkInterface], own: Set<IPAddress> = []) -> [IPAddress] {
+        let own = own.union(interfaces.flatMap { $0.addresses.map(\.address) })
         let admitted = named.filter { !$0.isLinkLocal && !own.contains($0) && admits($0, on: interfaces) }
         let near = admitted.filter { address in interfaces.contains { $0.isOnLink(address) } }
         return near.isEmpty ? admitted : near

@@ -33,6 +33,13 @@ import Testing
         #expect(try dialled([text, "192.168.1.9"]) == ["192.168.1.9"])
     }
 
+    @Test func ownAddressAtAnotherInterfaceIsNotDialled() throws {
+        let bridge = try address("172.17.0.1")
+        let links = [try link(2, "192.168.1.5")]
+        #expect(NearbyReach.local.dialled(of: [bridge], on: links, own: [bridge]).isEmpty)
+        #expect(NearbyReach.local.dialled(of: [bridge], on: links) == [bridge])
+    }
+
     @Test func addressesOfOtherNetworksAreNotDialledBesideNeighbours() throws {
         #expect(try dialled(["10.1.2.3", "192.168.1.9", "172.17.0.1", "2001:db8::9"]) == ["192.168.1.9", "2001:db8::9"])
         // A router may lead to a private one.

@@ -36,6 +36,9 @@ def until(heading):
     for _ in range(600):
         if run("return document.readyState === 'complete' && document.querySelector('h1')?.innerText || ''").startswith(heading):
             return
+        # The system may configure the network still.
+        if "ERR_NETWORK_CHANGED" in run("return document.body?.innerText || ''"):
+            call("POST", "/refresh", {})
         time.sleep(0.1)
     raise SystemExit(f"no page {heading!r}: {run('return document.body.innerText')}")
 

@@ -38,6 +38,8 @@ final class MulticastService: NearbyService {
         return sending.isEmpty ? nil : sending.contains { $0.hasHeardItself }
     }
 
+    var ownAddresses: Set<IPAddress> { Set(((try? System.enumerateDevices()) ?? []).compactMap { IPAddress($0.address) }) }
+
     var isOpen: Bool { sockets.values.contains(where: \.isOpen) }
 
     func start() {

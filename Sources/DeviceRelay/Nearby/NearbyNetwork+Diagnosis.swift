@@ -85,7 +85,7 @@ extension NearbyNetwork {
     /// - Returns: A report of each address.
     func dial(_ named: [IPAddress], port: UInt16, of peer: EndpointID) async -> [DialReport] {
         let isPermitted = port >= NearbyReach.firstPort && named.count <= NearbyReach.maximumNamed
-        let chosen = Set(isPermitted ? reach.dialled(of: named, on: links, own: NetworkInterfaces.ownAddresses()) : [])
+        let chosen = Set(isPermitted ? reach.dialled(of: named, on: links, own: service.ownAddresses) : [])
         let transports = chosen.compactMap { address in keys[peer].flatMap { diagnostic(address, port, peer, $0) } }
         let reports = await withTaskGroup { group in
             for transport in transports { group.addTask { await transport.report() } }

@@ -336,7 +336,7 @@ final class NearbyNetwork {
     func isSeen(_ peer: EndpointID) -> Bool { life != .stopped && keys[peer] != nil && !candidates(for: peer).isEmpty }
 
     func candidates(for peer: EndpointID) -> [NearbyPeers.Candidate] {
-        seen.candidates(for: peer, hour: hour, at: loop.now, on: links, own: NetworkInterfaces.ownAddresses) { admits($0) }
+        seen.candidates(for: peer, hour: hour, at: loop.now, on: links, own: { service.ownAddresses }) { admits($0) }
     }
 
     /// What is seen once all neighbours had time to answer.

@@ -24,6 +24,8 @@ protocol NearbyService: AnyObject {
     /// Called with the name of each question that is heard, also of own ones; `nil` while nobody listens.
     var onQuestion: ((DNSName) -> Void)? { get set }
 
+    /// All addresses of this machine, also those of interfaces that are not used.
+    var ownAddresses: Set<IPAddress> { get }
     /// Whether messages can be sent on an interface.
     var isOpen: Bool { get }
     /// Whether it receives what it sends to everybody; `nil` before it has sent something, or if that is not known.
@@ -70,9 +72,6 @@ struct NetworkInterfaces {
         }
         return NetworkInterfaces(links: links, devices: devices)
     }
-
-    /// All addresses of this machine, also those of interfaces that are not used.
-    static func ownAddresses() -> Set<IPAddress> { Set(((try? System.enumerateDevices()) ?? []).compactMap { IPAddress($0.address) }) }
 
     /// The names of the interfaces that are switched on and have a network. Others keep their addresses.
     private static func connected() -> Set<String> {

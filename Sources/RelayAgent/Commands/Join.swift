@@ -128,7 +128,7 @@ package struct Join: Sendable {
                 if let known, membership.name != known.name { try await local.platform.rename(membership.name) }
                 // The first enumeration pins what the account has (a link of the relay) or the inviter (a link of a device). Without the
                 // relay this happens later.
-                if (try? await local.waitForDirectory()) != nil, !context.console.isJSON, let namesake = local.namesake {
+                if (try? await local.waitForDirectory()) != nil, !context.console.isJSON, let namesake = local.namesake() {
                     context.console.note(namesake)
                 }
                 return try await result(local, membership)

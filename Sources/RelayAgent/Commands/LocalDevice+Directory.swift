@@ -111,10 +111,11 @@ extension LocalDevice {
     }
 
     /// What to tell the user if another device of the account has the name of this one. Needs the list of devices.
-    var namesake: String? {
+    /// - Parameter newName: The name that this device has got just now, and that the list may not show yet.
+    func namesake(_ newName: String? = nil) -> String? {
         guard let own = try? platform.accounts.systemID else { return nil }
         let endpoints = platform.endpoints(for: account)
-        guard let name = endpoints.first(where: \.isLocal)?.record.name else { return nil }
+        guard let name = newName ?? endpoints.first(where: \.isLocal)?.record.name else { return nil }
         let folded = Array(name.lowercased().utf8)
         guard let other = endpoints.first(where: { $0.systemID != own && folded.elementsEqual($0.record.name.lowercased().utf8) }) else {
             return nil

@@ -30,6 +30,6 @@ package struct Rename: DeviceCommand {
         try? await local.waitForDirectory()
         let isPublished = try await local.platform.rename(name)
         try local.home.store(membership)
-        return Result(name: name, published: isPublished, namesake: local.namesake)
+        return Result(name: name, published: isPublished, namesake: local.namesake(name))
     }
 }

@@ -16,6 +16,7 @@ import Testing
         var onInterfaces: ([LinkInterface]) -> Void = { _ in }
         var onQuestion: ((DNSName) -> Void)? { didSet { isListening.update { $0 = onQuestion != nil } } }
         var kept: (Int) -> Set<DNSName> = { _ in [] }
+        var ownAddresses: Set<IPAddress> { [] }
         var hearsItself: Bool? { nil }
         var isOpen: Bool { true }
         /// The names in the questions that were sent.

@@ -12,6 +12,8 @@ final class ScriptedNetwork: NearbyService {
     var onInterfaces: ([LinkInterface]) -> Void = { _ in }
     var kept: (Int) -> Set<DNSName> = { _ in [] }
     var onQuestion: ((DNSName) -> Void)?
+    /// None, so that tests on one machine can dial it.
+    var ownAddresses: Set<IPAddress> = []
     var hearsItself: Bool? { nil }
     var isOpen: Bool { isRunning }
     private(set) var isRunning = false

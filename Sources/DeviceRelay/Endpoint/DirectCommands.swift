@@ -156,7 +156,7 @@ final class DirectCommands {
 
     private func consider(_ target: EndpointID) {
         guard life != .stopped, target != endpoint.id, isNeeded(target), peers.linkKeys[target] != nil else { return }
-        // With the relay, only what is seen is dialled, and not before the relay has said who is there.
+        // With the relay, only a device that is seen or whose address is known is dialled, and not before the relay has said who is there.
         guard !control.isConnected || peers.isEnumerated && isNear(target) else { return }
         switch links[target] {
         case .opening, .open: return

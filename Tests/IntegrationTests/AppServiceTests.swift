@@ -96,7 +96,7 @@ import Testing
         } throws: {
             ($0 as? AppServiceError)?.code == .notAuthorized
         }
-        #expect(await phone.platform.confirm(try pc.id, for: phone.account))
+        try await phone.confirm(pc)
         try await pc.platform.withAppService(echo, on: phoneRequest) { connection in
             let answer = try await connection.send([:])
             #expect(answer == [:])
@@ -218,7 +218,7 @@ import Testing
         let phone = try await home.device("Phone")
         try await pc.platform.publish(SessionTestApp.app(), for: pc.account)
         try await pc.connected()
-        await pc.platform.confirm(try phone.id, for: pc.account)
+        try await pc.confirm(phone)
         try await phone.sees("PC")
         let connection = try await phone.platform.open("echo", on: try pc.id)
         let (fits, tooLarge) = (try SessionTestApp.message(encodedBytes: 1_000), try SessionTestApp.message(encodedBytes: 1_001))

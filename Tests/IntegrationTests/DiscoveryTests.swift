@@ -113,7 +113,7 @@ import Testing
         // The tablet joined first, so the phone is new to it.
         try await phone.platform.publish(player(log: Log()), for: phone.account)
         #expect(try await tablet.sees("Phone").isNew)
-        #expect(await tablet.platform.confirm(try phone.id, for: tablet.account))
+        try await tablet.confirm(phone)
         _ = try await tablet.sees("Phone") { !$0.isNew }
         let link = try await phone.platform.accounts.invite(to: phone.account)
         let pc = try TestDevice("PC", at: link, in: home)
@@ -140,7 +140,7 @@ import Testing
         let (pc, phone) = (try await home.device("PC"), try await home.device("Phone"))
         try await pc.platform.publish(player(log: Log()), for: pc.account)
         let system = try await phone.sees("PC") { !$0.isNew || $0.isNew }
-        #expect(await phone.platform.confirm(try pc.id, for: phone.account))
+        try await phone.confirm(pc)
         let id = try pc.id
         let original = try home.record(of: id)
         await pc.platform.shutdown()

@@ -50,7 +50,7 @@ import Testing
         let launcher = RemoteLauncher(phone.platform)
         await launchFails(.deniedByRemoteSystem) { try await launcher.launch(try url("film:declined"), on: .init(system)) }
         #expect(await log.entries.isEmpty)
-        #expect(await pc.platform.confirm(try phone.id, for: pc.account))
+        try await pc.confirm(phone)
         await launchFails(.deniedByRemoteSystem) { try await launcher.launch(try url("film:declined"), on: .init(system)) }
         await launchFails(.protocolUnavailable) { try await launcher.launch(try url("film:unsupported"), on: .init(system)) }
         await launchFails(.failed) { try await launcher.launch(try url("film:failed"), on: .init(system)) }

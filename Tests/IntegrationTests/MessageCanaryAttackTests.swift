@@ -32,7 +32,7 @@ import Testing
             AppService("echo") { connection, _ in try await connection.respond { _ in ["text": .string(answer)] } }
         ]
         try await pc.platform.publish(app, for: pc.account)
-        #expect(await pc.platform.confirm(try phone.id, for: pc.account))
+        try await pc.confirm(phone)
         let system = try await phone.sees("PC") { !$0.apps.isEmpty }
         let (target, service) = (RemoteSystemConnectionRequest(system), AppServiceInfo(name: "echo", appID: app.appID))
         let launcher = RemoteLauncher(phone.platform)

@@ -87,7 +87,7 @@ import Testing
         let request = RemoteSystemConnectionRequest(try await phone.sees("PC"))
         await fails(.notAuthorized) { try await phone.platform.sendStatelessMessage(["Type": "list"], to: photos, on: request) }
         #expect(await log.entries.isEmpty)
-        #expect(await pc.platform.confirm(try phone.id, for: pc.account))
+        try await pc.confirm(phone)
         _ = try await phone.platform.sendStatelessMessage(["Type": "list"], to: photos, on: request)
         await phone.platform.shutdown()
         await pc.platform.shutdown()

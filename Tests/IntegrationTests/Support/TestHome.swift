@@ -214,6 +214,13 @@ final class TestDevice {
         throw CancellationError()
     }
 
+    /// Confirms another device of the account, once this one knows of it.
+    func confirm(_ other: TestDevice) async throws {
+        let endpoint = try other.id
+        for await endpoints in platform.endpointChanges(for: account) where endpoints.contains(where: { $0.id == endpoint }) { break }
+        #expect(await platform.confirm(endpoint, for: account))
+    }
+
     /// Waits until a device is no longer visible.
     func seesNot(_ name: String) async throws {
         for await systems in platform.remoteSystems().snapshots where !systems.contains(where: { $0.displayName == name }) { return }

@@ -72,7 +72,7 @@ import Testing
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
         try await pc.platform.publish(pc.app(), for: pc.account)
         try await pc.platform.notifications.register(.init(type: .fcm, token: "registration", appID: Self.appID), for: pc.account)
-        #expect(await phone.platform.confirm(try pc.endpoint(), for: phone.account))
+        try await phone.confirm(pc)
         try await home.removeCredentials()
         await pc.platform.shutdown()
         let system = try await phone.sees("PC") { $0.presence.state == .unavailable && !$0.presence.isWakeable }
@@ -139,7 +139,7 @@ import Testing
         try await pc.platform.publish(pc.app(), for: pc.account)
         let registration = NotificationRegistration(type: type, token: "\(push.http.origin)/push/1", appID: Self.appID)
         try await pc.platform.notifications.register(registration, for: pc.account)
-        #expect(await pc.platform.confirm(try phone.endpoint(), for: pc.account))
+        try await pc.confirm(phone)
         await pc.platform.shutdown()
         let system = try await phone.sees("PC") { $0.status != .available }
         let command = try await RemoteLauncher(phone.platform).submit(try #require(URL(string: "film:1")), on: .init(system))

@@ -60,9 +60,9 @@ final class WakeHome {
         try await pc.platform.publish(pc.app(), for: pc.account)
         try await pc.platform.notifications.register(registration, for: pc.account)
         // The account's second device is new to the first one's app until it is approved.
-        #expect(await pc.platform.confirm(try phone.endpoint(), for: pc.account))
+        try await pc.confirm(phone)
         let endpoint = try pc.endpoint()
-        #expect(await phone.platform.confirm(endpoint, for: phone.account))
+        try await phone.confirm(pc)
         await pc.platform.shutdown()
         let system = try await phone.sees("PC") { $0.presence.isWakeable }
 
@@ -151,6 +151,13 @@ final class WakeDevice {
             directory: settings.storageDirectory.deletingLastPathComponent(),
             [WakeEndToEndTests.appID, #"{"\#(WakePayload.key)":\#(payload.json)}"#]
         )
+    }
+
+    /// Confirms another device of the account, once this one knows of it.
+    func confirm(_ other: WakeDevice) async throws {
+        let endpoint = try other.endpoint()
+        for await endpoints in platform.endpointChanges(for: account) where endpoints.contains(where: { $0.id == endpoint }) { break }
+        #expect(await platform.confirm(endpoint, for: account))
     }
 
     /// Waits until a device is seen, and has the state.

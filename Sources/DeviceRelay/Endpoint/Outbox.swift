@@ -69,7 +69,8 @@ final class Outbox {
         states[id] = state
         let stored: (row: SentCommand, others: [CommandID])
         do {
-            stored = try await contents.insert(body, header, for: record, isConnected: machine.isConnected)
+            let isDirect = machine.isConnected(directlyTo: target.endpoint)
+            stored = try await contents.insert(body, header, for: record, isConnected: machine.isConnected, isDirect: isDirect)
         } catch {
             states[id] = nil
             throw CommandFailure(storing: error)

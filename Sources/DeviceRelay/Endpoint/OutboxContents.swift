@@ -57,12 +57,17 @@ final class OutboxContents {
     }
 
     /// Seals and stores a command. The header gets the next number of its lane.
+    /// - Parameters:
+    ///   - isConnected: As for `SentCommand.prepare`.
+    ///   - isDirect: Whether a direct session with the target is open. If the lane has no other open command, the command is then marked as
+    ///     direct in the same commit.
     /// - Returns: The stored row, and the lane's earlier commands without an answer.
     func insert(
         _ body: CommandBody,
         _ header: CommandHeader,
         for record: Signed<EndpointRecord>,
-        isConnected: Bool
+        isConnected: Bool,
+        isDirect: Bool
     ) async throws -> (row: SentCommand, others: [CommandID]) {
         let key = endpoint.identityKey
         let lowest = clock.lowestNumber
@@ -71,7 +76,8 @@ final class OutboxContents {
             let others = try transaction.unansweredCommands(to: header.target, appID: header.targetApp)
             header.number = try transaction.nextNumber(to: header.target, appID: header.targetApp, from: lowest)
             let command = try SealedCommand(body, header: header, target: record.payload.agreementKey, key: key)
-            let (row, _) = SentCommand.prepare(command.descriptor, isConnected: isConnected)
+            var (row, _) = SentCommand.prepare(command.descriptor, isConnected: isConnected)
+            if isDirect, try !transaction.hasOpenCommands(in: header.lane), let marked = row.markedDirect { row = marked }
             let content = JournalTransaction.SentContent(
                 blob: command.encoded,
                 body: try body.encodedBytes(),

@@ -99,7 +99,7 @@ package struct JournalTransaction {
                 [limit - 1]
             )
         }
-        try run(Self.insertSent, Self.signedValues(sent) + Self.stateValues(sent))
+        try run(Self.insertSent, Self.signedValues(sent) + Self.stateValues(sent) + [sent.isDirect])
         try run(
             "INSERT INTO sent_blobs (id, blob, body, target) VALUES (?, ?, ?, ?)",
             [sent.command.id.column, Data(content.blob), Data(content.body), Data(content.target)]
@@ -150,6 +150,11 @@ package struct JournalTransaction {
         return try Row.fetchAll(statement(Self.selectOpen), arguments: .bound(target.column)).map(sentCommand)
     }
 
+    /// Whether a lane has a command that has not ended.
+    package func hasOpenCommands(in lane: CommandLane) throws -> Bool {
+        try Row.fetchOne(statement(Self.selectOpenInLane), arguments: .bound(lane.target.column, lane.appID)) != nil
+    }
+
     /// The targets of the open commands.
     package func openTargets() throws -> Set<EndpointID> {
         let sql = "SELECT DISTINCT target FROM sent_commands INDEXED BY sent_commands_open WHERE \(JournalSchema.isOpen)"
@@ -194,7 +199,10 @@ package struct JournalTransaction {
         SELECT id FROM sent_commands INDEXED BY sent_commands_open
         WHERE target = ? AND app = ? AND (state = 'prepared' OR state = 'sent') AND \(JournalSchema.isOpen) ORDER BY number
         """
-    private static let insertSent = "INSERT INTO sent_commands (\(signedColumns), \(stateColumns)) VALUES (\(marks(22)))"
+    private static let selectOpenInLane = """
+        SELECT 1 FROM sent_commands INDEXED BY sent_commands_open WHERE target = ? AND app = ? AND \(JournalSchema.isOpen) LIMIT 1
+        """
+    private static let insertSent = "INSERT INTO sent_commands (\(signedColumns), \(stateColumns), direct) VALUES (\(marks(23)))"
     private static let updateState = """
         UPDATE sent_commands SET (\(stateColumns)) = (\(marks(14))) WHERE id = ? AND digest = ? AND \(JournalSchema.isOpen)
         """

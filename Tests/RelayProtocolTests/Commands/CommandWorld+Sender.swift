@@ -7,7 +7,7 @@
 extension CommandWorld {
     /// What was given to a sender's journal, in order. A crash loses what is not committed.
     enum SenderWrite: Hashable {
-        case insert(CommandID, CommandLane, life: Int64, isConnected: Bool)
+        case insert(CommandID, CommandLane, life: Int64, isConnected: Bool, isDirect: Bool)
         case commit([SentCommand])
         case load([SentCommand], connection: Int)
         case markDirect(EndpointID, [SentCommand], connection: Int)
@@ -22,8 +22,10 @@ extension CommandWorld {
     }
 
     mutating func submit(_ sender: Int, _ lane: CommandLane, _ life: Int64) {
-        let isConnected = senders[sender].machine.isConnected
-        senders[sender].writes.append(.insert(ids.next(), lane, life: life, isConnected: isConnected))
+        let (isConnected, isDirect) = (
+            senders[sender].machine.isConnected, senders[sender].machine.isConnected(directlyTo: lane.target)
+        )
+        senders[sender].writes.append(.insert(ids.next(), lane, life: life, isConnected: isConnected, isDirect: isDirect))
     }
 
     func signed(
@@ -193,9 +195,11 @@ extension CommandWorld {
     mutating func storeAtSender(_ sender: Int) {
         guard !senders[sender].writes.isEmpty else { return }
         switch senders[sender].writes.removeFirst() {
-        case .insert(let id, let lane, let life, let isConnected):
+        case .insert(let id, let lane, let life, let isConnected, let isDirect):
             let number = nextNumber(sender, lane)
-            let (row, _) = SentCommand.prepare(signed(sender, id, lane, number) { $0 + life }, isConnected: isConnected)
+            var (row, _) = SentCommand.prepare(signed(sender, id, lane, number) { $0 + life }, isConnected: isConnected)
+            let hasOthers = journals[senders[sender].journal].stored.values.contains { $0.command.lane == lane && !$0.isEnded }
+            if isDirect, !hasOthers, let marked = row.markedDirect { row = marked }
             insert(row, sender)
             senders[sender].news.append(.inserted(row))
         case .commit(let rows):

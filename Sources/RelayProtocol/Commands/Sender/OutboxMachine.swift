@@ -158,11 +158,14 @@ package struct OutboxMachine: Hashable, Sendable {
     // MARK: Commands
 
     /// A command is stored.
-    /// - Parameter others: Earlier commands in its lane that the relay has not answered, including those of other processes.
+    /// - Parameters:
+    ///   - command: The stored row. If it is direct, its lane had no other open command.
+    ///   - others: Earlier commands in its lane that the relay has not answered, including those of other processes.
     package mutating func add(_ command: SentCommand, behind others: [SentCommand]) {
         append(commands.add(command, behind: others))
         let target = command.command.lane.target
-        if isConnected(directlyTo: target) { append(.markDirect(target)) }
+        guard isConnected(directlyTo: target) else { return }
+        if command.isDirect { append(commands.begin([command], directlyTo: target)) } else { append(.markDirect(target)) }
     }
 
     /// The relay reports a command that this process does not know; another process may have sent it.

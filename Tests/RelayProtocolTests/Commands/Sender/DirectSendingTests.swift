@@ -169,6 +169,27 @@ import Testing
         #expect(actions(&machine) == [])
     }
 
+    /// A command that is alone in its lane is marked as it is stored.
+    @Test mutating func commandThatIsStoredAsDirectIsOfferedAtOnce() {
+        var machine = connected(with: [])
+        #expect(actions(&machine) == [])
+        let row = command(1)
+        machine.add(row, behind: [])
+        #expect(actions(&machine) == [.offer(row.command.id)])
+        // The session was lost, and another one was opened, while it was stored.
+        let late = command(2)
+        machine.disconnected(directlyFrom: target)
+        machine.connected(directlyTo: target)
+        machine.add(late, behind: [])
+        #expect(actions(&machine) == [.markDirect(target, [])])
+        machine.marked([late], directlyTo: target, for: machine.connectionNumber(on: .direct(target)))
+        #expect(actions(&machine) == [.offer(late.command.id)])
+        // Without a session it waits for one.
+        machine.disconnected(directlyFrom: target)
+        machine.add(command(3), behind: [])
+        #expect(actions(&machine) == [])
+    }
+
     @Test mutating func cancellationIsOfferedAgain() {
         let row = command(1)
         var machine = connected(with: [row])

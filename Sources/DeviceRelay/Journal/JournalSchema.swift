@@ -22,6 +22,9 @@ enum JournalSchema {
         migrator.registerMigration("5 addresses of peers") { database in
             try database.execute(sql: fifth)
         }
+        migrator.registerMigration("6 commands of several processes") { database in
+            try database.execute(sql: sixth)
+        }
         return migrator
     }
 
@@ -201,5 +204,10 @@ enum JournalSchema {
             port INTEGER NOT NULL CHECK (port BETWEEN 1 AND 65535),
             time INTEGER NOT NULL
         ) WITHOUT ROWID;
+        """
+
+    /// Whether another process than the one that has stored a command may have sent it, too.
+    private static let sixth = """
+        ALTER TABLE sent_commands ADD COLUMN shared INTEGER NOT NULL DEFAULT 0 CHECK (shared IN (0, 1));
         """
 }

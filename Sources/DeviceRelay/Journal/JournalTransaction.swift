@@ -99,7 +99,7 @@ package struct JournalTransaction {
                 [limit - 1]
             )
         }
-        try run(Self.insertSent, Self.signedValues(sent) + Self.stateValues(sent) + [sent.isDirect])
+        try run(Self.insertSent, Self.signedValues(sent) + Self.stateValues(sent) + [sent.isDirect, sent.isShared])
         try run(
             "INSERT INTO sent_blobs (id, blob, body, target) VALUES (?, ?, ?, ?)",
             [sent.command.id.column, Data(content.blob), Data(content.body), Data(content.target)]
@@ -120,13 +120,13 @@ package struct JournalTransaction {
 
     /// Stores a command's new state, and its new content if it was signed again.
     /// - Returns: False if another process has stored the command's end, has signed it again, sent it or marked it as direct meanwhile, or has
-    ///   deleted it. Then nothing is changed.
+    ///   deleted it. Then nothing is changed. That another process may have sent it stays stored.
     @discardableResult
     package func update(_ sent: SentCommand, _ resigned: ResignedContent? = nil) throws -> Bool {
         let earlier = resigned?.earlier ?? sent.command.digest
         try run(
             resigned == nil ? Self.update(sent.precondition) : Self.updateSigned,
-            Self.stateValues(sent) + [sent.command.id.column, earlier.column]
+            Self.stateValues(sent) + [sent.isShared, sent.command.id.column, earlier.column]
         )
         guard database.changesCount > 0 else { return false }
         if let content = resigned?.content {
@@ -202,11 +202,12 @@ package struct JournalTransaction {
     private static let selectOpenInLane = """
         SELECT 1 FROM sent_commands INDEXED BY sent_commands_open WHERE target = ? AND app = ? AND \(JournalSchema.isOpen) LIMIT 1
         """
-    private static let insertSent = "INSERT INTO sent_commands (\(signedColumns), \(stateColumns), direct) VALUES (\(marks(23)))"
+    private static let insertSent = "INSERT INTO sent_commands (\(signedColumns), \(stateColumns), direct, shared) VALUES (\(marks(24)))"
     private static let updateState = """
-        UPDATE sent_commands SET (\(stateColumns)) = (\(marks(14))) WHERE id = ? AND digest = ? AND \(JournalSchema.isOpen)
+        UPDATE sent_commands SET (\(stateColumns)) = (\(marks(14))), shared = max(shared, ?) WHERE id = ? AND digest = ? AND \(JournalSchema.isOpen)
         """
     private static let updateAtRelay = "\(updateState) AND direct = 0"
+    private static let updateRefused = "\(updateAtRelay) AND shared = 0 AND state IN ('prepared', 'sent')"
     private static let updateNeverSent = "\(updateState) AND state = 'prepared' AND signings = 1"
     private static let updateSigned = "\(updateAtRelay) AND state = 'prepared'"
 
@@ -214,6 +215,7 @@ package struct JournalTransaction {
         switch precondition {
         case .open: updateState
         case .onlyAtRelay: updateAtRelay
+        case .onlyRefused: updateRefused
         case .neverSent: updateNeverSent
         }
     }
@@ -264,7 +266,8 @@ package struct JournalTransaction {
             state: try sentState(row),
             cancelRequested: try row.required("cancel_requested"),
             signings: try row.required("signings"),
-            isDirect: try row.required("direct")
+            isDirect: try row.required("direct"),
+            isShared: try row.required("shared")
         )
     }
 

@@ -263,6 +263,24 @@ import Testing
         #expect(try await two.write { try $0.markDirect(to: peer) }.map(\.command.number) == [2])
     }
 
+    @Test func refusalOfWhatAnotherProcessMaySendIsNotStored() async throws {
+        let (one, two) = (try journal(), try journal())
+        let lane = command(1)
+        @Sendable func row(_ state: SentCommand.State, isShared: Bool = false) -> SentCommand {
+            SentCommand(restoring: lane, state: state, cancelRequested: false, signings: 1, isShared: isShared)
+        }
+        let full = CommandRejection(.limit(.init(limit: .mailboxCommands, allowed: 1, requested: 2)), mayHaveRun: false)
+        try await one.write { try $0.add(row(.sent)) }
+        #expect(try await two.write { try $0.update(row(.sent, isShared: true)) })
+        #expect(try await !one.write { try $0.update(row(.refused(full))) })
+        // The mark stays.
+        #expect(try await one.write { try $0.update(row(.sent)) })
+        #expect(try two.read { try $0.sent(lane.id) } == row(.sent, isShared: true))
+        #expect(try await two.write { try $0.update(row(.accepted(.accepted))) })
+        #expect(try await !one.write { try $0.update(row(.refused(full))) })
+        #expect(try await one.write { try $0.update(row(.refused(CommandRejection(.expired, mayHaveRun: false)))) })
+    }
+
     @Test func signingAgainReplacesTheStoredCommand() async throws {
         let journal = try journal()
         let before = SentCommand(restoring: command(1), state: .prepared, cancelRequested: false, signings: 1)

@@ -276,7 +276,8 @@ extension CommandWorld {
         }
         guard row.mayReplace(old) else { return false }
         checkCommit(row, after: old)
-        put(row.isEnded || !old.isDirect ? row : row.markedDirect ?? row, sender)
+        let marked = row.isEnded || !old.isDirect ? row : row.markedDirect ?? row
+        put(marked.markedShared(like: old), sender)
         return true
     }
 

@@ -20,6 +20,14 @@ package struct CommandRejection: Error, Hashable, Sendable {
         case limit(LimitExceeded)
         /// A general code of the control channel, for example of a rate limit.
         case other(code: String)
+
+        /// Whether the relay refuses the same bytes at any later time, too.
+        package var isLasting: Bool {
+            switch self {
+            case .idConflict, .numberPassed, .expired, .livesTooLong, .targetUnknown: true
+            case .clockSkew, .limit, .other: false
+            }
+        }
     }
 
     package let reason: Reason

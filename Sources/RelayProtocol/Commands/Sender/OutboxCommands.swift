@@ -135,8 +135,10 @@ package struct OutboxCommands: Hashable, Sendable {
         guard let known = rows.updateValue(stored, forKey: id) else { return [] }
         let steps = known.isCancelled && !stored.cancelRequested ? input(id) { $0.cancel() } : []
         // Not if it is in no lane here: earlier commands of its lane may be missing, and the other process sends them all.
-        guard let row = rows[id], row.isUnanswered, let sending, sending.holds(row.command), takesItsTurn(row.command) else { return steps }
-        return steps + input(id) { $0.connected() }
+        guard let row = rows[id], let sending, sending.holds(row.command) else { return steps }
+        // The relay has answered another process.
+        guard row.isUnanswered else { return steps + answered(id) }
+        return takesItsTurn(row.command) ? steps + input(id) { $0.connected() } : steps
     }
 
     /// Whether the command may be sent now. If the relay had accepted the earlier bytes, the lane has gone on without the command.

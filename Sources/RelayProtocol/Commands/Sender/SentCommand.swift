@@ -109,30 +109,44 @@ package struct SentCommand: Hashable, Sendable {
     package private(set) var signings: Int
     /// Whether the target may have got the command without the relay.
     package private(set) var isDirect: Bool
+    /// Whether another process than the one that has stored it may have sent it, too. What the relay refuses one of them for the moment, it
+    /// may take from the other.
+    package private(set) var isShared: Bool
     /// Whether this process has made the last signature. It is not stored.
     private var isSignedHere = false
+    /// Whether this process has stored the command first. It is not stored.
+    private var isOwn = false
 
     /// A row read from the store.
-    package init(restoring command: CommandDescriptor, state: State, cancelRequested: Bool, signings: Int, isDirect: Bool = false) {
+    package init(
+        restoring command: CommandDescriptor,
+        state: State,
+        cancelRequested: Bool,
+        signings: Int,
+        isDirect: Bool = false,
+        isShared: Bool = false
+    ) {
         self.command = command
         self.state = state
         self.cancelRequested = cancelRequested
         self.signings = signings
         self.isDirect = isDirect
+        self.isShared = isShared
     }
 
     /// A new command.
     /// - Parameter isConnected: Whether the command will be sent on the current connection. This saves a write. Call `connected` when its
     ///   lane reaches it.
     package static func prepare(_ command: CommandDescriptor, isConnected: Bool) -> (SentCommand, [Action]) {
-        let row = SentCommand(restoring: command, state: isConnected ? .queued : .prepared, cancelRequested: false, signings: 1)
+        var row = SentCommand(restoring: command, state: isConnected ? .queued : .prepared, cancelRequested: false, signings: 1)
+        row.isOwn = true
         return (row, [.persist(row)])
     }
 
     /// The row as it is read after a crash.
     package var stored: SentCommand {
         var row = self
-        row.isSignedHere = false
+        (row.isSignedHere, row.isOwn) = (false, false)
         if case .queued = state { row.state = .sent }
         return row
     }
@@ -149,6 +163,13 @@ package struct SentCommand: Hashable, Sendable {
         return row
     }
 
+    /// The row with the mark of the stored one, which is never taken away.
+    package func markedShared(like stored: SentCommand) -> SentCommand {
+        var row = self
+        row.isShared = isShared || stored.isShared
+        return row
+    }
+
     /// What the stored row of the command must be, so that this one may be written in its place: other processes may have changed it since
     /// this process read it.
     package enum Precondition: Hashable, Sendable {
@@ -156,6 +177,8 @@ package struct SentCommand: Hashable, Sendable {
         case open
         /// Not ended, and not direct: this was decided in the belief that the target does not have the command.
         case onlyAtRelay
+        /// The same, and neither accepted by the relay nor sent by another process.
+        case onlyRefused
         /// Never sent by any process.
         case neverSent
     }
@@ -165,7 +188,8 @@ package struct SentCommand: Hashable, Sendable {
         case .withdrawn: .neverSent
         case _ where isDirect: .open
         case .queued, .sent, .accepted: .open
-        case .prepared, .refused: .onlyAtRelay
+        case .refused(let rejection): rejection.reason.isLasting ? .onlyAtRelay : .onlyRefused
+        case .prepared: .onlyAtRelay
         case .final(let final): final.attestedBy == .relay ? .onlyAtRelay : .open
         }
     }
@@ -175,6 +199,7 @@ package struct SentCommand: Hashable, Sendable {
         switch precondition {
         case .open: !stored.isEnded
         case .onlyAtRelay: !stored.isEnded && !stored.isDirect
+        case .onlyRefused: stored.isUnanswered && !stored.isDirect && !stored.isShared
         case .neverSent: stored.state == .prepared && stored.signings == 1
         }
     }
@@ -192,6 +217,8 @@ package struct SentCommand: Hashable, Sendable {
             || signings == stored.signings && isSignedHere && stored.state == .prepared && command.digest != stored.command.digest
         var row = isSigned && !stored.isEnded && !stored.isDirect ? self : stored
         row.cancelRequested = stored.cancelRequested || cancelRequested
+        row.isShared = stored.isShared || isShared
+        row.isOwn = isOwn
         return row
     }
 
@@ -225,6 +252,11 @@ package struct SentCommand: Hashable, Sendable {
     /// The lane reaches the command on a new connection (see `OutboxLanes`).
     package mutating func connected() -> [Action] {
         switch state {
+        case .prepared where mustBeShared, .sent where mustBeShared:
+            // Written first, so that the process that has stored it takes no refusal for the end.
+            let wasSent = state == .sent
+            (state, isShared) = (.sent, true)
+            return [.persist(self)] + sending(again: wasSent)
         case .prepared:
             // Written first, so that a process that reads the row after a crash knows that the relay may have the command.
             state = .sent
@@ -238,6 +270,9 @@ package struct SentCommand: Hashable, Sendable {
             return [.answered]
         }
     }
+
+    /// Whether the store must say that two processes may send it.
+    private var mustBeShared: Bool { !isOwn && !isShared && !isDirect }
 
     /// The lane reaches the command on a direct session. The row is stored as direct.
     package func connectedDirectly() -> [Action] { isSent ? [.offer] : [.answeredDirectly] }
@@ -281,7 +316,7 @@ package struct SentCommand: Hashable, Sendable {
         case (.sent, .numberPassed) where signsAbove(rejection), (.accepted, .numberPassed) where signsAbove(rejection):
             // If it was accepted before, the stored state has gone back: it has ended since, and the target says that it does not know how.
             return signAnew(above: rejection.highest)
-        case (.sent, _) where !rejection.mayHaveRun:
+        case (.sent, _) where !rejection.mayHaveRun && (rejection.reason.isLasting || !isShared):
             state = .refused(rejection)
             return [.persist(self), .answered, .report(.refused(rejection))]
         case (.sent, .expired), (.sent, .targetUnknown), (.sent, .idConflict),

@@ -23,7 +23,7 @@ import Testing
             digest: CommandWorld.digest(id, 5),
             size: 3
         )
-        return SentCommand(restoring: descriptor, state: state, cancelRequested: false, signings: 1, isDirect: isDirect)
+        return SentCommand(restoring: descriptor, state: state, cancelRequested: false, signings: 1, isDirect: isDirect, isShared: true)
     }
 
     // MARK: A command

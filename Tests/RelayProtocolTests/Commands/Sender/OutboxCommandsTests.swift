@@ -27,7 +27,7 @@ import Testing
             digest: Digest256(hashing: []),
             size: 3
         )
-        return SentCommand(restoring: descriptor, state: .sent, cancelRequested: false, signings: 1)
+        return SentCommand(restoring: descriptor, state: .sent, cancelRequested: false, signings: 1, isShared: true)
     }
 
     private static func connect(_ commands: inout OutboxCommands, _ stored: [SentCommand]) -> [OutboxCommands.Step] {

@@ -21,7 +21,7 @@ import Testing
             digest: CommandWorld.digest(id, 5),
             size: 3
         )
-        return SentCommand(restoring: descriptor, state: state, cancelRequested: false, signings: 1)
+        return SentCommand(restoring: descriptor, state: state, cancelRequested: false, signings: 1, isShared: true)
     }
 
     private func connected(_ open: [SentCommand] = []) -> OutboxMachine {
@@ -150,6 +150,21 @@ import Testing
         #expect(machine[row.command.id] == nil)
     }
 
+    /// Another process has sent a command that the relay refuses here, and the relay has taken it there. The lane goes on.
+    @Test mutating func commandThatAnotherProcessHasSentIsNotRefused() {
+        let (row, next) = (command(1, .sent), command(2, .sent))
+        var machine = connected([row, next])
+        _ = actions(&machine)
+        let rejection = CommandRejection(.expired, mayHaveRun: false)
+        machine.refused(row.command.id, rejection, now: 9)
+        guard case .commit = machine.next(now: 0) else { return #expect(Bool(false)) }
+        var other = row
+        _ = other.accepted()
+        machine.committed(superseded: [other])
+        #expect(actions(&machine) == [.send(next.command.id, again: true)])
+        #expect(machine[row.command.id] == other)
+    }
+
     /// Both processes of the endpoint sign a command again, and the other one is first.
     @Test mutating func commandSignedByAnotherProcessIsSentAsTheOtherSignedIt() {
         let (row, next) = (command(1, .sent), command(2, .sent))
@@ -157,7 +172,7 @@ import Testing
         _ = actions(&machine)
         machine.refused(row.command.id, CommandRejection(.clockSkew, mayHaveRun: false), now: 9)
         guard case .commit = machine.next(now: 0) else { return #expect(Bool(false)) }
-        let other = SentCommand(restoring: resigned(row.command), state: .sent, cancelRequested: false, signings: 2)
+        let other = SentCommand(restoring: resigned(row.command), state: .sent, cancelRequested: false, signings: 2, isShared: true)
         machine.committed(superseded: [other])
         #expect(actions(&machine) == [.send(row.command.id, again: true)], "it is neither signed again nor overtaken")
         machine.accepted(row.command.id)
@@ -174,7 +189,7 @@ import Testing
         machine.cancel(row.command.id)
         machine.mark(3)
         guard case .commit = machine.next(now: 0) else { return #expect(Bool(false)) }
-        let other = SentCommand(restoring: resigned(row.command), state: .sent, cancelRequested: false, signings: 2)
+        let other = SentCommand(restoring: resigned(row.command), state: .sent, cancelRequested: false, signings: 2, isShared: true)
         machine.committed(superseded: [other])
         guard case .commit(let rows) = machine.next(now: 0) else { return #expect(Bool(false)) }
         #expect(rows.map(\.cancelRequested) == [true])

@@ -33,7 +33,7 @@ import Testing
         #expect(row.stored.state == .sent)
         actions = row.connected()
         #expect(actions == [.send(again: false)])
-        #expect(row == row.stored)
+        #expect(row.state == row.stored.state)
         #expect(row.connected() == [.send(again: true)])
     }
 
@@ -46,6 +46,36 @@ import Testing
         #expect(row.cancel() == [.persist(row)])
         #expect(row.cancel().isEmpty)
         #expect(row.connected() == [.send(again: false), .cancel])
+    }
+
+    /// The relay may take from one process what it refuses another for the moment.
+    @Test func refusalOfWhatAnotherProcessMaySendIsNoEnd() {
+        let full = certain(.limit(.init(limit: .mailboxCommands, allowed: 1, requested: 2)))
+        let (stored, _) = SentCommand.prepare(command, isConnected: true)
+        var own = stored
+        _ = own.connected()
+        var other = stored.stored
+        #expect(other.connected() == [.persist(other), .send(again: true)])
+        #expect(other.isShared && other.connected() == [.send(again: true)])
+        // The process that has stored it does not know of the other yet. Its refusal is not stored.
+        var refused = own
+        #expect(refused.refused(full, now: now) == [.persist(refused), .answered, .report(.refused(full))])
+        #expect(refused.mayReplace(stored.stored) && !refused.mayReplace(other))
+        var accepted = other
+        _ = accepted.accepted()
+        #expect(!refused.mayReplace(accepted))
+        // What it reads then, or at the next connection, is retried.
+        var read = own.read(again: other)
+        #expect(read.connected() == [.send(again: true)])
+        #expect(read.refused(full, now: now) == [.retryLater(.send, after: SentCommand.retryDelay)])
+        // A refusal that lasts is the end for both.
+        for reason in [CommandRejection.Reason.expired, .targetUnknown, .idConflict, .livesTooLong, .numberPassed] {
+            var ended = other
+            #expect(ended.refused(certain(reason), now: now) == [.persist(ended), .answered, .report(.refused(certain(reason)))])
+            #expect(ended.mayReplace(other))
+        }
+        // The mark stays when the first process writes without it.
+        #expect(own.markedShared(like: other).isShared)
     }
 
     @Test func commandWaitsForAConnection() {

@@ -16,6 +16,8 @@ enum DirectCommandMessages {
         /// Whether the sender knows that the target has stored it.
         var isReceived: Bool
         var isCancelled: Bool
+        /// The sender's time, in milliseconds since 1970.
+        var time: Int64
 
         struct Response: Codable, Sendable {
             var state: State

@@ -283,7 +283,13 @@ final class DirectCommands {
         on connection: AppServiceConnection
     ) -> OneShot<Messages.Offer.Response>? {
         // The inbox works later, so the answer comes after this.
-        let key = inbox.offered(offer.command, by: sender, wasReceived: offer.isReceived, isCancelled: offer.isCancelled)
+        let key = inbox.offered(
+            offer.command,
+            by: sender,
+            wasReceived: offer.isReceived,
+            isCancelled: offer.isCancelled,
+            time: offer.time
+        )
         guard let key else { return nil }
         let answer = OneShot<Messages.Offer.Response>()
         offers[key, default: []].append(Waiting(connection: connection, answer: answer))
@@ -305,7 +311,8 @@ extension DirectCommands: DirectSending {
         let offer = Messages.Offer(
             command: blob,
             isReceived: command.state == .accepted(.delivered),
-            isCancelled: command.cancelRequested
+            isCancelled: command.cancelRequested,
+            time: loop.wallTime
         )
         loop.spawn(self) { commands in
             do throws(AppServiceError) {

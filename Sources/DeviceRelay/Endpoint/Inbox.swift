@@ -29,6 +29,8 @@ final class Inbox {
     private var held = HeldCommands()
     /// When to remove old settled commands next, by the steady clock.
     private var nextForgetting: Int64 = 0
+    /// By how much the clocks of paired senders are ahead.
+    private var senderClocks: [EndpointID: Int64] = [:]
     /// The launches of new endpoints.
     private var newcomerRate = LaunchRate()
     /// Those who wait for the end of the work.
@@ -63,6 +65,7 @@ final class Inbox {
     }
 
     private var loop: EndpointLoop { endpoint.loop }
+    private var targetClock: TargetClock { TargetClock(own: loop.wallTime, relay: clock.time, senders: senderClocks) }
     private var logger: Logger { endpoint.logger }
 
     // MARK: Start and end
@@ -71,7 +74,7 @@ final class Inbox {
     func start() {
         guard !hasStarted else { return work() }
         hasStarted = true
-        input { $0.start(clock.target) }
+        input { $0.start(targetClock) }
         forget()
     }
 
@@ -111,7 +114,7 @@ final class Inbox {
         let descriptor = command.descriptor
         let isKnown = machine.knows(descriptor)
         let (check, body) = isKnown ? (.valid, nil) : check(command, introducedBy: message.sender)
-        machine.offered(descriptor, check: check, wasReceived: message.wasReceived, clock.target)
+        machine.offered(descriptor, check: check, wasReceived: message.wasReceived, targetClock)
         if !isKnown, machine.knows(descriptor), let record = message.sender?.record {
             contents.keep(.init(sealed: command, body: body, record: record.bytes), for: descriptor.key)
         }
@@ -122,12 +125,14 @@ final class Inbox {
     /// - Parameters:
     ///   - wasReceived: The sender knows that it was stored here.
     ///   - isCancelled: The sender has cancelled it.
+    ///   - time: By the sender's clock. It counts where no relay has the time.
     /// - Returns: `nil` if this is no command of the sender.
-    func offered(_ bytes: [UInt8], by peer: EndpointID, wasReceived: Bool, isCancelled: Bool) -> CommandKey? {
+    func offered(_ bytes: [UInt8], by peer: EndpointID, wasReceived: Bool, isCancelled: Bool, time: Int64) -> CommandKey? {
         guard let command = try? SealedCommand(decoding: bytes), command.header.sender == peer,
             let record = peers.signedRecord(of: peer)
         else { return nil }
         let descriptor = command.descriptor
+        if endpoint.isAnonymous { senderClocks[peer] = time.saturatingAdding(-loop.wallTime) }
         let isKnown = machine.knows(descriptor)
         let (check, body): (CommandCheck, CommandBody?) =
             if isKnown {
@@ -144,7 +149,7 @@ final class Inbox {
             wasReceived: wasReceived,
             isCancelled: isCancelled,
             on: .direct(peer),
-            clock.target
+            targetClock
         )
         if !isKnown, machine.knows(descriptor) {
             contents.keep(.init(sealed: command, body: body, record: record.encoded), for: descriptor.key)
@@ -172,7 +177,7 @@ final class Inbox {
     private func forget() {
         guard loop.now >= nextForgetting else { return }
         nextForgetting = loop.now + 600_000
-        input { $0.removeForgotten(clock.target) }
+        input { $0.removeForgotten(targetClock) }
     }
 
     /// Handles the held commands, because the enumeration is complete, or a command cannot wait any longer.
@@ -245,7 +250,7 @@ final class Inbox {
     }
 
     private func run() async {
-        while let action = machine.next(now: loop.now, clock.target) {
+        while let action = machine.next(now: loop.now, targetClock) {
             do {
                 try await perform(action)
             } catch {
@@ -356,11 +361,11 @@ final class Inbox {
         switch event {
         case .ended(let outcome, let reply): end(key, outcome, reply: reply)
         case .askedForTime: input { $0.handlerAskedForTime(key) }
-        case .timedOut: input { $0.handlerTimedOut(key, clock.target) }
+        case .timedOut: input { $0.handlerTimedOut(key, targetClock) }
         }
     }
 
     private func end(_ key: CommandKey, _ outcome: CommandOutcome, reply: [UInt8]? = nil) {
-        input { $0.handlerEnded(key, outcome, reply: reply, clock.target) }
+        input { $0.handlerEnded(key, outcome, reply: reply, targetClock) }
     }
 }

@@ -22,7 +22,7 @@ final class Outbox {
     private let contents: OutboxContents
     weak var direct: (any DirectSending)?
 
-    private var machine = OutboxMachine()
+    private var machine: OutboxMachine
     private var isWorking = false
     private var isFlushScheduled = false
     /// The deadline for which a timer runs.
@@ -46,6 +46,7 @@ final class Outbox {
         self.identity = identity
         self.peers = peers
         self.contents = OutboxContents(endpoint, clock: clock)
+        self.machine = OutboxMachine(hasRelay: !endpoint.isAnonymous)
     }
 
     private var journal: Journal { endpoint.journal }
@@ -152,10 +153,10 @@ final class Outbox {
     /// A target has sent the result of a command. `DirectSending.settle` follows once it is stored.
     func ended(_ id: CommandID, _ result: JournalTransaction.Result, at target: EndpointID) { mark(.result(id, result, from: target)) }
 
-    /// Reads the commands whose targets may have got them without the relay: they end without it, too.
+    /// Reads the commands that end without the relay: those that their targets may have got without it, or all if there is none.
     func start() async {
         let rows = (try? await journal.write { try $0.openCommands() }) ?? []
-        for row in rows where row.isDirect { _ = machine.adopt(row, row.command.id, isEnd: false) }
+        for row in rows where row.isDirect || endpoint.isAnonymous { _ = machine.adopt(row, row.command.id, isEnd: false) }
         scheduleDeadline()
     }
 
@@ -210,7 +211,7 @@ final class Outbox {
         scheduleDeadline()
     }
 
-    /// Ends the direct commands whose targets no longer answer.
+    /// Ends the commands that no relay ends.
     private func scheduleDeadline() {
         guard let next = machine.nextDeadline, deadline.map({ next < $0 }) ?? true else { return }
         deadline = next
@@ -287,9 +288,9 @@ final class Outbox {
 
     private func send(_ id: CommandID, again: Bool) async throws {
         guard let blob = try await contents.blob(of: id), let row = machine[id] else { return }
-        let (command, isDirect) = (row.command, row.isDirect)
+        let (command, isDirect, isReceived) = (row.command, row.isDirect, row.isReceivedDirectly)
         link.request {
-            .commandSend(.init(ref: $0, command: Blob(blob), again: again, offered: isDirect))
+            .commandSend(.init(ref: $0, command: Blob(blob), again: again, offered: isDirect, received: isReceived))
         } answer: { [self] answer in
             // An answer to earlier bytes says nothing about the bytes that were signed since.
             guard machine[id]?.command.digest == command.digest else { return }

@@ -16,4 +16,9 @@ package enum CommandHistory: Hashable, Sendable {
     case sent
     /// The target may have them without the relay.
     case offered
+    /// The target has them without the relay, and has told the sender so.
+    case received
+
+    /// Whether the target may have them without the relay.
+    package var isOffered: Bool { self == .offered || self == .received }
 }

@@ -129,7 +129,7 @@ extension AccountTransaction {
             let inDoubt = try admission.check(
                 descriptor,
                 again: history != .new,
-                offered: history == .offered,
+                offered: history.isOffered,
                 now: now,
                 targetIsKnown: target != nil,
                 targetIsRevoked: isRevoked,
@@ -143,14 +143,14 @@ extension AccountTransaction {
             return inDoubt
         }
         if case .success(let inDoubt) = admitted {
-            var (row, actions) = MailboxCommand.store(descriptor, inDoubt: inDoubt)
+            var (row, actions) = MailboxCommand.store(descriptor, inDoubt: inDoubt, isReceived: history == .received)
             if offersIt { actions += row.offer(now: now) }
             // One write adds the row with its offer. Nearly all commands are new, so the insertion itself detects the few that are not.
             let urgency = command.header.urgency(from: sender, to: target)
             // The earlier bytes of a command that its sender has signed again with a higher number have no use any more, nor has an end that
             // the relay could not know.
-            let known = descriptor.firstNumber != nil || history == .offered ? try self.command(key) : nil
-            let isReplaced = known.map { descriptor.replaces($0.command) || history == .offered && $0.isReopened(by: descriptor) } ?? false
+            let known = descriptor.firstNumber != nil || history.isOffered ? try self.command(key) : nil
+            let isReplaced = known.map { descriptor.replaces($0.command) || history.isOffered && $0.isReopened(by: descriptor) } ?? false
             if isReplaced { try removeCommand(key) }
             if try add(row, urgency: urgency, blob: command.encoded, account: account) {
                 actions.removeAll { if case .persist = $0 { true } else { false } }
@@ -164,7 +164,8 @@ extension AccountTransaction {
         // Identical bytes get the same answer, even if admission would now decide differently.
         let rejection = if case .failure(let rejection) = admitted { rejection } else { nil as CommandRejection? }
         let known = try change(key) { row in
-            (history == .offered ? row.offeredElsewhere(descriptor) : []) + row.sentAgain(descriptor, refusedFor: rejection)
+            let elsewhere = history.isOffered ? row.offeredElsewhere(descriptor, isReceived: history == .received) : []
+            return elsewhere + row.sentAgain(descriptor, refusedFor: rejection)
         }
         if let known { return known }
         guard let rejection else { throw Rejection(.internalError, "the stored command cannot be found") }

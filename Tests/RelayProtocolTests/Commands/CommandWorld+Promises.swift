@@ -67,21 +67,22 @@ extension CommandWorld {
                 let isForgotten =
                     history.lostResults.contains(key) || now >= row.command.created + CommandPeriod.retention
                     || isLate
-                if let result = history.results[key], result != final.outcome, !isForgotten, !history.hasGoneBack {
+                if let result = history.results[key], result != final.outcome, !isForgotten, !history.hasGoneBack, !isSignedAgain(row) {
                     violations.append("\(final.outcome), but the result was \(result)")
                 }
             case .indeterminate(.timedOut):
                 if !history.timedOut.contains(key) { violations.append("timed out, but did not") }
             case .indeterminate(.targetLost):
                 let target = targets.first { $0.id == row.command.lane.target }
-                // Two processes may sign a command again and send its old bytes at the same time; then no outcome fits the new ones.
-                let isSignedAgain = hasPaths && row.signings > 1
-                if target?.isRevoked != true, now < row.command.expires, !history.hasGoneBack, !isSignedAgain {
+                if target?.isRevoked != true, now < row.command.expires, !history.hasGoneBack, !isSignedAgain(row) {
                     violations.append("target lost too early")
                 }
             }
         }
     }
+
+    /// Two processes may sign a command again and send its old bytes at the same time; then no outcome fits the new ones.
+    private func isSignedAgain(_ row: SentCommand) -> Bool { hasPaths && row.signings > 1 }
 
     /// - Parameter party: Who states it; `nil` for the sender itself, or the relay's refusal.
     private mutating func tellNotRun(_ key: CommandKey, _ word: String, by party: CommandAttestation? = nil) {

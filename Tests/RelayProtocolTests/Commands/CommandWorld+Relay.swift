@@ -24,9 +24,10 @@ extension CommandWorld {
     private mutating func arrive(_ command: CommandDescriptor, _ history: CommandHistory, _ link: Int, _ epoch: Int) {
         guard let target = targets.firstIndex(where: { $0.id == command.lane.target }) else { return }
         let known = relay.rows[command.key]
-        let isReopened = history == .offered && known?.isReopened(by: command) ?? false
+        let isReopened = history.isOffered && known?.isReopened(by: command) ?? false
         if var known, !isReopened, !command.replaces(known.command) {
-            let actions = (history == .offered ? known.offeredElsewhere(command) : []) + known.sentAgain(command)
+            let elsewhere = history.isOffered ? known.offeredElsewhere(command, isReceived: history == .received) : []
+            let actions = elsewhere + known.sentAgain(command)
             relay.rows[command.key] = known
             return perform(command, actions, answering: link)
         }
@@ -37,7 +38,7 @@ extension CommandWorld {
             let inDoubt = try CommandAdmission(limits: limits, databaseBegan: relay.began).check(
                 command,
                 again: history != .new,
-                offered: history == .offered,
+                offered: history.isOffered,
                 now: now,
                 targetIsKnown: !targets[target].isRevoked,
                 targetIsRevoked: targets[target].isRevoked,
@@ -49,7 +50,7 @@ extension CommandWorld {
                 relay.queue.append(.removeMailbox(command.key))
                 relay.deliveries[target]?.answered(known.command)
             }
-            let (row, actions) = MailboxCommand.store(command, inDoubt: inDoubt)
+            let (row, actions) = MailboxCommand.store(command, inDoubt: inDoubt, isReceived: history == .received)
             relay.rows[command.key] = row
             perform(command, actions, answering: link)
             relay.deliveries[target]?.add(command)

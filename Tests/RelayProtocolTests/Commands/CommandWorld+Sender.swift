@@ -129,7 +129,8 @@ extension CommandWorld {
         case .send(let id, let again):
             guard let row = journals[senders[sender].journal].stored[id] else { return violations.append("sent, not stored") }
             if row.state == .prepared, row.signings == 1 { violations.append("sent, and stored as if it were not") }
-            transmit(sender, epoch, .send(row.command, row.isDirect ? .offered : again ? .sent : .new), up: true)
+            let history: CommandHistory = row.isReceivedDirectly ? .received : row.isDirect ? .offered : again ? .sent : .new
+            transmit(sender, epoch, .send(row.command, history), up: true)
         case .markDirect(let target, let rows):
             let connection = senders[sender].machine.connectionNumber(on: .direct(target))
             senders[sender].writes.append(.markDirect(target, rows, connection: connection))
@@ -296,6 +297,7 @@ extension CommandWorld {
             if case .accepted = row.state { continue }
             history.accepted.remove(key)
         }
+        noteUnconfirmed()
     }
 
     mutating func crashSender(_ sender: Int) {

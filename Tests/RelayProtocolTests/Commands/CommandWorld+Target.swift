@@ -151,6 +151,19 @@ extension CommandWorld {
         if let outcome = row.outcome { history.results[row.command.key] = outcome }
     }
 
+    /// Nobody knows that a target had these commands, which its restored journal does not know: the relay and the sender have no
+    /// confirmation, or none any more.
+    mutating func noteUnconfirmed() {
+        for key in history.lostByTarget {
+            switch relay.rows[key]?.state {
+            case .final, .offered(received: true, _): continue
+            case nil, .stored, .offered(received: false, _): break
+            }
+            let sent = journals.lazy.compactMap { $0.stored[key.id] }.first { $0.command.key == key }
+            if let sent, !sent.isEnded, sent.state != .accepted(.delivered) { history.unconfirmed.insert(key) }
+        }
+    }
+
     /// Puts the copy of the journal in place.
     mutating func restoreTarget(_ target: Int) {
         let backup = targets[target].backup
@@ -161,11 +174,8 @@ extension CommandWorld {
             history.lostByTarget.insert(key)
             // It waits in the copy, so it runs without an offer.
             if backup.stored[key]?.state == .received { history.unconfirmed.insert(key) }
-            switch relay.rows[key]?.state {
-            case nil, .final, .offered(received: true, _): break
-            case .stored, .offered(received: false, _): history.unconfirmed.insert(key)
-            }
         }
+        noteUnconfirmed()
         // The order of a lane holds from the restored position on: its sender may have gone back, too, to lower numbers.
         for (lane, last) in history.lastHandled where lane.target == targets[target].id {
             history.lastHandled[lane] = backup.storedPositions[lane].map { min($0.number, last) }

@@ -58,11 +58,13 @@ package struct MailboxCommand: Hashable, Sendable {
     }
 
     /// A command that was admitted.
-    /// - Parameter inDoubt: The result of `CommandAdmission.check`.
-    package static func store(_ command: CommandDescriptor, inDoubt: Bool) -> (MailboxCommand, [Action]) {
+    /// - Parameters:
+    ///   - inDoubt: The result of `CommandAdmission.check`.
+    ///   - isReceived: Whether the target has told the sender that it has the bytes.
+    package static func store(_ command: CommandDescriptor, inDoubt: Bool, isReceived: Bool = false) -> (MailboxCommand, [Action]) {
         let row = MailboxCommand(
             restoring: command,
-            state: inDoubt ? .offered(received: false, cancelRequested: false) : .stored
+            state: inDoubt ? .offered(received: isReceived, cancelRequested: false) : .stored
         )
         return (row, [.persist(row), .accept])
     }
@@ -92,10 +94,18 @@ package struct MailboxCommand: Hashable, Sendable {
     }
 
     /// The sender says that the target may have these bytes without the relay.
-    package mutating func offeredElsewhere(_ sent: CommandDescriptor) -> [Action] {
-        guard case .stored = state, sent.digest == command.digest else { return [] }
-        state = .offered(received: false, cancelRequested: false)
-        return [.persist(self)]
+    /// - Parameter isReceived: Whether the target has told the sender that it has them.
+    package mutating func offeredElsewhere(_ sent: CommandDescriptor, isReceived: Bool) -> [Action] {
+        guard sent.digest == command.digest else { return [] }
+        switch state {
+        case .stored:
+            state = .offered(received: isReceived, cancelRequested: false)
+            return [.persist(self)]
+        case .offered(received: false, let cancelRequested) where isReceived:
+            state = .offered(received: true, cancelRequested: cancelRequested)
+            return [.note(self)]
+        case .offered, .final: return []
+        }
     }
 
     /// The sender connected and may have missed the outcome. It sends commands without an outcome again itself.

@@ -18,6 +18,8 @@ package struct OutboxCommands: Hashable, Sendable {
         var known: Set<CommandID> = []
     }
 
+    /// Whether a relay can get the commands.
+    package let hasRelay: Bool
     private var rows: [CommandID: SentCommand] = [:]
     /// The targets with a direct session.
     private var direct: [EndpointID: Direct] = [:]
@@ -26,7 +28,7 @@ package struct OutboxCommands: Hashable, Sendable {
     /// Commands added since the connection was opened and before `begin`. The stored commands may not include them.
     private var added: [CommandID]?
 
-    package init() {}
+    package init(hasRelay: Bool = true) { self.hasRelay = hasRelay }
 
     package subscript(id: CommandID) -> SentCommand? { rows[id] }
 
@@ -148,11 +150,11 @@ package struct OutboxCommands: Hashable, Sendable {
     }
 
     /// The earliest deadline of the commands; `nil` if none has one.
-    package var nextDeadline: Int64? { rows.values.compactMap(\.deadline).min() }
+    package var nextDeadline: Int64? { rows.values.compactMap { $0.deadline(hasRelay: hasRelay) }.min() }
 
     package mutating func handleDeadlines(now: Int64) -> [Step] {
-        rows.values.filter { $0.deadline.map { $0 <= now } ?? false }.map(\.command.id).sorted()
-            .flatMap { input($0) { $0.handleDeadline(now: now) } }
+        rows.values.filter { $0.deadline(hasRelay: hasRelay).map { $0 <= now } ?? false }.map(\.command.id).sorted()
+            .flatMap { [hasRelay] id in input(id) { $0.handleDeadline(now: now, hasRelay: hasRelay) } }
     }
 
     /// Removes a command whose end was reported to the app. No lane waits for it any more.

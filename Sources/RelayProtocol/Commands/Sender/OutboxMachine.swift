@@ -63,7 +63,7 @@ package struct OutboxMachine: Hashable, Sendable {
         var isWrite: Bool { if case .step(let step) = work { step.action.isWrite } else { false } }
     }
 
-    private var commands = OutboxCommands()
+    private var commands: OutboxCommands
     private var queue: [Queued] = []
     /// Work taken from the queue; its writes are stored.
     private var batch: ArraySlice<Queued> = []
@@ -73,7 +73,8 @@ package struct OutboxMachine: Hashable, Sendable {
     private var isWaiting = false
     private var connections: [CommandPath: Connection] = [:]
 
-    package init() {}
+    /// - Parameter hasRelay: Whether a relay can get the commands.
+    package init(hasRelay: Bool = true) { commands = OutboxCommands(hasRelay: hasRelay) }
 
     package subscript(id: CommandID) -> SentCommand? { commands[id] }
 
@@ -227,7 +228,7 @@ package struct OutboxMachine: Hashable, Sendable {
     /// When `handleDeadlines` has something to do.
     package var nextDeadline: Int64? { commands.nextDeadline }
 
-    /// Ends the direct commands whose targets no longer answer.
+    /// Ends the direct commands whose targets no longer answer, and, without a relay, those that have expired.
     /// - Parameter now: The relay's time, as this endpoint knows it.
     package mutating func handleDeadlines(now: Int64) { append(commands.handleDeadlines(now: now)) }
 
@@ -319,7 +320,7 @@ package struct OutboxMachine: Hashable, Sendable {
         for (path, connection) in connections where path != .relay {
             connections[path] = Connection(number: connection.number + 1, isUp: false)
         }
-        self = OutboxMachine()
+        self = OutboxMachine(hasRelay: commands.hasRelay)
         self.connections = connections
     }
 

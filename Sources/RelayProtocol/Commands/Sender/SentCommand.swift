@@ -277,6 +277,9 @@ package struct SentCommand: Hashable, Sendable {
     /// The lane reaches the command on a direct session. The row is stored as direct.
     package func connectedDirectly() -> [Action] { isSent ? [.offer] : [.answeredDirectly] }
 
+    /// Whether the target has said that it has the bytes, which it may have got without the relay.
+    package var isReceivedDirectly: Bool { isDirect && state == .accepted(.delivered) }
+
     /// The target has stored the command that was offered directly.
     package mutating func receivedDirectly() -> [Action] { progressed(.delivered) + [.answeredDirectly] }
 
@@ -438,12 +441,19 @@ package struct SentCommand: Hashable, Sendable {
         }
     }
 
-    /// When `handleDeadline` has something to do, unless the command ends before: the target of a direct command no longer answers then.
-    package var deadline: Int64? { isDirect && isSent ? command.expires.saturatingAdding(CommandPeriod.grace) : nil }
+    /// When `handleDeadline` has something to do, unless the command ends before: the target of a direct command no longer answers then. One
+    /// that was never offered expires, if there is no relay that says so.
+    package func deadline(hasRelay: Bool) -> Int64? {
+        if isDirect { return isSent ? command.expires.saturatingAdding(CommandPeriod.grace) : nil }
+        return isEnded || hasRelay ? nil : command.expires
+    }
 
-    package mutating func handleDeadline(now: Int64) -> [Action] {
-        guard let deadline, now >= deadline else { return [] }
-        return end(CommandFinal(attestedByRelay: .indeterminate(.targetLost)))
+    package mutating func handleDeadline(now: Int64, hasRelay: Bool) -> [Action] {
+        guard let deadline = deadline(hasRelay: hasRelay), now >= deadline else { return [] }
+        if isDirect { return end(CommandFinal(attestedByRelay: .indeterminate(.targetLost))) }
+        let rejection = CommandRejection(.expired, mayHaveRun: false)
+        state = .refused(rejection)
+        return [.persist(self), .answered, .report(.refused(rejection))]
     }
 
     private mutating func end(_ final: CommandFinal) -> [Action] {

@@ -7,23 +7,31 @@ package struct TargetClock: Hashable, Sendable {
     package let own: Int64
     /// The relay's clock: the own clock plus the offset from the relay's last `challenge`.
     package let relay: Int64
+    /// By how much the clocks of senders are ahead of the own one, where no relay has the time: each said it with an offer.
+    package let senders: [EndpointID: Int64]
 
-    package init(own: Int64, relay: Int64) {
+    package init(own: Int64, relay: Int64, senders: [EndpointID: Int64] = [:]) {
         self.own = own
         self.relay = relay
+        self.senders = senders
     }
 
-    /// The outcome of a command that may no longer run. A relay that states a wrong time gains at most a day.
-    func end(of expires: Int64) -> CommandOutcome? {
-        if relay >= expires { return .expired }
+    /// The outcome of a command that may no longer run. Who states a wrong time gains at most a day.
+    func end(of command: CommandDescriptor) -> CommandOutcome? {
+        let sender = senders[command.lane.sender].map { own.saturatingAdding($0) }
+        let (time, expires) = (sender ?? relay, command.expires)
+        if time >= expires { return .expired }
         guard own >= expires.saturatingAdding(CommandPeriod.grace) else { return nil }
-        let hours = lead / 3_600_000
-        let time = hours < 48 ? "\(hours) hours" : "\(hours / 24) days"
-        return .failed(reason: "the device's clock is \(time) ahead of the relay's, so that the command has expired there; set its clock")
+        let hours = Self.lead(of: own, before: time) / 3_600_000
+        let lead = hours < 48 ? "\(hours) hours" : "\(hours / 24) days"
+        let other = sender == nil ? "relay's" : "sender's"
+        return .failed(reason: "the device's clock is \(lead) ahead of the \(other), so that the command has expired there; set its clock")
     }
 
     /// By how much the own clock is ahead of the relay's.
-    package var lead: Int64 { own.saturatingAdding(relay == .min ? .max : -relay) }
+    package var lead: Int64 { Self.lead(of: own, before: relay) }
+
+    private static func lead(of own: Int64, before time: Int64) -> Int64 { own.saturatingAdding(time == .min ? .max : -time) }
 
     /// Whether commands expire here because of the difference between the clocks.
     package var isFarAhead: Bool { lead >= CommandPeriod.grace }
@@ -286,7 +294,7 @@ package struct CommandTarget: Hashable, Sendable {
     /// The command is about to be passed to its app, after the commit.
     /// - Returns: The actions to do instead if it has expired in the meantime; else `nil`.
     package mutating func expiresBeforeHandling(_ key: CommandKey, _ clock: TargetClock) -> [Action]? {
-        guard isHandling(key), let command = rows[key]?.command, let end = clock.end(of: command.expires) else { return nil }
+        guard isHandling(key), let command = rows[key]?.command, let end = clock.end(of: command) else { return nil }
         return finish(key, end, reply: nil) + work(clock)
     }
 
@@ -347,7 +355,7 @@ package struct CommandTarget: Hashable, Sendable {
         var actions: [Action] = []
         while let key = lanes[lane]?.waiting.first, let command = rows[key]?.command {
             lanes[lane]?.waiting.removeFirst()
-            if let end = clock.end(of: command.expires) {
+            if let end = clock.end(of: command) {
                 actions += answer(key, end)
                 continue
             }

@@ -305,8 +305,8 @@ package struct InboxMachine: Hashable, Sendable {
                 commit.lanes.append(lane)
             case .action(.remove(let key)) where indices[key] == nil:
                 settle(key)
-                // The relay has the result.
-                left.removeAll { $0.work == .action(.sendResult(key)) }
+                // The result was taken, or nobody waits for it any more.
+                left.removeAll { if case .action(.sendResult(key, _)) = $0.work { true } else { false } }
             case .action(.keepSettled(let row)): keepSettled(row, now: now)
             case .storeNoted: for write in isUp ? noted.takeDue(now: now) : noted.takeAll() { put(write) }
             case .action, .retryLater: left.append(queued)

@@ -14,21 +14,31 @@ extension EndpointMessage {
         package var again: Bool
         /// The target may have them without this relay. Absent on the wire when false.
         package var offered: Bool
+        /// With `offered`, the target has told the sender that it has them. Absent on the wire when false.
+        package var received: Bool
 
-        package init(ref: RequestRef, command: Blob<BlobKinds.Command>, again: Bool = false, offered: Bool = false) {
+        package init(
+            ref: RequestRef,
+            command: Blob<BlobKinds.Command>,
+            again: Bool = false,
+            offered: Bool = false,
+            received: Bool = false
+        ) {
             self.ref = ref
             self.command = command
             self.again = again
             self.offered = offered
+            self.received = received
         }
 
-        package var history: CommandHistory { offered ? .offered : again ? .sent : .new }
+        package var history: CommandHistory { offered ? received ? .received : .offered : again ? .sent : .new }
 
         package init(json: JSONValue) throws(JSONError) {
             self.ref = try json.member("ref")
             self.command = try json.member("command")
             self.again = try json.optional("again") ?? false
             self.offered = try json.optional("offered") ?? false
+            self.received = try json.optional("received") ?? false
         }
 
         package func writeMembers(to json: inout JSONWriter) {
@@ -36,6 +46,7 @@ extension EndpointMessage {
             json.member("command", command)
             if again { json.member("again", true) }
             if offered { json.member("offered", true) }
+            if received { json.member("received", true) }
         }
     }
 

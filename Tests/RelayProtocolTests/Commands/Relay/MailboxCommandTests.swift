@@ -39,12 +39,17 @@ import Testing
     /// The target may have these bytes without the relay, which can no longer know that they have not run.
     @Test func commandThatIsOfferedElsewhereCountsAsOffered() {
         var (row, _) = MailboxCommand.store(command, inDoubt: false)
-        var actions = row.offeredElsewhere(.test(number: 1, digest: [9]))
+        var actions = row.offeredElsewhere(.test(number: 1, digest: [9]), isReceived: false)
         #expect(actions.isEmpty && row.state == .stored)
-        actions = row.offeredElsewhere(command)
+        actions = row.offeredElsewhere(command, isReceived: false)
         #expect(actions == [.persist(row)] && row.state == .offered(received: false, cancelRequested: false))
-        actions = row.offeredElsewhere(command)
+        actions = row.offeredElsewhere(command, isReceived: false)
         #expect(actions.isEmpty && !row.isReopened(by: command))
+        // A target whose stored state has gone back must not run it again.
+        actions = row.offeredElsewhere(command, isReceived: true)
+        #expect(actions == [.note(row)] && row.offer(now: early) == [.offer(wasReceived: true)])
+        (row, actions) = MailboxCommand.store(command, inDoubt: true, isReceived: true)
+        #expect(row.offer(now: early) == [.offer(wasReceived: true)])
         // An end of its own is taken back, that of the target is not.
         for (final, isReopened) in [(CommandFinal(attestedByRelay: .cancelled), true), (done, false)] {
             let ended = MailboxCommand(restoring: command, state: .final(final, since: 0))

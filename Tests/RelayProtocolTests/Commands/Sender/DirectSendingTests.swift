@@ -106,12 +106,12 @@ import Testing
     @Test mutating func targetThatNeverAnswersIsLost() {
         var row = command(1)
         let deadline = row.command.expires + CommandPeriod.grace
-        #expect(row.deadline == deadline)
-        #expect(row.handleDeadline(now: deadline - 1) == [])
-        let actions = row.handleDeadline(now: deadline)
+        #expect(row.deadline(hasRelay: true) == deadline)
+        #expect(row.handleDeadline(now: deadline - 1, hasRelay: true) == [])
+        let actions = row.handleDeadline(now: deadline, hasRelay: true)
         #expect(actions.first == .persist(row))
-        #expect(row.state == .final(CommandFinal(attestedByRelay: .indeterminate(.targetLost))) && row.deadline == nil)
-        #expect(command(1, isDirect: false).deadline == nil)
+        #expect(row.state == .final(CommandFinal(attestedByRelay: .indeterminate(.targetLost))) && row.deadline(hasRelay: true) == nil)
+        #expect(command(1, isDirect: false).deadline(hasRelay: true) == nil)
     }
 
     @Test mutating func preconditionsKeepWhatOthersHaveStored() {
@@ -127,6 +127,31 @@ import Testing
         #expect(row(.final(expired), isDirect: true).mayReplace(stored))
         #expect(row(.withdrawn).mayReplace(own) && !row(.withdrawn).mayReplace(row(.sent)))
         #expect(!row(.sent).mayReplace(row(.final(done))))
+    }
+
+    /// Without a relay nobody else says that it has expired.
+    @Test mutating func commandThatWasNeverOfferedExpiresWithoutARelay() {
+        var row = command(1, .prepared, isDirect: false)
+        #expect(row.deadline(hasRelay: false) == row.command.expires)
+        #expect(row.handleDeadline(now: row.command.expires - 1, hasRelay: false) == [])
+        var machine = OutboxMachine(hasRelay: false)
+        machine.add(row, behind: [])
+        // The machine stays one without a relay when the disk is full.
+        machine.failed()
+        machine.add(row, behind: [])
+        #expect(machine.nextDeadline == row.command.expires)
+        machine.handleDeadlines(now: row.command.expires)
+        let expired = CommandRejection(.expired, mayHaveRun: false)
+        #expect(row.handleDeadline(now: row.command.expires, hasRelay: false).last == .report(.refused(expired)))
+        #expect(machine.next(now: 0) == .commit([row]))
+        // Another process has offered it meanwhile.
+        let marked = SentCommand(restoring: row.command, state: .sent, cancelRequested: false, signings: 1, isDirect: true)
+        machine.committed(superseded: [marked])
+        #expect(machine.nextDeadline == marked.command.expires + CommandPeriod.grace)
+        #expect(actions(&machine) == [])
+        // What was offered may have run.
+        #expect(!row.mayReplace(marked))
+        #expect(command(1, isDirect: true).deadline(hasRelay: false) == 50 + CommandPeriod.grace)
     }
 
     // MARK: The machine

@@ -239,6 +239,27 @@ import Testing
         #expect(other.offered(command, check: .valid, allowed).last == .handle(command))
     }
 
+    /// Paired devices have no relay that tells the time.
+    @Test func clockOfTheSenderCountsWithoutARelay() {
+        let command = CommandDescriptor.test(number: 1)
+        let (half, day) = (Int64(1_800_000), CommandPeriod.grace)
+        for (lead, offset, end) in [
+            (half, -half - 1, nil), (half, -half, CommandOutcome.expired), (-half, half, .expired), (-half, half - 1, nil),
+            (day - 1, -day, nil),
+        ] {
+            let clock = TargetClock(own: command.expires + lead, relay: command.expires + lead, senders: [command.lane.sender: offset])
+            #expect(clock.end(of: command) == end, "\(lead), \(offset)")
+        }
+        let days = TargetClock(own: command.expires + day, relay: 0, senders: [command.lane.sender: -day - 1])
+        let reason = "the device's clock is 24 hours ahead of the sender's, so that the command has expired there; set its clock"
+        #expect(days.end(of: command) == .failed(reason: reason))
+        for offset in [Int64.min, .max] {
+            #expect(TargetClock(own: 1, relay: 1, senders: [command.lane.sender: offset]).end(of: command) == (offset > 0 ? .expired : nil))
+        }
+        // Others keep the relay's time.
+        #expect(TargetClock(own: 0, relay: command.expires, senders: [.test(99): 0]).end(of: command) == .expired)
+    }
+
     @Test func restartDoesNotRerunAHandledCommand() {
         let first = CommandDescriptor.test(number: 1)
         let second = CommandDescriptor.test(number: 2)

@@ -37,11 +37,23 @@ extension DNSMessage {
     }
 }
 
+extension DNSRecord.Content {
+    /// Reads the content of a record alone.
+    package init(decoding bytes: [UInt8], of kind: DNSRecord.Kind) throws(DNSError) {
+        guard bytes.count <= DNSMessage.maximumBytes else { throw .tooLong }
+        var reader = DNSReader(bytes)
+        self = try reader.content(of: kind, until: bytes.count)
+        guard reader.isAtEnd else { throw .invalidRecord }
+    }
+}
+
 private struct DNSReader {
     private let bytes: [UInt8]
     private var position = 0
 
     init(_ bytes: [UInt8]) { self.bytes = bytes }
+
+    var isAtEnd: Bool { position == bytes.count }
 
     /// The high bit of a class: a question that may be answered by unicast, or a record that is unique.
     private static let topBit: UInt16 = 0x8000
@@ -89,7 +101,7 @@ private struct DNSReader {
         return DNSRecord(name, content, timeToLive: timeToLive, isUnique: `class` & Self.topBit != 0)
     }
 
-    private mutating func content(of kind: DNSRecord.Kind, until end: Int) throws(DNSError) -> DNSRecord.Content {
+    mutating func content(of kind: DNSRecord.Kind, until end: Int) throws(DNSError) -> DNSRecord.Content {
         switch kind {
         case .a, .aaaa:
             // An IPv4 address in a record of IPv6 is no address of the network.

@@ -19,6 +19,15 @@ extension DNSMessage {
     }
 }
 
+extension DNSRecord.Content {
+    /// The bytes of the content alone.
+    package var encoded: [UInt8] {
+        var writer = DNSWriter()
+        writer.write(self)
+        return writer.bytes
+    }
+}
+
 private struct DNSWriter {
     private(set) var bytes: [UInt8] = []
     /// Where each name begins, if a pointer can lead there.
@@ -40,7 +49,14 @@ private struct DNSWriter {
         number(UInt16(record.timeToLive & 0xFFFF))
         let length = bytes.count
         number(0)
-        switch record.content {
+        write(record.content)
+        let size = UInt16(clamping: bytes.count - length - 2)
+        bytes[length] = UInt8(size >> 8)
+        bytes[length + 1] = UInt8(size & 0xFF)
+    }
+
+    mutating func write(_ content: DNSRecord.Content) {
+        switch content {
         case .address(let address): bytes += address.bytes
         case .pointer(let target): name(target)
         case .service(let port, let target):
@@ -57,9 +73,6 @@ private struct DNSWriter {
             }
         case .other(_, let content): bytes += content
         }
-        let size = UInt16(clamping: bytes.count - length - 2)
-        bytes[length] = UInt8(size >> 8)
-        bytes[length + 1] = UInt8(size & 0xFF)
     }
 
     private mutating func name(_ name: DNSName) {

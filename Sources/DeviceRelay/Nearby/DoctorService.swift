@@ -85,6 +85,9 @@ final class DoctorService {
         _ body: @escaping @Sendable (NearbyNetwork) async -> Answer
     ) throws -> OneShot<Answer> {
         guard nearby != nil else { throw AppServiceError(.disabledByPolicy, message: "this device does not use the local network") }
+        guard work == .dial || nearby?.service.canProbe ?? false else {
+            throw AppServiceError(.disabledByPolicy, message: "this device's system shows no packets of multicast DNS")
+        }
         guard gate.begin(work, at: Milliseconds(clamping: loop.now)) else {
             throw AppServiceError(.resourceLimitsExceeded, message: "another diagnosis was begun just now; try again in 10 s")
         }

@@ -20,10 +20,7 @@ final class MulticastService: NearbyService {
     private let logger: Logger
     private var sockets: [MulticastSocket.Key: MulticastSocket] = [:]
     private var links: [LinkInterface] = []
-    private var advertisement: (port: UInt16, text: () -> [[UInt8]])?
-    /// By interface.
-    private var advertised: [Int: MulticastSocket.Advertised] = [:]
-    private var random = SystemRandomNumberGenerator()
+    private var advertisements = InterfaceAdvertisements()
     private var isWanted = false
     private var timer: Scheduled<Void>?
     private var isRunning = false
@@ -37,8 +34,6 @@ final class MulticastService: NearbyService {
         let sending = sockets.values.filter(\.hasSent)
         return sending.isEmpty ? nil : sending.contains { $0.hasHeardItself }
     }
-
-    var ownAddresses: Set<IPAddress> { Set(((try? System.enumerateDevices()) ?? []).compactMap { IPAddress($0.address) }) }
 
     var isOpen: Bool { sockets.values.contains(where: \.isOpen) }
 
@@ -59,8 +54,7 @@ final class MulticastService: NearbyService {
             let wanted = Dictionary(uniqueKeysWithValues: links.flatMap { link in MulticastSocket.keys(of: link).map { ($0, link) } })
             for (key, socket) in sockets where wanted[key] != socket.link {
                 sockets[key] = nil
-                // Another network must not see the same names.
-                advertised[key.interface] = nil
+                advertisements.forget(key.interface)
                 // Where an address stays, the neighbours stay, too.
                 let stays = wanted[key]?.addresses.contains { socket.link.addresses.contains($0) } ?? false
                 if stays { _ = socket.end() } else { socket.close() }
@@ -101,7 +95,7 @@ final class MulticastService: NearbyService {
             for question in questions { onQuestion(question.name) }
         }
         socket.want(isWanted)
-        socket.advertise(isKnown ? advertised(on: key.interface) : nil)
+        socket.advertise(isKnown ? advertisements.on(key.interface) : nil)
         socket.open(device)
     }
 
@@ -126,21 +120,8 @@ final class MulticastService: NearbyService {
     }
 
     func advertise(_ advertisement: (port: UInt16, text: () -> [[UInt8]])?) {
-        self.advertisement = advertisement
-        advertised = [:]
-        for (key, socket) in sockets { socket.advertise(advertised(on: key.interface)) }
-    }
-
-    private func advertised(on interface: Int) -> MulticastSocket.Advertised? {
-        if let made = advertised[interface] { return made }
-        guard let advertisement else { return nil }
-        let made = MulticastSocket.Advertised(
-            labels: ServiceInstance.Labels(using: &random),
-            port: advertisement.port,
-            text: advertisement.text()
-        )
-        advertised[interface] = made
-        return made
+        advertisements.common = advertisement
+        for (key, socket) in sockets { socket.advertise(advertisements.on(key.interface)) }
     }
 
     func want(_ isWanted: Bool) {

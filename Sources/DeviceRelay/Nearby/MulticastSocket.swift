@@ -158,14 +158,8 @@ final class MulticastSocket {
 
     // MARK: Use
 
-    /// What is advertised on an interface, under the same names for both families.
-    struct Advertised {
-        let labels: ServiceInstance.Labels
-        let port: UInt16
-        let text: [[UInt8]]
-    }
-
-    func advertise(_ advertised: Advertised?) {
+    /// Both families of an interface advertise the same names.
+    func advertise(_ advertised: InterfaceAdvertisements.Advertised?) {
         guard !isClosed else { return }
         guard let advertised else {
             if let actions = responder?.end() { perform(actions, asker: nil) }

@@ -84,7 +84,7 @@ final class NearbyNetwork {
     ) {
         let settings = endpoint.settings.nearby
         (self.endpoint, self.clock, self.linkKeys, self.settings) = (endpoint, clock, linkKeys, settings)
-        self.service = service ?? MulticastService(endpoint.loop, interfaces: settings.interfaces, logger: endpoint.logger)
+        self.service = service ?? endpoint.makeNearbyService()
         self.service.onInterfaces = { [weak self] in self?.networkChanged($0) }
         self.service.onInstances = { [weak self] in self?.see($0, $1) }
         self.service.kept = { [weak self] in self?.seen.recognised(on: $0) ?? [] }

@@ -23,6 +23,8 @@ protocol NearbyService: AnyObject {
 
     /// Called with the name of each question that is heard, also of own ones; `nil` while nobody listens.
     var onQuestion: ((DNSName) -> Void)? { get set }
+    /// Whether it can send questions for a test, and reports those that it hears.
+    var canProbe: Bool { get }
 
     /// All addresses of this machine, also those of interfaces that are not used.
     var ownAddresses: Set<IPAddress> { get }
@@ -43,6 +45,43 @@ protocol NearbyService: AnyObject {
     func ask(_ question: DNSMessage)
     /// Says goodbye, and ends.
     func stop() async
+}
+
+extension NearbyService {
+    var canProbe: Bool { true }
+    var ownAddresses: Set<IPAddress> { Set(((try? System.enumerateDevices()) ?? []).compactMap { IPAddress($0.address) }) }
+}
+
+extension EndpointContext {
+    func makeNearbyService() -> any NearbyService {
+        MulticastService(loop, interfaces: settings.nearby.interfaces, logger: logger)
+    }
+}
+
+/// What is advertised on each interface, under names of its own.
+struct InterfaceAdvertisements {
+    struct Advertised {
+        let labels: ServiceInstance.Labels
+        let port: UInt16
+        let text: [[UInt8]]
+    }
+
+    /// What is advertised, if anything. Another one has new names everywhere.
+    var common: (port: UInt16, text: () -> [[UInt8]])? { didSet { made = [:] } }
+    private var made: [Int: Advertised] = [:]
+    private var random = SystemRandomNumberGenerator()
+
+    /// The same until the interface is forgotten.
+    mutating func on(_ interface: Int) -> Advertised? {
+        if let made = made[interface] { return made }
+        guard let common else { return nil }
+        let made = Advertised(labels: ServiceInstance.Labels(using: &random), port: common.port, text: common.text())
+        self.made[interface] = made
+        return made
+    }
+
+    /// Another network must not see the same names.
+    mutating func forget(_ interface: Int) { made[interface] = nil }
 }
 
 /// The interfaces of this machine for multicast.

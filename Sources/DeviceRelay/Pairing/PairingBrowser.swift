@@ -6,12 +6,12 @@ import RelayProtocol
 
 /// Looks for devices on this network that can be paired. It is used on an event loop.
 final class PairingBrowser {
-    private let service: MulticastService
+    private let service: any NearbyService
     private var seen: [Int: [VisibleDevice]] = [:]
     let devices = CurrentValue<[VisibleDevice]>([])
 
     init(_ endpoint: EndpointContext) {
-        service = MulticastService(endpoint.loop, interfaces: endpoint.settings.nearby.interfaces, logger: endpoint.logger)
+        service = endpoint.makeNearbyService()
         service.onInstances = { [weak self] in self?.see($0, on: $1) }
         service.kept = { [weak self] in Set(self?.seen[$0]?.flatMap(\.candidates).map(\.instance) ?? []) }
         service.want(true)

@@ -31,7 +31,7 @@ final class PairingHost {
 
     private let endpoint: EndpointContext
     private let pairings: Pairings
-    private let service: MulticastService
+    private let service: any NearbyService
     private var listener: NearbyListener?
     private var connector: SessionConnector?
     private var links: [LinkInterface] = []
@@ -47,7 +47,7 @@ final class PairingHost {
 
     init(_ endpoint: EndpointContext, _ pairings: Pairings) {
         (self.endpoint, self.pairings) = (endpoint, pairings)
-        service = MulticastService(endpoint.loop, interfaces: endpoint.settings.nearby.interfaces, logger: endpoint.logger)
+        service = endpoint.makeNearbyService()
         var random = SystemRandomNumberGenerator()
         offer = PairingOffer(own: endpoint.id, at: Milliseconds(clamping: endpoint.loop.now), using: &random)
     }

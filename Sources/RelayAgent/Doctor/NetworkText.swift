@@ -60,7 +60,12 @@ struct NetworkText {
         case .otherNetwork:
             return Doctor.Check(.multicast, .skipped, "\(name) is in another network, and multicast DNS does not leave a network")
         case .untested:
-            return Doctor.Check(.multicast, .skipped, "\(name) takes part in no further test now", advice: "try again in a minute")
+            return Doctor.Check(
+                .multicast,
+                .skipped,
+                "multicast DNS between this device and \(name) was not tested: \(name) is busy, or one of the systems does not show it (macOS, iOS)",
+                advice: "if both run Linux, try again in a minute"
+            )
         }
     }
 

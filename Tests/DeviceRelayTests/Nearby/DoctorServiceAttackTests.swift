@@ -19,6 +19,7 @@ import Testing
         var ownAddresses: Set<IPAddress> { [] }
         var hearsItself: Bool? { nil }
         var isOpen: Bool { true }
+        var canProbe = true
         /// The names in the questions that were sent.
         let asked: CurrentValue<[DNSName]>
 
@@ -68,6 +69,9 @@ import Testing
         }
 
         var service: AppService { doctor.service }
+
+        /// From now on the system shows no packets.
+        func hidePackets() { network.canProbe = false }
 
         /// Somebody asks for these names.
         func question(_ names: DNSName...) { for name in names { network.onQuestion?(name) } }
@@ -168,6 +172,18 @@ import Testing
             let isHeard = try await connection.call(Messages.Say(nonce: probe.nonce), timeout: Self.patience).isHeard
             #expect(!isHeard)
             #expect(world.asked.value == [probe.name, probe.name])
+        }
+    }
+
+    @Test func whoSeesNoPacketsSaysSo() async throws {
+        try await with { world, connection, _ in
+            await world.hidePackets()
+            let nonce = Array(repeating: UInt8(1), count: MulticastProbe.nonceBytes)
+            #expect(await failure(Messages.Hear(nonce: nonce), on: connection) == .disabledByPolicy)
+            #expect(await failure(Messages.Say(nonce: nonce), on: connection) == .disabledByPolicy)
+            #expect(world.asked.value.isEmpty)
+            // Addresses can be dialled all the same.
+            _ = try await connection.call(Messages.Dial(port: 4_711, addresses: [[8, 8, 8, 8]]), timeout: Self.patience)
         }
     }
 

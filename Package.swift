@@ -569,3 +569,9 @@ if let fuzzing = ProcessInfo.processInfo.environment["DEVICE_RELAY_FUZZING"] {
         )
     }
 }
+
+// On Linux, the code for Apple's DNS-SD service is compiled over Avahi's compatibility library (`scripts/check-dnssd`).
+if ProcessInfo.processInfo.environment["DEVICE_RELAY_DNSSD"] != nil {
+    package.targets.append(.systemLibrary(name: "dnssd", path: "Tests/dnssd"))
+    package.targets.first { $0.name == "DeviceRelay" }?.dependencies.append("dnssd")
+}

@@ -381,7 +381,7 @@ struct NearbyTests {
     }
 }
 
-private enum Python {
+enum Python {
     /// The command line of a script of `scripts`.
     static func script(_ name: String, _ arguments: String...) -> String {
         let path = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../scripts/\(name)").standardizedFileURL.path

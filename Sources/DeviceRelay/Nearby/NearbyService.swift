@@ -53,8 +53,13 @@ extension NearbyService {
 }
 
 extension EndpointContext {
+    /// The service of this platform: on Apple systems an app may not use multicast itself.
     func makeNearbyService() -> any NearbyService {
+        #if canImport(dnssd)
+        SystemNearbyService(loop, interfaces: settings.nearby.interfaces, logger: logger)
+        #else
         MulticastService(loop, interfaces: settings.nearby.interfaces, logger: logger)
+        #endif
     }
 }
 

@@ -8,6 +8,14 @@ import RelayProtocol
 struct NearbyCheck: Sendable {
     let local: LocalDevice
 
+    private static var permission: String {
+        #if canImport(Darwin)
+        "permit the local network to this program in System Settings, Privacy & Security, Local Network"
+        #else
+        "permit UDP port 5353, in and out, in the firewall of this machine; another program may hold the port for itself"
+        #endif
+    }
+
     /// - Returns: `nil` if the network is not used.
     func run() async -> Doctor.Check? {
         guard let view = await local.platform.nearbyView(for: local.account) else { return nil }
@@ -31,7 +39,7 @@ struct NearbyCheck: Sendable {
                 .nearby,
                 .warning,
                 "on \(names), this machine does not let multicast DNS be used",
-                advice: "permit UDP port 5353, in and out, in the firewall of this machine; another program may hold the port for itself"
+                advice: Self.permission
             )
         }
         guard view.hearsItself ?? true else {

@@ -151,13 +151,15 @@ extension CommandWorld {
         if let outcome = row.outcome { history.results[row.command.key] = outcome }
     }
 
-    /// Nobody knows that a target had these commands, which its restored journal does not know: the relay and the sender have no
-    /// confirmation, or none any more.
+    /// A target had these commands, its restored journal does not know them, and who may offer them has no confirmation, or none any more.
     mutating func noteUnconfirmed() {
         for key in history.lostByTarget {
             switch relay.rows[key]?.state {
             case .final, .offered(received: true, _): continue
-            case nil, .stored, .offered(received: false, _): break
+            case .stored, .offered(received: false, _):
+                history.unconfirmed.insert(key)
+                continue
+            case nil: break
             }
             let sent = journals.lazy.compactMap { $0.stored[key.id] }.first { $0.command.key == key }
             if let sent, !sent.isEnded, sent.state != .accepted(.delivered) { history.unconfirmed.insert(key) }

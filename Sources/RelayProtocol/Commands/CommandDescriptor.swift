@@ -108,7 +108,7 @@ package enum CommandPeriod {
 
 extension Int64 {
     /// The sum, or the nearest value on overflow. Times come from peers, so a sum must not trap.
-    func saturatingAdding(_ other: Int64) -> Int64 {
+    package func saturatingAdding(_ other: Int64) -> Int64 {
         let (sum, overflow) = addingReportingOverflow(other)
         return overflow ? (other < 0 ? .min : .max) : sum
     }

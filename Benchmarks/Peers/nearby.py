@@ -144,11 +144,15 @@ class Bench:
                 self.check(file, receiver.directory / "Downloads" / "content")
                 return seconds
 
-            def peer():
-                target = receiver.directory / "openssl"
+            def peer(hashes=False):
+                """With hashes it does what we do: both sides compute the SHA-256, in processes of their own."""
+                target, sums = receiver.directory / "openssl", [memory / "sum-sent", memory / "sum-received"]
+                target.touch()
+                digest = "openssl dgst -sha256 -r"
+                output = f"| tee {target} | {digest} > {sums[1]}" if hashes else f"> {target}"
                 # The server ends with its standard input.
                 server = receiver.start(
-                    "sh", "-c", f"exec openssl s_server -accept 4433 -cert {chain} -key {key} -quiet -naccept 1 > {target}",
+                    "sh", "-c", f"openssl s_server -accept 4433 -cert {chain} -key {key} -quiet -naccept 1 {output}",
                     stdin=subprocess.PIPE, stderr=subprocess.DEVNULL,
                 )
                 while not receiver.run("ss", "-tlnH", "sport", "=", ":4433").strip():
@@ -157,23 +161,34 @@ class Bench:
                 client = sender.start(
                     "sh", "-c", f"exec openssl s_client -connect {receiver.address}:4433 -quiet < {file}", stderr=subprocess.DEVNULL
                 )
+                hashing = sender.start("sh", "-c", f"{digest} < {file} > {sums[0]}" if hashes else ":")
                 while target.stat().st_size < size:
                     if client.poll() is not None:
                         raise Failed("openssl has ended early")
                     time.sleep(0.001)
-                seconds = time.monotonic() - begin
-                for process in (client, server):
-                    process.kill()
-                    process.wait()
+                arrived = time.monotonic()
+                server.stdin.close()
+                for process in (server, hashing):
+                    process.wait(timeout=60)
+                hashed = time.monotonic()
+                client.kill()
+                client.wait()
                 self.check(file, target)
-                return seconds
+                if not hashes:
+                    return arrived - begin
+                if sums[0].read_text() != sums[1].read_text():
+                    raise Failed("openssl has received another SHA-256")
+                return hashed - begin
 
+            ways = {"relay send": ours, "openssl": peer, "openssl with SHA-256": lambda: peer(hashes=True)}
             for key_name, megabits, bound in (("shaped", 1000, 1 / 0.95), ("unshaped", 0, 1 / 0.9)):
                 sender.shape(megabits)
-                medians = self.in_turns(f"bulk, {key_name}", {"relay send": ours, "openssl": peer})
+                medians = self.in_turns(f"bulk, {key_name}", ways)
                 rates = {name: size / seconds / 1e6 for name, seconds in medians.items()}
                 print(f"bulk, {key_name}: " + ", ".join(f"{name} {rate:.0f} MB/s" for name, rate in rates.items()))
-                self.row(f"bulk-{key_name}", medians["relay send"] / medians["openssl"], round(bound, 3), f"{size >> 20} MiB, {key_name}, time to openssl's")
+                ours_to = {name: medians["relay send"] / seconds for name, seconds in medians.items()}
+                self.row(f"bulk-{key_name}", ours_to["openssl"], round(bound, 3), f"{size >> 20} MiB, {key_name}, time to openssl's")
+                self.row(f"bulk-{key_name}-sha256", ours_to["openssl with SHA-256"], None, "time to that of openssl with SHA-256")
 
     def check(self, sent, received):
         if subprocess.run(["cmp", "-s", sent, received]).returncode != 0:

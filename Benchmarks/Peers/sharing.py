@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The Device Relay project authors
-"""Compares `relay send` and `relay fetch` with scp and magic-wormhole on this machine: a file of 1 GiB, and a folder of 10,000 small files. All three encrypt end
-to end. The content of relay and wormhole goes through their own relays on loopback. Rounds alternate, and the median counts. `relay send`
-returns when everything is on the disk there; the others do not wait for the disk."""
+"""Compares `relay send` and `relay fetch` with scp and magic-wormhole on this machine: a file of 1 GiB, and a folder of 10,000 small files.
+All three encrypt end to end. `relay send` and `relay fetch` go through a relay on loopback, and `relay send` also directly, without the
+relay. magic-wormhole has its own servers on loopback and connects directly. Rounds alternate, and the median counts. `relay send` returns
+when everything is on the disk there; the others do not wait for the disk."""
 
 import argparse
 import contextlib
@@ -81,17 +82,19 @@ def check(sent, received):
 
 class RelaySend(Peer):
     name = "relay"
+    nearby = "off"
 
     def __init__(self, directory, products):
         super().__init__(directory)
         self.products = products
-        self.homes = directory / "homes"
+        self.homes = directory / f"{self.name}-homes"
 
     def command(self, home, *words):
         # The key of the device is in the user's home.
         user = self.homes / home
         user.mkdir(parents=True, exist_ok=True)
         variables = [f"{name}={user}" for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")]
+        variables.append(f"DEVICE_RELAY_NEARBY={self.nearby}")
         return ["env", *variables, self.products / "relay", *words, "--home", user / "relay"]
 
     def launch(self):
@@ -102,7 +105,7 @@ class RelaySend(Peer):
             raise Failed("relay receive is not ready")
 
     def join(self):
-        relay = self.stack.enter_context(FullSpeedRelay(self.products))
+        relay = self.relay = self.stack.enter_context(FullSpeedRelay(self.products))
         relay.run("account", "add", "bench")
         operator = [self.products / "relayd", "invite", "bench", "--data-directory", relay.directory / "data"]
         for home, invite in (("sender", operator), ("receiver", self.command("sender", "invite"))):
@@ -113,13 +116,22 @@ class RelaySend(Peer):
         self.run(self.command("sender", "send", content, "receiver", "--json"))
 
 
+class DirectSend(RelaySend):
+    name = "direct"
+    nearby = "known"
+
+    def launch(self):
+        super().launch()
+        self.run(self.command("sender", "ping", "receiver", "--count", "1"))
+        self.relay.kill()
+
+
 class RelayFetch(RelaySend):
     name = "fetch"
 
     def __init__(self, directory, products):
         super().__init__(directory, products)
         self.shared = directory / "source"
-        self.homes = directory / "fetch-homes"
 
     def launch(self):
         self.join()
@@ -223,9 +235,11 @@ def main():
     with tempfile.TemporaryDirectory(prefix="bench-sharing-") as name, contextlib.ExitStack() as stack:
         directory = pathlib.Path(name)
         contents = make_contents(directory, size, files)
-        peers = [RelaySend(directory, options.products), RelayFetch(directory, options.products), SecureCopy(directory)]
+        ours = [way(directory, options.products) for way in (RelaySend, DirectSend, RelayFetch)]
+        others = [SecureCopy(directory)]
         if options.wormhole:
-            peers.append(Wormhole(directory, options.wormhole))
+            others.append(Wormhole(directory, options.wormhole))
+        peers = ours + others
         for peer in peers:
             stack.enter_context(peer)
         result = {}
@@ -237,10 +251,12 @@ def main():
                     seconds[peer.name].append(peer.measure(path))
             result[content] = {name: statistics.median(values) for name, values in seconds.items()}
         for content, medians in result.items():
-            ours = medians["relay"]
-            print(f"{content}: relay {ours:.2f} s" + "".join(
-                f", {name} {seconds:.2f} s (our rate is {seconds / ours:.2f} of its)" for name, seconds in medians.items() if name != "relay"
-            ))
+            print(f"{content}: " + ", ".join(f"{name} {seconds:.2f} s" for name, seconds in medians.items()))
+            fastest = min(medians[peer.name] for peer in others)
+            for peer in ours:
+                to_fastest, to_scp = fastest / medians[peer.name], medians["scp"] / medians[peer.name]
+                kept = "kept" if to_fastest >= 1 and to_scp >= 0.8 else "NOT KEPT"
+                print(f"    {peer.name}: {to_fastest:.2f} of the faster peer's rate (bound 1), {to_scp:.2f} of scp's (bound 0.8): {kept}")
         if options.json:
             options.json.write_text(json.dumps(result, indent=2) + "\n")
 

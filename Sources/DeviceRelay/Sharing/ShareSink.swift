@@ -215,13 +215,22 @@ package actor ShareSink: BulkTaking {
             try data.withUnsafeReadableBytes { memory in
                 Result { () throws(SystemError) in try target.write(memory, at: start) }
             }.get()
-            target.startFlushing(from: start, bytes: data.readableBytes)
+            flush(target, start..<content.position)
             files[entry]?.state = .arriving(content)
         } catch {
             try failed(entry, error)
         }
         return new
     }
+
+    /// Lets the system begin to write the large parts of a file to the disk that these bytes complete. Small files wait for the end.
+    private func flush(_ file: OpenFile, _ bytes: Range<Int64>) {
+        let (first, end) = (bytes.lowerBound / Self.flushedBytes, bytes.upperBound / Self.flushedBytes)
+        guard first < end else { return }
+        file.startFlushing(from: first * Self.flushedBytes, bytes: Int((end - first) * Self.flushedBytes))
+    }
+
+    private static let flushedBytes = Int64(1 << 20)
 
     /// The open file of an entry, which has nothing behind a position. At its beginning it is emptied: a part that is not continued may be
     /// longer than the file.
@@ -234,7 +243,8 @@ package actor ShareSink: BulkTaking {
         let file = try place.folder(content.path.dropLast(), creates: true).open(name, flags, mode: 0o600)
         guard let facts = try? file.facts(), facts.isFile, facts.isUnshared else { throw SystemError(EEXIST) }
         files[entry]?.isThere = true
-        if position == 0 { try file.truncate() }
+        // Emptying waits for the disk, so a new file is left alone.
+        if position == 0, facts.size > 0 { try file.truncate() }
         open = (entry, file)
         return file
     }

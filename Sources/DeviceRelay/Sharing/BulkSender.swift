@@ -28,7 +28,7 @@ package actor BulkSender {
         defer { done.settle(()) }
         guard await before.wait() != nil, let outbound = await outbound.wait() else { throw CancellationError() }
         let source = ShareSource(files)
-        while let bytes = await source.read() { try await outbound.write(bytes) }
+        try await source.send(over: outbound)
         return await source.abandoned
     }
 }

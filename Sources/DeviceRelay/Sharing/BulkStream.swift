@@ -8,8 +8,15 @@ import Synchronization
 /// A byte stream to another endpoint, end to end encrypted, that carries the content of files beside the session. It has its own connection,
 /// so a large file delays no message.
 package final class BulkStream: Sendable {
-    /// An element is one read of the connection, so this bounds the memory to some hundred KiB.
-    private static let backPressure = NIOAsyncSequenceProducerBackPressureStrategies.HighLowWatermark(lowWatermark: 4, highWatermark: 16)
+    /// What is read from the connection at once, in bytes.
+    private static let readBytes = 128 << 10
+    /// An element is one read of the connection, so this bounds the memory to 2 MiB. With less, the connection stands still while a thread wakes
+    /// up.
+    private static let backPressure = NIOAsyncSequenceProducerBackPressureStrategies.HighLowWatermark(lowWatermark: 8, highWatermark: 16)
+    /// The elements that wait, and those that `takeFrames` has.
+    private static let buffers = 24
+    /// What waits to be sent, in bytes: two reads of a file.
+    private static let waiting = ChannelOptions.Types.WriteBufferWaterMark(low: 128 << 10, high: 384 << 10)
 
     /// The peer's endpoint id, proved by its key.
     package let peer: EndpointID
@@ -18,6 +25,13 @@ package final class BulkStream: Sendable {
     /// Takes over a channel whose handshake is complete. Call it on the channel's event loop.
     init(_ channel: any Channel, with peer: EndpointID) throws {
         self.peer = peer
+        if let options = channel.syncOptions {
+            let allocator = AdaptiveRecvByteBufferAllocator(minimum: 1 << 10, initial: 64 << 10, maximum: Self.readBytes)
+            try options.setOption(.recvAllocator, value: allocator)
+            try options.setOption(.maxMessagesPerRead, value: 1)
+            try options.setOption(.writeBufferWaterMark, value: Self.waiting)
+        }
+        try channel.pipeline.syncOperations.addHandler(BufferRingHandler(BufferRing(Self.buffers)))
         self.channel = try NIOAsyncChannel(
             wrappingChannelSynchronously: channel,
             configuration: .init(backPressureStrategy: Self.backPressure)

@@ -335,7 +335,7 @@ private actor ShareReception {
     private static func read(_ accepted: Accepted) async -> ShareMessages.Problem? {
         guard let stream = await within(senderPatience, { await accepted.stream.stream() }) else { return .busy }
         do {
-            let isComplete = try await stream.use { inbound, _ in try await inbound.takeFrames { try await accepted.sink.take($0) } }
+            let isComplete = try await stream.use { inbound, _ in try await accepted.sink.receive(inbound) }
             return isComplete ? nil : .busy
         } catch let error as ShareFailure {
             return error.problem

@@ -139,7 +139,7 @@ final class ShareSending: Sendable {
         try await stream.use { _, outbound in
             try await withThrowingTaskGroup(of: Int64?.self) { group in
                 group.addTask {
-                    while let bytes = await source.read() { try await outbound.write(bytes) }
+                    try await source.send(over: outbound)
                     var end = ByteBuffer()
                     BulkFrame.complete.write(to: &end)
                     try await outbound.write(end)

@@ -172,6 +172,13 @@ package actor ShareSink: BulkTaking {
 
     // MARK: The content
 
+    /// Takes all frames of a stream, on the thread that writes the files.
+    /// - Returns: Whether the stream has ended by its own word.
+    /// - Throws: As `takeFrames`.
+    nonisolated func receive(_ inbound: NIOAsyncChannelInboundStream<ByteBuffer>) async throws -> Bool {
+        try await withTaskExecutorPreference(executor) { try await inbound.takeFrames { try await take($0) } }
+    }
+
     /// Takes frames in the order in which they arrived.
     /// - Throws: What ends the transfer.
     package func take(_ frames: [BulkFrame]) throws(ShareFailure) {

@@ -41,21 +41,30 @@ package actor ShareSource {
 
     private let files: [File]
     private var next = 0
+    /// For what is read while earlier bytes are encrypted.
+    private var ring = BufferRing(4)
     private var current: Current?
     /// Why files could not be sent.
     private(set) var abandoned: [UInt32: any Error] = [:]
 
     init(_ files: [File]) { self.files = files }
 
+    /// Sends all files, on the thread that reads them.
+    nonisolated func send(over outbound: NIOAsyncChannelOutboundWriter<ByteBuffer>) async throws {
+        try await withTaskExecutorPreference(executor) {
+            while let bytes = await read() { try await outbound.write(bytes) }
+        }
+    }
+
     /// The next bytes of the stream; `nil` after those of all files. Small files share a buffer.
     func read() -> ByteBuffer? {
-        var buffer = ByteBuffer()
-        while buffer.readableBytes < Self.readBytes / 2, let file = current ?? begin(&buffer) {
-            if buffer.capacity == 0 { buffer.reserveCapacity(Self.readBytes + 4 * BulkWire.headerBytes) }
-            current = nil
-            proceed(file, &buffer)
+        guard current != nil || next < files.count else { return nil }
+        return ring.next(minimumCapacity: Self.readBytes + 4 * BulkWire.headerBytes) { buffer in
+            while buffer.readableBytes < Self.readBytes / 2, let file = current ?? begin(&buffer) {
+                current = nil
+                proceed(file, &buffer)
+            }
         }
-        return buffer.readableBytes > 0 ? buffer : nil
     }
 
     /// Opens the next file.

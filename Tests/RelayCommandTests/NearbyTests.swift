@@ -309,11 +309,11 @@ struct NearbyTests {
         // Its own instance, and the PC's with all that its advertisement has.
         let found = try await zeroconf.line { $0.hasPrefix("found 10.20.30.2 ") }
         #expect(found.wholeMatch(of: /found 10\.20\.30\.2 port=[0-9]+ v=1 n=12 t0=32 [a-z2-7]{16}/) != nil, "\(found)")
-        try await Self.sees(2, world.phone)
+        try await world.phone.sees(2)
         zeroconf.send(SIGTERM)
         _ = await zeroconf.finish()
         // Its goodbye is heard.
-        try await Self.sees(1, world.phone)
+        try await world.phone.sees(1)
         let resolved = try await world.phone.run("relay ping pc --count 1")
         #expect(resolved.status == 0, "\(resolved.errorText)")
     }
@@ -344,21 +344,10 @@ struct NearbyTests {
         _ = try await avahi.line { $0 == "published" }
         let found = try await avahi.line { $0.hasPrefix("=;") && $0.contains(";10.20.30.2;") }
         #expect(found.contains("v=1") && found.contains("_device-relay._tcp"), "\(found)")
-        try await Self.sees(2, world.phone)
+        try await world.phone.sees(2)
         let ping = try await world.phone.run("relay ping pc --count 1")
         #expect(ping.status == 0, "\(ping.text) \(ping.errorText)")
         // Its processes end with the machine.
-    }
-
-    /// Waits until `relay doctor` sees this number of devices.
-    private static func sees(_ count: Int, _ machine: TestMachine) async throws {
-        let text = count == 1 ? "1 device of this service is there" : "\(count) devices of this service are there"
-        while true {
-            let checks = try await machine.run("relay doctor --json").json["checks"] as? [[String: Any]] ?? []
-            let nearby = checks.first { $0["name"] as? String == "nearby" }?["message"] as? String ?? ""
-            if nearby.contains(text), nearby.contains("of these it knows pc") { return }
-            try Task.checkCancellation()
-        }
     }
 
     // MARK: Attacks

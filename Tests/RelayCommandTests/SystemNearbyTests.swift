@@ -53,7 +53,7 @@ struct SystemNearbyTests {
         let found = try await zeroconf.line { $0.hasPrefix("found 10.20.30.2 ") }
         let form = /found 10\.20\.30\.2 port=[0-9]+ v=1 n=12 t0=32 ([a-z2-7]{16})/
         let label = try #require(found.wholeMatch(of: form), "\(found)").1
-        try await Self.sees(2, world.phone)
+        try await world.phone.sees(2, environment: Self.bus)
         let ping = try await world.phone.run("\(Self.bus) relay ping pc --count 3 --interval 0.1")
         #expect(ping.status == 0 && ping.output.contains("3 sent, 3 received, 0 lost"), "\(ping.text) \(ping.errorText)")
         // A daemon that ends says goodbye, and one that starts again has all of it.
@@ -67,7 +67,7 @@ struct SystemNearbyTests {
         // The end of an instance.
         zeroconf.send(SIGTERM)
         _ = await zeroconf.finish()
-        try await Self.sees(1, world.phone)
+        try await world.phone.sees(1, environment: Self.bus)
         for daemon in [again, phoneAvahi] + buses { daemon.send(SIGKILL) }
     }
 
@@ -89,17 +89,6 @@ struct SystemNearbyTests {
             try world.pc.setCable(true)
         }
         for process in [zeroconf, avahi, bus] { process.send(SIGKILL) }
-    }
-
-    /// Waits until `relay doctor` sees this number of devices.
-    private static func sees(_ count: Int, _ machine: TestMachine) async throws {
-        let text = count == 1 ? "1 device of this service is there" : "\(count) devices of this service are there"
-        while true {
-            let checks = try await machine.run("\(bus) relay doctor --json").json["checks"] as? [[String: Any]] ?? []
-            let nearby = checks.first { $0["name"] as? String == "nearby" }?["message"] as? String ?? ""
-            if nearby.contains(text), nearby.contains("of these it knows pc") { return }
-            try Task.checkCancellation()
-        }
     }
 }
 #endif

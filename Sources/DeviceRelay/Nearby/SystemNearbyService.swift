@@ -11,8 +11,17 @@ import RelayProtocol
 final class SystemNearbyService: NearbyService {
     /// How often the interfaces are read, and a daemon is tried that does not serve. In milliseconds.
     private static let interval: Int64 = 5_000
-    /// How long to go on after nobody wants instances any more: what was found stays known as long as the records of a host live.
+    /// How long to browse after nobody wants instances any more, in milliseconds: the time to live of a host's records.
     private static let afterglow: Int64 = 120_000
+
+    private enum Browsing {
+        case off
+        case wanted
+        /// Nobody wants instances any more.
+        case ending(Scheduled<Void>)
+
+        var isOff: Bool { if case .off = self { true } else { false } }
+    }
 
     var onInstances: ([MulticastBrowser.Instance], Int) -> Void = { _, _ in }
     var onInterfaces: ([LinkInterface]) -> Void = { _ in }
@@ -26,10 +35,7 @@ final class SystemNearbyService: NearbyService {
     private let logger: Logger
     private var attachments: [Int: Attachment] = [:]
     private var advertisements = InterfaceAdvertisements()
-    private var isWanted = false
-    /// Longer than it is wanted.
-    private var isBrowsing = false
-    private var endOfBrowsing: Scheduled<Void>?
+    private var browsing = Browsing.off
     private var timer: Scheduled<Void>?
     private var isRunning = false
     private var hasReportedProblem = false
@@ -73,7 +79,7 @@ final class SystemNearbyService: NearbyService {
         for link in links {
             let attachment = attachments[link.index] ?? Attachment(link)
             attachments[link.index] = attachment
-            if isBrowsing { browse(attachment) }
+            if !browsing.isOff { browse(attachment) }
             // A network that is new gets another port first.
             if old[link.index] != nil { advertise(attachment) }
         }
@@ -128,25 +134,27 @@ final class SystemNearbyService: NearbyService {
     // MARK: Browsing
 
     func want(_ isWanted: Bool) {
-        guard isWanted != self.isWanted else { return }
-        self.isWanted = isWanted
-        endOfBrowsing?.cancel()
-        guard isWanted else {
-            endOfBrowsing = loop.after(Self.afterglow) { [weak self] in
-                guard let self else { return }
-                isBrowsing = false
-                for attachment in attachments.values { endBrowsing(attachment) }
-                for index in attachments.keys { onInstances([], index) }
-            }
-            return
+        switch (browsing, isWanted) {
+        case (.off, false), (.ending, false), (.wanted, true): return
+        case (.wanted, false): browsing = .ending(loop.after(Self.afterglow) { [weak self] in self?.endBrowsing() })
+        case (.ending(let end), true):
+            end.cancel()
+            browsing = .wanted
+        case (.off, true):
+            browsing = .wanted
+            for attachment in attachments.values { browse(attachment) }
         }
-        isBrowsing = true
-        for attachment in attachments.values { browse(attachment) }
+    }
+
+    private func endBrowsing() {
+        browsing = .off
+        for attachment in attachments.values { endBrowsing(attachment) }
+        for index in attachments.keys { onInstances([], index) }
     }
 
     /// A search that begins asks the network again, and reports all instances that are known.
     func askAgain() {
-        guard isBrowsing else { return }
+        guard !browsing.isOff else { return }
         for attachment in attachments.values {
             if let browse = attachment.browse { attachment.browsing?.end(browse) }
             attachment.browse = nil
@@ -217,8 +225,11 @@ final class SystemNearbyService: NearbyService {
 
     func stop() async {
         timer?.cancel()
-        endOfBrowsing?.cancel()
-        (isRunning, isBrowsing) = (false, isWanted)
+        isRunning = false
+        if case .ending(let end) = browsing {
+            end.cancel()
+            browsing = .off
+        }
         let closed = attachments.values.flatMap { close($0) }
         attachments = [:]
         for future in closed { try? await future.get() }

@@ -3,8 +3,7 @@
 
 import NIOCore
 
-/// Buffers that are filled in turn. One that nobody reads any more is filled again: new memory costs more than to fill it, because the
-/// system clears each page.
+/// Buffers that are filled in turn, and used again once their readers are done. New memory would cost more: the system clears each page.
 struct BufferRing {
     private var buffers: [ByteBuffer]
     private var last = 0

@@ -75,6 +75,17 @@ final class TestMachine {
         try other.ip("route", "add", "\(network).0/24", "via", "10.20.30.1")
     }
 
+    /// Waits until `relay doctor` sees this number of devices, pc among them.
+    func sees(_ count: Int, environment: String = "") async throws {
+        let text = count == 1 ? "1 device of this service is there" : "\(count) devices of this service are there"
+        while true {
+            let checks = try await run("\(environment) relay doctor --json").json["checks"] as? [[String: Any]] ?? []
+            let nearby = checks.first { $0["name"] as? String == "nearby" }?["message"] as? String ?? ""
+            if nearby.contains(text), nearby.contains("of these it knows pc") { return }
+            try Task.checkCancellation()
+        }
+    }
+
     /// Takes the cable out, or puts it in.
     func setCable(_ isIn: Bool) throws { try ip("link", "set", "eth0", isIn ? "up" : "down") }
 

@@ -9,7 +9,7 @@ import Testing
 /// The guarantees of launches and messages under random faults.
 @Suite struct CommandModelTests {
     /// Seeds that have found a fault.
-    private static let found: [UInt64] = [507_749, 507_806, 507_844, 508_109]
+    private static let found: [UInt64] = [507_749, 507_806, 507_844, 508_109, 2_000_132, 2_000_646]
 
     @Test(arguments: CommandWalk.Faults.allCases)
     func commandInvariantsHold(under faults: CommandWalk.Faults) {

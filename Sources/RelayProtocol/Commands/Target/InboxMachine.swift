@@ -305,7 +305,7 @@ package struct InboxMachine: Hashable, Sendable {
                 commit.lanes.append(lane)
             case .action(.remove(let key)) where indices[key] == nil:
                 settle(key)
-                // The result was taken, or nobody waits for it any more.
+                // Its result is stored elsewhere, or its time is over: no path needs it.
                 left.removeAll { if case .action(.sendResult(key, _)) = $0.work { true } else { false } }
             case .action(.keepSettled(let row)): keepSettled(row, now: now)
             case .storeNoted: for write in isUp ? noted.takeDue(now: now) : noted.takeAll() { put(write) }

@@ -118,6 +118,7 @@ let package = Package(
         .target(
             name: "DeviceRelay",
             dependencies: [
+                "CLinux",
                 "RelayCollections",
                 "RelayProtocol",
                 "RelayStorage",

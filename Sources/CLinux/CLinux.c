@@ -5,10 +5,15 @@
 #define _GNU_SOURCE
 #include "CLinux.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 #include <sched.h>
 #include <stdint.h>
+#include <sys/inotify.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #ifdef __GLIBC__
@@ -45,6 +50,27 @@ int clinux_sync_file_system(int descriptor) { return syncfs(descriptor); }
 
 void clinux_start_flushing(int descriptor, int64_t offset, int64_t bytes) {
     sync_file_range(descriptor, offset, bytes, SYNC_FILE_RANGE_WRITE);
+}
+
+/// Closes a descriptor that is of no use, and keeps `errno`.
+static int give_up(int descriptor) {
+    int problem = errno;
+    close(descriptor);
+    errno = problem;
+    return -1;
+}
+
+int clinux_watch_interfaces(void) {
+    int descriptor = socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE);
+    if (descriptor < 0) return -1;
+    struct sockaddr_nl address = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
+    return bind(descriptor, (struct sockaddr *)&address, sizeof address) ? give_up(descriptor) : descriptor;
+}
+
+int clinux_watch_file(const char *path) {
+    int descriptor = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (descriptor < 0) return -1;
+    return inotify_add_watch(descriptor, path, IN_MODIFY) < 0 ? give_up(descriptor) : descriptor;
 }
 
 void clinux_trim_heap(void) {

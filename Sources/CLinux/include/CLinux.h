@@ -21,6 +21,10 @@ void clinux_name_thread(const char *name);
 int clinux_sync_file_system(int descriptor);
 /// Begins to write a part of a file to the disk, without a wait. It is a hint, and an error has no effect.
 void clinux_start_flushing(int descriptor, int64_t offset, int64_t bytes);
+/// A non-blocking descriptor that can be read when interfaces or addresses of this machine change; -1 with `errno`.
+int clinux_watch_interfaces(void);
+/// A non-blocking descriptor that can be read when a file is written; -1 with `errno`.
+int clinux_watch_file(const char *path);
 /// Returns the allocator's free memory to the system.
 void clinux_trim_heap(void);
 #endif

@@ -5,6 +5,8 @@ package import RelayProtocol
 
 /// The transport of an app service connection: a session, or one stateless message.
 package protocol AppServiceCarrier: AnyObject, Sendable {
+    /// Whether the path is direct now.
+    var isDirect: Bool { get }
     /// Accepts the connection, because the app has begun to use it. Repeated calls have no effect.
     func accept()
     /// Sends a request and waits for the response.

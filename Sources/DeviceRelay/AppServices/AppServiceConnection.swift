@@ -35,6 +35,9 @@ public final class AppServiceConnection: Sendable {
 
     deinit { carrier.finish(nil) }
 
+    /// Whether the other device is reached without the relay now.
+    var isDirect: Bool { carrier.isDirect }
+
     // MARK: Sending requests
 
     /// Sends a request and waits for the response. If the task is cancelled or the timeout passes, the request is also cancelled on the

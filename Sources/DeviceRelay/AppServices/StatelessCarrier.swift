@@ -53,6 +53,8 @@ private final class StatelessCarrier: AppServiceCarrier, AppServiceExchange {
 
     // MARK: The connection
 
+    // A command may travel on several paths.
+    var isDirect: Bool { false }
     func accept() {}
 
     func send(_ message: ValueSet, timeout: Duration) async throws(AppServiceError) -> ValueSet {

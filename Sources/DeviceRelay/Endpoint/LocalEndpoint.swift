@@ -46,9 +46,10 @@ actor LocalEndpoint {
     /// The next connection of a suspended endpoint that polls.
     var poll: Scheduled<Void>?
 
-    /// How often pairings of other processes are looked for, in milliseconds.
+    /// How often pairings of other processes are looked for where the system does not tell of writes, in milliseconds.
     private static let pairingInterval: Int64 = 3_000
-    private var pairingTimer: Scheduled<Void>?
+    /// No relay tells what another process of the anonymous endpoint has paired.
+    private let pairingWatch: ChangeWatch?
     var pairingHosts: [PairingHost] = []
     var pairingBrowsers: [PairingBrowser] = []
 
@@ -120,6 +121,9 @@ actor LocalEndpoint {
             peers: peers,
             app: publisher.app
         )
+        self.pairingWatch =
+            endpoint.isAnonymous
+            ? ChangeWatch.file(journal.commitFile, loop, every: Self.pairingInterval) { [weak peers] in peers?.readPairings() } : nil
         let isNearby = endpoint.settings.nearby.mode != .off
         let nearby = isNearby ? NearbyNetwork(endpoint, clock: clock) { [weak peers] in peers?.linkKeys ?? [:] } : nil
         self.nearby = nearby
@@ -318,15 +322,11 @@ actor LocalEndpoint {
         nearby?.start(isHost: control.isHost)
         direct?.start()
         control.start()
-        if endpoint.isAnonymous { watchPairings() }
-    }
-
-    /// No relay tells what another process of this endpoint has paired.
-    private func watchPairings() {
-        pairingTimer?.cancel()
-        guard life.isWanted else { return }
-        peers.readPairings()
-        pairingTimer = endpoint.loop.after(Self.pairingInterval) { [weak self] in self?.assumeIsolated { $0.watchPairings() } }
+        if let pairingWatch {
+            // Before the read, so that no pairing is missed.
+            pairingWatch.start()
+            peers.readPairings()
+        }
     }
 
     /// Reconnects after a new sign-in with a join link. The link may be for another account, so the relay states the account again.
@@ -346,6 +346,7 @@ actor LocalEndpoint {
         sessions.suspend()
         direct?.stop()
         await nearby?.stop()
+        try? await pairingWatch?.stop()?.get()
         await control.closed()
         await sessions.closeAll()
     }
@@ -357,9 +358,9 @@ actor LocalEndpoint {
         life.shutDown()
         // It may have started again while the connection closed.
         await nearby?.stop()
+        try? await pairingWatch?.stop()?.get()
         await endPairing()
         poll?.cancel()
-        pairingTimer?.cancel()
         storageGuard.end()
         control.end()
         sessions.end()

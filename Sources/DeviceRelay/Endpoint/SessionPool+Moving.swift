@@ -18,7 +18,6 @@ extension SessionPool {
     /// Finds another stream for a session whenever it has none, until it ends.
     func follow(_ session: PeerSession) async {
         while await session.needsStream() {
-            session.isDirect = false
             var pause = Self.pauses.first
             while await session.waitsForStream(within: .zero), !peers.isRefused(session.peer) {
                 if await move(session, over: paths(to: session.peer)) { break }
@@ -86,7 +85,6 @@ extension SessionPool {
                 try await pool.moveDirectly(session, over: transport, within: timeout, by: connector)
             } else {
                 try await connector.move(session, over: transport)
-                session.isDirect = false
             }
             return .moved
         }
@@ -102,7 +100,6 @@ extension SessionPool {
         let greeting = try greeting(with: session.peer)
         try await admittingDirectly(greeting, connector).move(session, over: transport, timeout: min(timeout, Self.directPatience))
         let moves = session.moves
-        session.isDirect = true
         // The path may be lost again before the greeting is done, so nothing waits for it but what the peer asks for.
         loop.spawn(self) { pool in
             do throws(AppServiceError) {

@@ -333,7 +333,6 @@ final class SessionPool {
         let greeting = try greeting(with: peer)
         let session = try await establish(admittingDirectly(greeting, connector))
         let moves = session.moves
-        session.isDirect = true
         do throws(AppServiceError) {
             try await exchange(greeting, over: session)
         } catch {
@@ -353,8 +352,8 @@ final class SessionPool {
     func admittingDirectly(_ greeting: Greeting, _ connector: SessionConnector) -> SessionConnector {
         let bound = NIOLoopBound(Weak(self), eventLoop: loop.eventLoop)
         let loop = loop
-        return connector.admitting(
-            greeting.admitting { peer, opening in
+        return connector.direct(
+            admitting: greeting.admitting { peer, opening in
                 await loop.run(bound) { $0.object?.admitDirectly(peer, opening) } ?? .refuse(AppServiceError(.appUnavailable))
             }
         )

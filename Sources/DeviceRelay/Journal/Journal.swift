@@ -28,6 +28,8 @@ package final class Journal: Sendable {
     let endpoint: EndpointID
     let limits: Limits
     private let path: String
+    /// The file that each commit writes, also one of another process.
+    var commitFile: String { path + "-wal" }
     private let database: DatabaseQueue
     private let queue = Mutex(Queue())
     private let thread = DispatchQueue(label: "device-relay.journal")

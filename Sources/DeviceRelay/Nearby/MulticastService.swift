@@ -7,8 +7,10 @@ import RelayProtocol
 
 /// An own multicast DNS responder and browser. It shares the port with others of this machine, such as Avahi.
 final class MulticastService: NearbyService {
-    /// How often the interfaces are read, in milliseconds.
+    /// How often the interfaces are read where the system does not tell of changes, in milliseconds.
     private static let interval: Int64 = 5_000
+    /// The pauses before a socket is opened again, in milliseconds.
+    private static let pauses = (first: Int64(5_000), most: Int64(60_000))
 
     var onInstances: ([MulticastBrowser.Instance], Int) -> Void = { _, _ in }
     var onInterfaces: ([LinkInterface]) -> Void = { _ in }
@@ -22,7 +24,9 @@ final class MulticastService: NearbyService {
     private var links: [LinkInterface] = []
     private var advertisements = InterfaceAdvertisements()
     private var isWanted = false
+    private lazy var changes = ChangeWatch.interfaces(loop, every: Self.interval) { [weak self] in self?.read() }
     private var timer: Scheduled<Void>?
+    private var pause = pauses.first
     private var isRunning = false
     private var hasReportedProblem = false
 
@@ -40,14 +44,18 @@ final class MulticastService: NearbyService {
     func start() {
         guard !isRunning else { return }
         isRunning = true
+        // Before the first read, so that no change is missed.
+        changes.start()
         read()
     }
 
     private func read() {
         timer?.cancel()
+        timer = nil
         guard isRunning else { return }
         let now = NetworkInterfaces.read(names)
         if now.links != links {
+            pause = Self.pauses.first
             let old = links
             let known = Set(old.map(\.index))
             links = now.links
@@ -73,7 +81,13 @@ final class MulticastService: NearbyService {
                 }
             }
         }
-        timer = loop.after(Self.interval) { [weak self] in self?.read() }
+    }
+
+    /// Opens what could not be opened, or has failed, again later.
+    private func readLater() {
+        guard isRunning, timer == nil else { return }
+        timer = loop.after(pause) { [weak self] in self?.read() }
+        pause = min(2 * pause, Self.pauses.most)
     }
 
     private func open(_ key: MulticastSocket.Key, _ link: LinkInterface, _ device: NIONetworkDevice, isKnown: Bool) {
@@ -86,6 +100,7 @@ final class MulticastService: NearbyService {
             changed(key)
             // Soon another network may be there, which must not see the same names.
             guard NetworkInterfaces.read(names).links.contains(link) else { return read() }
+            readLater()
             guard let problem, !hasReportedProblem else { return }
             hasReportedProblem = true
             logger.warning("the local network cannot be used", metadata: ["interface": "\(link.name)", "error": "\(problem)"])
@@ -134,10 +149,11 @@ final class MulticastService: NearbyService {
     func askAgain() { for socket in sockets.values { socket.askAgain() } }
 
     func stop() async {
-        timer?.cancel()
         isRunning = false
+        timer?.cancel()
+        timer = nil
         links = []
-        let open = sockets.values.map { $0.end() }
+        let open = sockets.values.map { $0.end() } + [changes.stop()]
         sockets = [:]
         for closed in open { try? await closed?.get() }
     }

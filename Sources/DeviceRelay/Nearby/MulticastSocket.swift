@@ -272,7 +272,7 @@ final class MulticastSocket {
     private func send(_ message: DNSMessage, to address: SocketAddress?) {
         guard let channel, let address else { return }
         hasSent = true
-        // The system may drop it, or refuse to send at all. Then the socket closes, and is opened again with the next read of the interfaces.
+        // The system may drop it, or refuse to send at all. Then the socket closes, and is opened again later.
         channel.write(AddressedEnvelope(remoteAddress: address, data: ByteBuffer(bytes: message.encoded())), promise: nil)
     }
 }
@@ -288,13 +288,13 @@ private final class MulticastHandler: ChannelInboundHandler {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) { socket.value.receive(unwrapInboundIn(data)) }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        // Such as an interface that went down: the next read of the interfaces opens the socket again, if it is still there.
+        // Such as an interface that went down. It is opened again later, if it is still there.
         socket.value.closed(error)
         context.close(promise: nil)
     }
 
     func channelInactive(context: ChannelHandlerContext) {
-        // Such as an interface that cannot send yet. It is opened again with the next read of the interfaces, so it is no problem to report.
+        // Such as an interface that cannot send yet. It is opened again later, so it is no problem to report.
         socket.value.closed(nil)
         context.fireChannelInactive()
     }

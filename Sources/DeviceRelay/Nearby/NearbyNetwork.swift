@@ -20,8 +20,8 @@ final class NearbyNetwork {
     /// have been busy. In milliseconds.
     private static let rest: Int64 = 60_000
     private static let shortRest: Int64 = 5_000
-    /// How often the hour and the presences are checked: timers stand still while a machine sleeps.
-    private static let interval: Int64 = 60_000
+    /// How often the hour and the presences are checked at least: timers stand still while a machine sleeps, and clocks are set.
+    private static let interval: Int64 = 600_000
     /// How long to ask on a network that is new, and the pause after a listener that could not be opened.
     private static let arrival: Int64 = 5_000
     /// How long an endpoint counts as reachable after a session, in milliseconds.
@@ -117,7 +117,9 @@ final class NearbyNetwork {
         guard life != .stopped else { return }
         if let advertised, loop.now >= advertised.until || !(advertised.hour...advertised.hour &+ 1).contains(hour) { advertise() }
         showPresences()
-        timer = loop.after(Self.interval) { [weak self] in self?.tick() }
+        // Changes of the network and of the relay's connection lead here, too: after a sleep, one of them is likely.
+        let due = [advertised?.until, met.values.min().map { $0 + Self.recent }].compactMap(\.self).min() ?? .max
+        timer = loop.after(min(max(0, due - loop.now), Self.interval)) { [weak self] in self?.tick() }
     }
 
     /// Says goodbye, until `start`. Sessions stay.
@@ -165,6 +167,7 @@ final class NearbyNetwork {
         guard isAway != isRelayAway else { return }
         isRelayAway = isAway
         update()
+        tick()
     }
 
     /// Whether the service has to run, and to ask.
@@ -189,7 +192,7 @@ final class NearbyNetwork {
         self.links = links
         showPresences()
         onNetworkChange()
-        guard isNew else { return }
+        guard isNew else { return tick() }
         seen.networkChanged()
         listen()
         searches += 1

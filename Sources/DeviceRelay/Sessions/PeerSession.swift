@@ -4,7 +4,6 @@
 import NIOCore
 package import RelayProtocol
 import RelayTracing
-import Synchronization
 
 /// The decision about a peer's request for a connection.
 package enum SessionAdmission: Sendable {
@@ -58,7 +57,6 @@ package final class PeerSession: Sendable {
     /// Whether this side opened the session.
     package let isOpenedHere: Bool
     let link: SessionLink
-    private let direct = Atomic(false)
 
     init(peer: EndpointID, isOpenedHere: Bool, link: SessionLink) {
         self.peer = peer
@@ -107,11 +105,8 @@ package final class PeerSession: Sendable {
     /// How often the session has gone on over another stream.
     var moves: Int { link.streams.value.moves }
 
-    /// Whether the session is on a direct path. Its owner knows.
-    var isDirect: Bool {
-        get { direct.load(ordering: .relaxed) }
-        set { direct.store(newValue, ordering: .relaxed) }
-    }
+    /// Whether the session is on a direct path.
+    var isDirect: Bool { link.isDirect }
 
     /// Whether the session has a stream, or has ended.
     var hasStream: Bool { !link.streams.value.isLost }

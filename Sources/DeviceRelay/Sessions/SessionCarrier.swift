@@ -26,6 +26,8 @@ final class SessionCarrier: AppServiceCarrier {
         self.state = Mutex(isOffered ? .offered : .open)
     }
 
+    var isDirect: Bool { link.isDirect }
+
     func accept() {
         let isFirst = state.withLock { state in
             guard case .offered = state else { return false }

@@ -12,6 +12,7 @@ package struct SessionConnector: Sendable {
     private let memory: SessionMemory
     private let bulk: BulkStreams
     private let movable: MovableSessions?
+    private let isDirect: Bool
     private let admit: SessionAdmitter
 
     /// - Parameters:
@@ -31,7 +32,7 @@ package struct SessionConnector: Sendable {
         canMove: Bool = false,
         admit: @escaping SessionAdmitter
     ) {
-        self.init(certificate, limits, timing, memory, bulk, canMove ? MovableSessions() : nil, admit)
+        self.init(certificate, limits, timing, memory, bulk, canMove ? MovableSessions() : nil, isDirect: false, admit)
     }
 
     private init(
@@ -41,6 +42,7 @@ package struct SessionConnector: Sendable {
         _ memory: SessionMemory,
         _ bulk: BulkStreams,
         _ movable: MovableSessions?,
+        isDirect: Bool,
         _ admit: @escaping SessionAdmitter
     ) {
         self.certificate = certificate
@@ -49,12 +51,13 @@ package struct SessionConnector: Sendable {
         self.memory = memory
         self.bulk = bulk
         self.movable = movable
+        self.isDirect = isDirect
         self.admit = admit
     }
 
-    /// A copy whose sessions decide otherwise which service a peer may use.
-    func admitting(_ admit: @escaping SessionAdmitter) -> SessionConnector {
-        SessionConnector(certificate, limits, timing, memory, bulk, movable, admit)
+    /// A copy for direct paths, whose sessions decide otherwise which service a peer may use.
+    func direct(admitting admit: @escaping SessionAdmitter) -> SessionConnector {
+        SessionConnector(certificate, limits, timing, memory, bulk, movable, isDirect: true, admit)
     }
 
     /// Opens a session with a peer, as the TLS client.
@@ -128,7 +131,8 @@ package struct SessionConnector: Sendable {
         let started = OneShot<Result<PeerLink, SessionStartError>>()
         let channel: any Channel
         do throws(PeerTransportError) {
-            channel = try await transport.connect(timeout: timeout) { [certificate, limits, timing, memory, movable, admit] channel in
+            channel = try await transport.connect(timeout: timeout) {
+                [certificate, limits, timing, memory, movable, isDirect, admit] channel in
                 let tls = try SessionTLS.handler(certificate, trust, bulk.applicationProtocols) { peer.settle($0) }
                 let stream = SessionStream(
                     SessionHandler.Environment(
@@ -140,7 +144,8 @@ package struct SessionConnector: Sendable {
                         peer: { peer.value },
                         bulk: bulk,
                         startTimeout: TimeAmount(timeout),
-                        movable: movable
+                        movable: movable,
+                        isDirect: isDirect
                     ),
                     moving: moving
                 ) { started.settle($0) }

@@ -66,7 +66,7 @@ extension SessionHandler {
         self.stream = stream
         admit = stream.environment.admit
         older?.leave()
-        link?.streams.update { $0 = .init(moves: $0.moves + 1) }
+        link?.streams.update { $0 = .init(isDirect: stream.environment.isDirect, moves: $0.moves + 1) }
     }
 
     /// The session stays on the older stream.
@@ -99,6 +99,8 @@ extension SessionHandler {
         stream = nil
         lost?.leave()
         link?.streams.update { $0.isLost = true }
+        // A session that shuts down moves no more.
+        if isShuttingDown { feed { machine, actions in machine.connectionLost(into: &actions) } }
     }
 
     /// The session has ended, and no stream is left.

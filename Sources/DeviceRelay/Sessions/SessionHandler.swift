@@ -24,6 +24,8 @@ final class SessionHandler {
         let startTimeout: TimeAmount
         /// The sessions that peers may move; `nil` if sessions end with their streams.
         var movable: MovableSessions?
+        /// Whether the stream leads to the peer without the relay.
+        var isDirect = false
 
         fileprivate var offer: SessionStateMachine.MoveOffer {
             guard movable != nil else { return .none }
@@ -102,7 +104,7 @@ final class SessionHandler {
             timing: environment.timing,
             offer: environment.offer
         )
-        link = SessionLink(handler: self, memory: memory)
+        link = SessionLink(handler: self, memory: memory, isDirect: environment.isDirect)
     }
 
     /// The time since the session began. It does not change until `settle`, to avoid reading the clock for each message.

@@ -30,6 +30,8 @@ final class SessionLink: Sendable {
 
     /// What happens to the session's streams.
     struct Streams: Hashable {
+        /// Whether the stream leads to the peer without the relay.
+        var isDirect: Bool
         var moves = 0
         /// The session waits for a stream.
         var isLost = false
@@ -47,14 +49,21 @@ final class SessionLink: Sendable {
     /// How the session ended.
     let end = OneShot<SessionEnd>()
 
-    let streams = CurrentValue(Streams())
+    let streams: CurrentValue<Streams>
     private let closed: EventLoopPromise<Void>
 
-    init(handler: SessionHandler, memory: SessionMemory.Share) {
+    init(handler: SessionHandler, memory: SessionMemory.Share, isDirect: Bool) {
+        streams = CurrentValue(Streams(isDirect: isDirect))
         self.memory = memory
         eventLoop = handler.eventLoop
         closed = handler.eventLoop.makePromise()
         bound = NIOLoopBound(handler, eventLoop: handler.eventLoop)
+    }
+
+    /// Whether the session has a stream that leads to the peer without the relay.
+    var isDirect: Bool {
+        let streams = streams.value
+        return streams.isDirect && !streams.isLost
     }
 
     /// The session. Call it on the event loop.

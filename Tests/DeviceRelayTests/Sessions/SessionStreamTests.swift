@@ -32,15 +32,28 @@ import Testing
         }
 
         /// Moves the session to a new tunnel.
-        func move(by connector: SessionConnector? = nil) async throws {
+        /// - Parameter isDirect: Whether both sides take it for a direct path.
+        func move(by connector: SessionConnector? = nil, directly isDirect: Bool = false) async throws {
             let tunnel = relay.tunnel(on: loop)
-            async let accepted = target.connector.accept(over: tunnel.target) { _ in true }
-            try await (connector ?? opener.connector).move(session, over: tunnel.opener)
+            let sides = (opener.connector, target.connector)
+            let connectors = isDirect ? (sides.0.direct(admitting: opener.admit), sides.1.direct(admitting: target.admit)) : sides
+            async let accepted = connectors.1.accept(over: tunnel.target) { _ in true }
+            try await (connector ?? connectors.0).move(session, over: tunnel.opener)
             guard case .moved(let moved) = try await accepted else {
                 Issue.record("the session has not moved")
                 return
             }
             #expect(moved === targetSession)
+        }
+
+        /// Whether the opener reads what arrives.
+        func readsOpener(_ reads: Bool) async {
+            await withCheckedContinuation { continuation in
+                session.link.enqueue { handler in
+                    handler.stream?.holdReading(!reads)
+                    continuation.resume()
+                }
+            }
         }
 
         func end() async {
@@ -188,5 +201,52 @@ import Testing
         while await world.session.inventory()["asks"] != 1 { await Task.yield() }
         await world.end()
         #expect(await call != nil)
+    }
+
+    /// The peer reads nothing, so an answer is left over while the session shuts down.
+    @Test func aSessionThatShutsDownWaitsForNoOtherStream() async throws {
+        let (asked, isAllowed) = (Signal(), Signal())
+        let large = AppService("large") { connection, _ in
+            try await connection.respond(concurrently: 1) { _ in
+                asked.happen()
+                await isAllowed.wait()
+                return ["content": .data(Array(repeating: 1, count: 4 << 20))]
+            }
+        }
+        let world = try await World([large])
+        let connection = try await world.session.open(AppServiceInfo(name: "large", appID: "com.example.app"), timeout: .seconds(30))
+        async let call = code { () async throws(AppServiceError) in try await connection.send(["a": 1]) }
+        await asked.wait()
+        await world.readsOpener(false)
+        isAllowed.happen()
+        while await world.targetSession.inventory()["responses"] != 1 { await Task.yield() }
+        let ends = OneShot<[SessionEnd?]>()
+        world.targetSession.link.enqueue { handler in
+            handler.shutDown()
+            let before = handler.machine.end
+            handler.change { $0.streamEnded(at: $1, into: &$2) }
+            ends.settle([before, handler.machine.end])
+        }
+        #expect(await ends.wait() == [nil, .connectionLost])
+        await world.readsOpener(true)
+        await world.end()
+        #expect(await call != nil)
+    }
+
+    @Test func aConnectionSaysWhetherItsPathIsDirect() async throws {
+        let world = try await World([.echo()])
+        let connection = try await world.session.open(SessionWorld.info, timeout: .seconds(30))
+        func isProximal() -> [Bool] { [RemoteSystemConnectionInfo(connection).isProximal, world.session.isDirect] }
+        #expect(isProximal() == [false, false] && !world.targetSession.isDirect)
+        try await world.move(directly: true)
+        #expect(isProximal() == [true, true] && world.targetSession.isDirect)
+        // Without a path it is not direct.
+        try await world.relay.breakOff()
+        await Self.isLost(world.session)
+        await Self.isLost(world.targetSession)
+        #expect(isProximal() == [false, false] && !world.targetSession.isDirect)
+        try await world.move()
+        #expect(isProximal() == [false, false] && !world.targetSession.isDirect)
+        await world.end()
     }
 }

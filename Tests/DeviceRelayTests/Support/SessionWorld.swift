@@ -11,6 +11,7 @@ struct SessionSide: Sendable {
     let key: any IdentityKey
     let memory: SessionMemory
     let bulk = BulkStreams()
+    let admit: SessionAdmitter
     let connector: SessionConnector
 
     var id: EndpointID { EndpointID(key.publicKey) }
@@ -23,13 +24,7 @@ struct SessionSide: Sendable {
     init(key: any IdentityKey = P256SigningKey(), limits: Limits = Limits(), canMove: Bool = false, services: [AppService] = []) throws {
         self.key = key
         memory = SessionMemory(limits: limits)
-        connector = SessionConnector(
-            certificate: try EndpointCertificate(key),
-            limits: limits,
-            memory: memory,
-            bulk: bulk,
-            canMove: canMove
-        ) { peer, opening in
+        admit = { peer, opening in
             let caller = AppServiceCaller(
                 accountID: "me",
                 deviceName: "device",
@@ -40,6 +35,14 @@ struct SessionSide: Sendable {
             )
             return SessionAdmission(opening.appID == "com.example.app" ? services : nil, for: opening, from: caller)
         }
+        connector = SessionConnector(
+            certificate: try EndpointCertificate(key),
+            limits: limits,
+            memory: memory,
+            bulk: bulk,
+            canMove: canMove,
+            admit: admit
+        )
     }
 }
 

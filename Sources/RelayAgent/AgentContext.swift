@@ -32,20 +32,28 @@ package struct AgentContext: Sendable {
     ///   - accessTokens: The source of tokens; `nil` for the stored login.
     ///   - question: Asks whether this device joins an account; `nil` joins without a question.
     ///   - connects: Whether the command needs the relay.
+    ///   - changing: Changes how the local network is used.
     ///   - prepare: Runs before the platform starts.
     func withPlatform<Result>(
         _ membership: Membership,
         accessTokens: (any AccessTokenProvider)? = nil,
         asking question: (@Sendable (AccountToJoin) async -> Bool)? = nil,
         connects: Bool = true,
+        changing: (inout NearbySettings) -> Void = { _ in },
         prepare: (ConnectedDevicesPlatform) throws -> Void = { _ in },
         _ body: (LocalDevice) async throws -> Result
     ) async throws -> Result {
         let platform =
             if let accessTokens {
-                try membership.platform(in: home, console: console, accessTokens: accessTokens, confirmsAccount: question)
+                try membership.platform(
+                    in: home,
+                    console: console,
+                    accessTokens: accessTokens,
+                    confirmsAccount: question,
+                    changing: changing
+                )
             } else {
-                try membership.platform(in: home, console: console, confirmsAccount: question)
+                try membership.platform(in: home, console: console, confirmsAccount: question, changing: changing)
             }
         if !connects { await platform.suspend() }
         try prepare(platform)
@@ -74,10 +82,11 @@ package struct AgentContext: Sendable {
     /// Runs a closure with the account that this device has joined, or without a relay with the anonymous one.
     func withAccount<Result>(
         connects: Bool = true,
+        changing: (inout NearbySettings) -> Void = { _ in },
         prepare: (ConnectedDevicesPlatform) throws -> Void = { _ in },
         _ body: (LocalDevice) async throws -> Result
     ) async throws -> Result {
-        try await withPlatform(try home.membership(), connects: connects, prepare: prepare) { local in
+        try await withPlatform(try home.membership(), connects: connects, changing: changing, prepare: prepare) { local in
             guard local.isJoined else { throw AgentError.joiningUnfinished }
             do {
                 return try await body(local)

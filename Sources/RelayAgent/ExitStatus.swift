@@ -80,6 +80,7 @@ extension ExitStatus {
         (.remoteNotWritable, .failed),
         (.busy, .failed),
         (.tooLarge, .usage),
+        (.disabled, .failed),
         (.failed, .failed),
     ]
 

@@ -14,6 +14,8 @@ struct InviteCommand: AsyncParsableCommand {
 
     func run() async throws {
         let context = try common.context
-        try context.console.print(try await Invite().run(context))
+        let invitation = try await Invite().run(context)
+        try context.console.print(invitation)
+        try await context.console.showQRCode(of: invitation.link)
     }
 }

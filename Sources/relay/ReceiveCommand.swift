@@ -8,7 +8,10 @@ struct ReceiveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "receive",
         abstract: "Receive what your other devices send, until Ctrl-C.",
-        discussion: "The agent receives too; its settings say where to."
+        discussion: """
+            The agent receives too; its settings say where to. With --visible, strangers on this network can send for ten minutes instead, without an \
+            account on either side; you are asked about each transfer, and everyone on the network sees the name of this device meanwhile.
+            """
     )
 
     @OptionGroup var common: CommonOptions
@@ -19,11 +22,20 @@ struct ReceiveCommand: AsyncParsableCommand {
     var into = "."
     @Flag(help: "End after the first transfer.") var once = false
     @Flag(help: "Ask before each transfer.") var ask = false
+    @Flag(help: "Be visible on this network for ten minutes, and receive from strangers there, each time after a question.")
+    var visible = false
+    @Option(help: "With --visible: the name of this device, if it has no account. Default: the host name.") var name: String?
 
     func validate() throws {
         if into.isEmpty { throw ValidationError("--into must name a folder.") }
-        if ask, common.json { throw ValidationError("--ask needs a terminal; leave out --json.") }
+        if ask || visible, common.json { throw ValidationError("\(visible ? "--visible" : "--ask") needs a terminal; leave out --json.") }
+        if name != nil, !visible { throw ValidationError("--name goes with --visible.") }
+        if name?.isEmpty ?? false { throw ValidationError("--name must not be empty.") }
     }
 
-    func run() async throws { try await Receive(into: into, isOnce: once, asks: ask).run(try common.context) }
+    func run() async throws {
+        let context = try common.context
+        if visible { return try await ReceiveVisibly(into: into, isOnce: once, name: name).run(context) }
+        try await Receive(into: into, isOnce: once, asks: ask).run(context)
+    }
 }

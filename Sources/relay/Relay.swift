@@ -22,7 +22,7 @@ struct Relay: AsyncParsableCommand {
         subcommands: [
             LoginCommand.self, JoinCommand.self, LeaveCommand.self, ProfilesCommand.self, ProfileCommand.self, AccountCommand.self,
             SessionsCommand.self,
-            InviteCommand.self, WhoAmICommand.self, RenameCommand.self, DevicesCommand.self, WatchCommand.self,
+            InviteCommand.self, WhoAmICommand.self, RenameCommand.self, DevicesCommand.self, WatchCommand.self, NearbyCommand.self,
             LaunchCommand.self, CommandsCommand.self, CancelCommand.self, CallCommand.self, PingCommand.self, FetchCommand.self,
             SendCommand.self, ReceiveCommand.self, CopyCommand.self, PasteCommand.self,
             PairCommand.self, UnpairCommand.self,

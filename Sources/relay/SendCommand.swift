@@ -11,6 +11,8 @@ struct SendCommand: AsyncParsableCommand {
         discussion: """
             The other device receives with `relay receive` or `relay agent`. A lost connection does not end a transfer, and an interrupted command
             continues when it is run again. Nothing there is replaced: a second file of the same name gets a number.
+            A device without any pairing receives from you while `relay receive --visible` runs there; you are asked first, because nothing proves whose \
+            it is.
             """
     )
 
@@ -26,6 +28,8 @@ struct SendCommand: AsyncParsableCommand {
     @Option(help: "A text to send; may be repeated.") var text: [String] = []
     @Option(help: "The name of standard input as a file. Without it, a text of at most 64 KiB is sent as a text.") var name: String?
 
+    @Flag(help: "Send to a device that is visible on this network, whoever it belongs to, without a question.") var visible = false
+
     func validate() throws {
         guard let target = words.last else { throw ValidationError("Name the device, as the last word.") }
         let items = words.dropLast()
@@ -36,7 +40,7 @@ struct SendCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let send = Send(items: words.dropLast(), texts: text, target: words.last ?? "", name: name)
+        let send = Send(items: words.dropLast(), texts: text, target: words.last ?? "", name: name, isVisible: visible)
         try await send.run(try common.context)
     }
 }

@@ -52,6 +52,23 @@ import Testing
         #expect(two.mode == .lines && two.timeout == .seconds(30) && two.devices == nil)
     }
 
+    @Test func networkIsUsedAsTheSettingsSay() throws {
+        let text = "nearby: {mode: visible, interfaces: [eth0], reach: any, trustDays: 3}"
+        let nearby = try SettingsFile.settings(text).nearby
+        var settings = NearbySettings()
+        nearby.apply(to: &settings, environment: [:])
+        #expect(settings.mode == .visible && settings.interfaces == ["eth0"] && settings.reach == .any && settings.trustDays == 3)
+        // The environment of one start comes first, and what is not set stays.
+        settings.mode = .off
+        nearby.apply(to: &settings, environment: ["DEVICE_RELAY_NEARBY": "off"])
+        #expect(settings.mode == .off)
+        AgentConfiguration.Nearby().apply(to: &settings, environment: [:])
+        #expect(settings.mode == .off && settings.reach == .any)
+        for wrong in ["{mode: all}", "{reach: far}", "{trustDays: 0}", "{interfaces: [\"\"]}", "{more: 1}", ""] {
+            #expect(throws: AgentError.self, "\(wrong)") { try SettingsFile.settings("nearby: \(wrong)") }
+        }
+    }
+
     /// What is left of a list whose entries are all commented out must not mean the default, which permits more.
     @Test(arguments: [
         "name:", "open:", "open:\n  schemes:\n    # - https\n", "open: {ask: null}", "open: {programs: ~}", "newDevices:", "files:",

@@ -187,7 +187,7 @@ import Testing
         try expect("revoke", try await desk.relay("revoke", endpoint, "--json"))
         try expect("leave", try await desk.relay("leave", "--json"))
         // All commands except the one that prints a script, and those that need a desktop or a second machine.
-        let others: Set = ["completions", "account", "profile", "copy", "paste", "pair", "unpair"]
+        let others: Set = ["completions", "account", "profile", "copy", "paste", "pair", "unpair", "nearby"]
         #expect(seen == Set(document.commands).subtracting(others))
         for name in seen.subtracting(["join", "login", "profiles"]) {
             let arguments =

@@ -19,7 +19,11 @@ public struct AppServiceCaller: Hashable, Sendable {
     public let isNew: Bool
 
     /// Whether the caller's device is another person's, and was paired with this one.
-    public var isPaired: Bool { accountID == AnonymousAccount.id }
+    public var isPaired: Bool { accountID == AnonymousAccount.id && !isStranger }
+
+    /// Whether nothing is known of the caller but its key: its name is its own claim, and its device's id is that of its endpoint. Only what
+    /// `ConnectedDevicesPlatform.offerReception(_:)` receives has such callers.
+    public let isStranger: Bool
 
     package init(accountID: String, deviceName: String, systemID: RemoteSystem.ID, endpoint: EndpointID, appID: String?, isNew: Bool) {
         self.accountID = accountID
@@ -28,5 +32,20 @@ public struct AppServiceCaller: Hashable, Sendable {
         self.endpoint = endpoint
         self.appID = appID
         self.isNew = isNew
+        isStranger = false
+    }
+}
+
+extension AppServiceCaller {
+    /// An endpoint of which nothing is known.
+    /// - Parameter name: What it calls itself; empty before it has said so.
+    init(stranger endpoint: EndpointID, name: String = "") {
+        accountID = AnonymousAccount.id
+        deviceName = name
+        systemID = RemoteSystem.ID(SystemID(digest: endpoint.digest))
+        self.endpoint = endpoint
+        appID = nil
+        isNew = true
+        isStranger = true
     }
 }

@@ -31,7 +31,7 @@ public struct AsyncValues<Element: Sendable>: AsyncSequence, Sendable {
 extension AsyncValues where Element: Equatable {
     /// The elements that a current value yields: the current one, then each new one. Elements between two reads are skipped.
     /// - Parameter shown: `nil` for a value that yields no element.
-    init<Value: Sendable>(_ source: CurrentValue<Value>?, _ shown: @escaping @Sendable (Value) -> Element?) {
+    package init<Value: Sendable>(_ source: CurrentValue<Value>?, _ shown: @escaping @Sendable (Value) -> Element?) {
         self.init {
             var seen: UInt64 = 0
             var last: Element?

@@ -24,7 +24,7 @@ package final class CurrentValue<Value: Sendable>: Sendable {
 
     private let state: Mutex<State>
 
-    init(_ value: Value) {
+    package init(_ value: Value) {
         self.state = Mutex(State(value: value))
     }
 
@@ -34,7 +34,7 @@ package final class CurrentValue<Value: Sendable>: Sendable {
     var waiterCount: Int { state.withLock { $0.waiting.count } }
 
     /// Changes the value, and resumes the tasks whose condition it meets.
-    func update(_ body: (inout Value) -> Void) {
+    package func update(_ body: (inout Value) -> Void) {
         let met = state.withLock { state in
             body(&state.value)
             state.revision &+= 1
@@ -46,7 +46,7 @@ package final class CurrentValue<Value: Sendable>: Sendable {
     }
 
     /// Makes the current value final.
-    func finish() {
+    package func finish() {
         state.withLock { $0.isFinished = true }
         wake()
     }

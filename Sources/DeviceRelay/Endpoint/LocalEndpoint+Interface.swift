@@ -95,6 +95,12 @@ extension LocalEndpoint {
     /// What is seen on this network; `nil` if it is not used.
     func lookAround() async -> NearbyView? { await nearby?.look() }
 
+    /// Begins to watch where known endpoints are seen; `nil` if the network is not used.
+    func watchNearby() -> CurrentValue<[NearbySighting]>? {
+        nearby?.watch()
+        return nearby?.sightings
+    }
+
     var pinnedRecords: [EndpointRecord] { peers.pinnedRecords }
     var knownEndpoints: [KnownEndpoint] { peers.knownEndpoints }
 

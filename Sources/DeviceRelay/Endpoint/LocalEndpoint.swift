@@ -51,7 +51,8 @@ actor LocalEndpoint {
     /// No relay tells what another process of the anonymous endpoint has paired.
     private let pairingWatch: ChangeWatch?
     var pairingHosts: [PairingHost] = []
-    var pairingBrowsers: [PairingBrowser] = []
+    var receptionHosts: [ReceptionHost] = []
+    var browsers: [VisibleDeviceBrowser] = []
 
     private var arePartsConnected = false
     /// Whether expired invitations were deleted. This happens once for each process.
@@ -359,7 +360,7 @@ actor LocalEndpoint {
         // It may have started again while the connection closed.
         await nearby?.stop()
         try? await pairingWatch?.stop()?.get()
-        await endPairing()
+        await endVisibility()
         poll?.cancel()
         storageGuard.end()
         control.end()

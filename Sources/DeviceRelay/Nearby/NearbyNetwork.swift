@@ -57,6 +57,9 @@ final class NearbyNetwork {
     private var met: [EndpointID: Int64] = [:]
     /// Grows whenever something is seen.
     private let changes = CurrentValue(0)
+    /// Where known endpoints are seen, while somebody watches it.
+    let sightings = CurrentValue<[NearbySighting]>([])
+    private var watchers = 0
 
     private enum Life: Hashable {
         case stopped
@@ -266,7 +269,7 @@ final class NearbyNetwork {
         return KnockGate.Source(address, isOnLink: address.isLinkLocal || links.contains { $0.isOnLink(address) })
     }
 
-    var reach: NearbyReach { settings.allowsAnyAddress ? .any : .local }
+    var reach: NearbyReach { settings.reach }
 
     private func admits(_ address: IPAddress) -> Bool { reach.admits(address, on: links) }
 
@@ -285,6 +288,7 @@ final class NearbyNetwork {
     }
 
     private func showPresences() {
+        showSightings()
         let now = loop.now
         met = met.filter { now - $0.value < Self.recent && keys[$0.key] != nil }
         let present = seen.present(hour: hour)
@@ -297,6 +301,36 @@ final class NearbyNetwork {
             shown[peer] = wanted[peer]
             onPresence(peer, wanted[peer])
         }
+    }
+
+    // MARK: Watching
+
+    /// Asks the network until `endWatching`, and keeps `sightings` up to date.
+    func watch() {
+        watchers += 1
+        searches += 1
+        update()
+        service.askAgain()
+        showSightings()
+    }
+
+    func endWatching() {
+        watchers -= 1
+        searches -= 1
+        update()
+    }
+
+    private func showSightings() {
+        guard watchers > 0 else { return }
+        let names = Dictionary(links.map { ($0.index, $0.name) }) { first, _ in first }
+        let all = seen.places(hour: hour).map { peer, places in
+            NearbySighting(
+                endpoint: peer,
+                addresses: places.map(\.address).uniqued,
+                interfaces: places.compactMap { names[$0.interface] }.uniqued
+            )
+        }.sorted { $0.endpoint < $1.endpoint }
+        if all != sightings.value { sightings.update { $0 = all } }
     }
 
     /// Says again what is shown, to a directory that did not have all endpoints before.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+public import RelayProtocol
+
 /// How this device uses the local network.
 public struct NearbySettings: Hashable, Sendable {
     /// Who on the local network may find this device.
@@ -9,17 +11,20 @@ public struct NearbySettings: Hashable, Sendable {
         case off
         /// The account's devices that this one knows. Others see that a device of this service is there, and not which.
         case known
+        /// The same, and strangers while a person has made this device visible to receive, for ten minutes each time:
+        /// `ConnectedDevicesPlatform.offerReception(_:)`. Nobody sees its name before or after.
+        case visible
     }
 
-    /// Who may find this device. Default: `off`. On Apple systems, `known` needs the local network entries in the app's `Info.plist`.
+    /// Who may find this device. Default: `off`. On Apple systems, all others need the local network entries in the app's `Info.plist`.
     public var mode = Mode.off
     /// The names of the network interfaces that are used. Default: all that are up and no loopback.
     public var interfaces: [String]?
     /// After so many days in which the relay has not listed the account's devices, this one does not know which of them were revoked since. Then
     /// those that connect directly may do what new ones may, and their launches and messages wait for the relay. Default: 30.
     public var trustDays = 30
-    /// Whether devices beyond this network and private ones may connect, and are connected to. Default: they may not.
-    public var allowsAnyAddress = false
+    /// Which addresses known devices may have. Default: `local`.
+    public var reach = NearbyReach.local
 
     /// Settings with the defaults.
     public init() {}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import NIOCore
 package import RelayProtocol
 
 /// What an endpoint sees of its local network now, for diagnosis.
@@ -19,4 +20,35 @@ package struct NearbyView: Hashable, Sendable {
     package let isOpen: Bool
     /// Whether what is sent to everybody comes back; `nil` if that is not known.
     package let hearsItself: Bool?
+}
+
+/// Where a known endpoint is seen. Its advertisement says so, and no key has proved it yet.
+package struct NearbySighting: Hashable, Sendable {
+    package let endpoint: EndpointID
+    package let addresses: [IPAddress]
+    /// The names of the interfaces of this machine.
+    package let interfaces: [String]
+}
+
+extension Array where Element: Hashable {
+    /// Each element once, where it is first.
+    package var uniqued: [Element] {
+        var seen: Set<Element> = []
+        return filter { seen.insert($0).inserted }
+    }
+}
+
+extension ConnectedDevicesPlatform {
+    /// Runs a closure with where the known endpoints of an account are seen on this network: those that are seen now, and then each change. It
+    /// has no elements if the network is not used.
+    package func withNearbySightings<Result: Sendable>(
+        for account: ConnectedDevicesAccount,
+        _ body: (AsyncValues<[NearbySighting]>) async throws -> Result
+    ) async throws -> Result {
+        guard let endpoint = endpoint(of: account.id), let sightings = await endpoint.watchNearby() else {
+            return try await body(AsyncValues(CurrentValue<[NearbySighting]>?.none) { $0 })
+        }
+        defer { endpoint.loop.execute { endpoint.assumeIsolated { $0.nearby?.endWatching() } } }
+        return try await body(AsyncValues(sightings) { $0 })
+    }
 }

@@ -44,7 +44,7 @@ public final class DevicePairing: Sendable {
 
 extension ConnectedDevicesPlatform {
     /// The anonymous endpoint, which is made at first use.
-    private func anonymous() async throws(DevicePairingError) -> LocalEndpoint {
+    func anonymous() async throws(DevicePairingError) -> LocalEndpoint {
         guard settings.nearby.mode != .off else { throw .disabled }
         do throws(AccountError) {
             try await accounts.add(.anonymous)
@@ -76,20 +76,21 @@ extension ConnectedDevicesPlatform {
 
     /// Pairs this device with a visible one.
     /// - Parameters:
-    ///   - device: One of `withVisibleDevices`.
+    ///   - device: One of `withVisibleDevices`, whose mode is `pair`.
     ///   - code: What that device shows now. After an attempt it shows another one.
     /// - Throws: `DevicePairingError`.
     public func pair(with device: VisibleDevice, by code: PairingCode) async throws(DevicePairingError) -> PairedDevice {
         try await anonymous().pair(at: device.candidates, by: .code(code))
     }
 
-    /// Runs a closure with the devices on this network that can be paired: those that are seen now, and then each change.
+    /// Runs a closure with the devices on this network that a person has made visible, in both modes: those that are seen now, and then each
+    /// change.
     /// - Throws: `DevicePairingError`, and the error of the closure.
     public func withVisibleDevices<Result: Sendable>(
         _ body: (AsyncValues<[VisibleDevice]>) async throws -> Result
     ) async throws -> Result {
         let endpoint = try await anonymous()
-        let (devices, browser) = await endpoint.browseForPairing()
+        let (devices, browser) = await endpoint.browse()
         defer { endpoint.loop.execute { endpoint.assumeIsolated { $0.stopBrowsing(browser) } } }
         return try await body(AsyncValues(devices) { $0 })
     }

@@ -77,7 +77,20 @@ extension DevicePairingError {
         case .cancelled: self.init(.cancelled, "it was cancelled", cause: error)
         case .timedOut: self.init(.timedOut, "the other device did not answer in time; try again", cause: error)
         case .invalidMessage: self.init(PairingError.invalidMessage)
+        // It is visible for something else.
+        case .notAuthorized: self.init(PairingError.notPairing)
         default: self.init(.notReached, "the connection to the other device broke off; try again", cause: error)
+        }
+    }
+
+    init(_ failure: VisibleDialer.Failure) {
+        switch failure {
+        case .noNetwork: self = .noNetwork
+        case .notReached:
+            self.init(.notReached, "the other device is not reached on this network; are both on the same one?", cause: failure)
+        case .notVisible: self.init(PairingError.notPairing)
+        case .ownDevice: self.init(PairingError.ownDevice)
+        case .cancelled: self.init(.cancelled, "it was cancelled", cause: failure)
         }
     }
 

@@ -4,7 +4,7 @@
 import NIOCore
 import RelayProtocol
 
-/// The anonymous endpoint and those that it is paired with.
+/// The anonymous endpoint: those that it is paired with, and strangers on its network.
 extension LocalEndpoint {
     private var pairings: Pairings { Pairings(endpoint, identity: identity, publisher: publisher, peers: peers) }
 
@@ -25,24 +25,34 @@ extension LocalEndpoint {
         return try await PairingCaller(endpoint, pairings).pair(at: candidates, by: proof)
     }
 
-    /// Looks for devices that can be paired.
-    func browseForPairing() -> (CurrentValue<[VisibleDevice]>, NIOLoopBound<PairingBrowser>) {
-        let browser = PairingBrowser(endpoint)
-        pairingBrowsers.append(browser)
+    /// Looks for visible devices.
+    func browse() -> (CurrentValue<[VisibleDevice]>, NIOLoopBound<VisibleDeviceBrowser>) {
+        let browser = VisibleDeviceBrowser(endpoint)
+        browsers.append(browser)
         browser.start()
         return (browser.devices, NIOLoopBound(browser, eventLoop: endpoint.loop.eventLoop))
     }
 
-    func stopBrowsing(_ browser: NIOLoopBound<PairingBrowser>) {
-        pairingBrowsers.removeAll { $0 === browser.value }
+    func stopBrowsing(_ browser: NIOLoopBound<VisibleDeviceBrowser>) {
+        browsers.removeAll { $0 === browser.value }
         endpoint.loop.spawn(browser.value) { await $0.stop() }
     }
 
+    /// Makes this device visible to strangers who want to send something.
+    /// - Returns: Its state, which ends when it is over, and what stops it.
+    func offerReception(_ handler: SharingHandler) -> (CurrentValue<ReceptionVisibility.State>, NIOLoopBound<ReceptionHost>) {
+        let host = ReceptionHost(endpoint, room: shares.room, handler)
+        receptionHosts = receptionHosts.filter { !$0.state.value.isOver } + [host]
+        host.start()
+        return (host.state, NIOLoopBound(host, eventLoop: endpoint.loop.eventLoop))
+    }
+
     /// Ends all of it, with the endpoint.
-    func endPairing() async {
+    func endVisibility() async {
         for host in pairingHosts { await host.shutDown() }
-        for browser in pairingBrowsers { await browser.stop() }
-        (pairingHosts, pairingBrowsers) = ([], [])
+        for host in receptionHosts { await host.shutDown() }
+        for browser in browsers { await browser.stop() }
+        (pairingHosts, receptionHosts, browsers) = ([], [], [])
     }
 
     func unpair(_ peer: EndpointID) async throws(DevicePairingError) -> Bool { try await pairings.unpair(peer) }

@@ -21,15 +21,3 @@ public struct PairedDevice: Hashable, Sendable {
         kind = RemoteSystemKind(rawValue: record.kind)
     }
 }
-
-/// A device on this network that a person has made visible, to be paired. Everything about it is its own statement.
-public struct VisibleDevice: Hashable, Sendable, Identifiable {
-    /// Names what was seen. It changes each time a device is made visible.
-    public let id: String
-    /// The name that it gives itself.
-    public let name: String
-    /// The kind of device, as it says.
-    public let kind: RemoteSystemKind
-    /// Where it may be reached.
-    let candidates: [NearbyPeers.Candidate]
-}

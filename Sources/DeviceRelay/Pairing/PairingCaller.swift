@@ -12,9 +12,6 @@ final class PairingCaller {
         case link(PairingLink)
     }
 
-    /// The addresses that are tried, and the time for each.
-    private static let maximumCandidates = 8
-    private static let patience = Duration.seconds(3)
     /// The time for one answer.
     private static let answerPatience = Duration.seconds(10)
 
@@ -37,32 +34,18 @@ final class PairingCaller {
     }
 
     private func session(at candidates: [NearbyPeers.Candidate], _ proof: Proof) async throws(DevicePairingError) -> PeerSession {
-        let links = NetworkInterfaces.read(endpoint.settings.nearby.interfaces).links
-        guard !links.isEmpty else { throw DevicePairingError.noNetwork }
-        let admitted = candidates.filter { NearbyReach.local.admits($0.address, on: links) }.prefix(Self.maximumCandidates)
-        let connector: SessionConnector
+        let dialer: VisibleDialer
         do {
-            connector = try SessionConnector(pairing: endpoint) { _, _ in .refuse(AppServiceError(.notAuthorized)) }
+            dialer = try VisibleDialer(endpoint)
         } catch {
             throw DevicePairingError(.failed, "the device's key cannot be used: \(error)", cause: error)
         }
         let expected: EndpointID? = if case .link(let link) = proof { link.id } else { nil }
-        guard expected != endpoint.id else { throw DevicePairingError(PairingError.ownDevice) }
-        var last = DevicePairingError(.notReached, "the other device is not reached on this network; are both on the same one?")
-        for candidate in admitted {
-            guard let address = SocketAddress(candidate) else { continue }
-            let knock = KnockExchange.Dialer(own: endpoint.id, peer: expected ?? endpoint.id, keys: nil, using: &random)
-            let transport = DirectTransport(address: address, knock: knock, loop: endpoint.loop.eventLoop)
-            do throws(AppServiceError) {
-                return try await connector.open(to: expected, over: transport, timeout: Self.patience)
-            } catch {
-                if error.code == .cancelled { throw DevicePairingError(error) }
-                if error.cause as? PeerTransportError == .closedEarly || error.cause as? PeerTransportError == .notProved {
-                    last = DevicePairingError(PairingError.notPairing)
-                }
-            }
+        do throws(VisibleDialer.Failure) {
+            return try await dialer.session(at: candidates, expecting: expected).session
+        } catch {
+            throw DevicePairingError(error)
         }
-        throw last
     }
 
     private func pair(over session: PeerSession, by proof: Proof) async throws(DevicePairingError) -> PairedDevice {
@@ -118,17 +101,4 @@ final class PairingCaller {
     )
 
     private var now: Milliseconds { Milliseconds(clamping: endpoint.loop.now) }
-}
-
-extension SessionConnector {
-    /// Sessions of endpoints that do not know each other yet.
-    init(pairing endpoint: EndpointContext, admit: @escaping SessionAdmitter) throws {
-        self.init(
-            certificate: try EndpointCertificate(endpoint.identityKey),
-            limits: endpoint.settings.limits.all,
-            timing: endpoint.settings.sessionTiming,
-            memory: SessionMemory(limits: endpoint.settings.limits.all),
-            admit: admit
-        )
-    }
 }

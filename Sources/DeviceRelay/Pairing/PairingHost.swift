@@ -5,8 +5,7 @@ import Logging
 import NIOCore
 import RelayProtocol
 
-/// Makes the anonymous endpoint visible on this network, until another one has paired with it. It has a listener and an advertisement of its
-/// own, so that any process of the endpoint can do it. It is used on the endpoint's event loop.
+/// Makes the anonymous endpoint visible on this network, until another one has paired with it. It is used on the endpoint's event loop.
 final class PairingHost {
     typealias State = DevicePairing.State
 
@@ -23,7 +22,6 @@ final class PairingHost {
 
     /// The connections that are served at once.
     private static let maximumSessions = 4
-    private static let patience = Duration.seconds(5)
     /// How long one who connects may take for all, in milliseconds.
     private static let attemptPatience: Int64 = 40_000
     /// How long the other side may take to close the connection once it is paired, in milliseconds.
@@ -31,11 +29,8 @@ final class PairingHost {
 
     private let endpoint: EndpointContext
     private let pairings: Pairings
-    private let service: any NearbyService
-    private var listener: NearbyListener?
-    private var connector: SessionConnector?
-    private var links: [LinkInterface] = []
-    private var port: UInt16?
+    private var listener: VisibleListener?
+    private var places: [PairingLink.Place]?
     private var offer: PairingOffer
     private var failures = 0
     private var step = Step.offers
@@ -47,7 +42,6 @@ final class PairingHost {
 
     init(_ endpoint: EndpointContext, _ pairings: Pairings) {
         (self.endpoint, self.pairings) = (endpoint, pairings)
-        service = endpoint.makeNearbyService()
         var random = SystemRandomNumberGenerator()
         offer = PairingOffer(own: endpoint.id, at: Milliseconds(clamping: endpoint.loop.now), using: &random)
     }
@@ -58,60 +52,34 @@ final class PairingHost {
     // MARK: Life
 
     func start() {
-        let bound = NIOLoopBound(Weak(self), eventLoop: loop.eventLoop)
-        let loop = loop
+        let listener: VisibleListener
         do {
-            connector = try SessionConnector(pairing: endpoint) { peer, opening in
-                await loop.run(bound) { $0.object?.admit(peer, opening) } ?? .refuse(AppServiceError(.appUnavailable))
-            }
+            listener = VisibleListener(
+                endpoint,
+                .pair,
+                try SessionConnector(strangersOf: endpoint) { _, _ in .refuse(.init(.notAuthorized)) }
+            )
         } catch {
-            return end(DevicePairingError(.failed, "the device's key cannot be used: \(error)"))
+            return end(DevicePairingError(.failed, "the device's key cannot be used: \(error)", cause: error))
         }
-        let listener = NearbyListener(
-            loop,
-            own: endpoint.id,
-            source: { [weak self] in self?.source($0) },
-            keys: { [:] },
-            pairing: { [weak self] in self?.knocked($0) }
-        )
         self.listener = listener
-        listener.open { [weak self] result in
-            guard let self else { return }
-            switch result {
-            case .success(let port): listens(at: port)
-            case .failure(let error): end(DevicePairingError(.failed, "this device cannot listen: \(error)", cause: error))
-            }
+        let (bound, loop) = (NIOLoopBound(Weak(self), eventLoop: loop.eventLoop), loop)
+        listener.admit = { peer, opening, _ in
+            await loop.run(bound) { $0.object?.admit(peer, opening) } ?? .refuse(AppServiceError(.appUnavailable))
         }
-    }
-
-    private func listens(at port: UInt16) {
-        self.port = port
-        service.onInterfaces = { [weak self] in self?.networkChanged($0) }
-        links = NetworkInterfaces.read(endpoint.settings.nearby.interfaces).links
-        guard !links.isEmpty else { return end(.noNetwork) }
-        service.start()
-        show()
+        listener.onSession = { [weak self] session, _ in self?.began(session) }
+        listener.onPlaces = { [weak self] in
+            self?.places = $0
+            self?.show()
+        }
+        listener.onFailure = { [weak self] in self?.end($0) }
+        listener.start()
         schedule()
     }
 
-    private func networkChanged(_ links: [LinkInterface]) {
-        self.links = links
-        guard let port, offer.code != nil else { return }
-        let visible = Advertisement.Visible(name: endpoint.device.name, kind: endpoint.device.kind.rawValue, mode: .pair)
-        let (id, loop) = (endpoint.id, loop)
-        let text = {
-            var random = SystemRandomNumberGenerator()
-            let hour = UInt32(clamping: loop.wallTime / 3_600_000)
-            return Advertisement(of: id, hour: hour, for: [], visible: visible, using: &random).strings
-        }
-        service.advertise((port, text))
-        show()
-    }
-
     private func show() {
-        guard let code = offer.code, let port else { return }
-        let addresses = links.flatMap(\.addresses).compactMap { PairingLink.Place($0.address, port: port) }
-        let link = try? offer.link(to: Array(addresses.prefix(PairingLink.maximumPlaces)))
+        guard let code = offer.code, let places else { return }
+        let link = try? offer.link(to: Array(places.prefix(PairingLink.maximumPlaces)))
         state.update { $0 = .visible(code: code, link: link, failures: failures) }
     }
 
@@ -146,10 +114,7 @@ final class PairingHost {
     }
 
     /// Accepts no further endpoint.
-    private func withdraw() {
-        listener?.close()
-        service.advertise(nil)
-    }
+    private func withdraw() { listener?.close() }
 
     func stop() {
         offer.stop()
@@ -157,29 +122,23 @@ final class PairingHost {
         withdraw()
         state.update { if !$0.isOver { $0 = .failed(DevicePairingError(.cancelled, "it was cancelled")) } }
         state.finish()
-        loop.spawn(self) { await $0.service.stop() }
+        if let listener { loop.spawn(listener) { await $0.stop() } }
     }
 
     /// Ends it, and returns when its sockets are closed.
     func shutDown() async {
         stop()
-        await service.stop()
+        await listener?.stop()
     }
 
     // MARK: Those who connect
 
-    private func source(_ address: IPAddress) -> KnockGate.Source? {
-        guard NearbyReach.local.admits(address, on: links) else { return nil }
-        return KnockGate.Source(address, isOnLink: address.isLinkLocal || links.contains { $0.isOnLink(address) })
-    }
-
-    private func knocked(_ transport: KnockedTransport) {
-        guard let connector, sessions < Self.maximumSessions, offer.code != nil else { return transport.channel.close(promise: nil) }
+    private func began(_ session: PeerSession) {
+        let isTaken = sessions < Self.maximumSessions && offer.code != nil
         sessions += 1
         loop.spawn(self) { host in
             defer { host.sessions -= 1 }
-            guard case .session(let session)? = try? await connector.accept(over: transport, timeout: Self.patience, isKnown: { _ in true })
-            else { return }
+            guard isTaken else { return await session.shutDown() }
             let limit = host.loop.after(Self.attemptPatience) { [weak host] in host?.loop.spawn(session) { await $0.shutDown() } }
             _ = await session.ended()
             limit.cancel()
@@ -188,18 +147,10 @@ final class PairingHost {
     }
 
     private func admit(_ peer: EndpointID, _ opening: SessionOpening) -> SessionAdmission {
-        guard opening.appID == PairingCalls.info.appID, opening.serviceName == PairingCalls.info.name,
-            let device = RemoteSystem.ID("\(peer)")
-        else { return .refuse(AppServiceError(.notAuthorized)) }
-        let caller = AppServiceCaller(
-            accountID: endpoint.account.id,
-            deviceName: "",
-            systemID: device,
-            endpoint: peer,
-            appID: nil,
-            isNew: true
-        )
-        return .serve(pairService, PairingCalls.info, caller)
+        guard opening.appID == PairingCalls.info.appID, opening.serviceName == PairingCalls.info.name else {
+            return .refuse(AppServiceError(.notAuthorized))
+        }
+        return .serve(pairService, PairingCalls.info, AppServiceCaller(stranger: peer))
     }
 
     private var pairService: AppService {

@@ -8,7 +8,7 @@ public struct NearShareError: DeviceRelayError {
         private enum Kind: String {
             case timedOut, cancelled, deniedByRemoteSystem, versionMismatch, noSignedInUser, networkError, platformError
             case remoteSystemUnavailable, notSupported, ambiguous, fileNotFound, fileNotReadable, remoteDiskFull, remoteNotWritable, busy
-            case tooLarge, failed
+            case tooLarge, disabled, failed
         }
 
         private let kind: Kind
@@ -46,6 +46,8 @@ public struct NearShareError: DeviceRelayError {
         public static let busy = Code(.busy)
         /// There are too many files, or too much text, for one transfer.
         public static let tooLarge = Code(.tooLarge)
+        /// The settings' `nearby` does not permit it.
+        public static let disabled = Code(.disabled)
         /// Any other failure.
         public static let failed = Code(.failed)
 
@@ -68,6 +70,18 @@ public struct NearShareError: DeviceRelayError {
 }
 
 extension NearShareError {
+    /// Why the anonymous endpoint cannot be used, or cannot be seen.
+    init(_ error: DevicePairingError) {
+        let code: Code =
+            switch error.code {
+            case .disabled: .disabled
+            case .cancelled: .cancelled
+            case .networkNotAvailable: .networkError
+            default: .platformError
+            }
+        self.init(code, error.message, cause: error)
+    }
+
     init(_ error: AppServiceError) {
         let code: Code =
             switch error.code {

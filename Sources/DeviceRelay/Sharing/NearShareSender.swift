@@ -28,18 +28,31 @@ public struct NearShareSender: Sendable {
         to request: RemoteSystemConnectionRequest,
         patience: Duration = .seconds(600)
     ) -> NearShareOperation {
-        NearShareOperation(ShareSending(items, to: request, on: platform, patience: patience))
+        NearShareOperation(ShareSending(items, to: KnownShareTarget(request: request, platform: platform), patience: patience))
+    }
+
+    /// Begins to send to a device that its person has made visible to receive, and that need not know this one. **Nothing proves whose device
+    /// it is:** anyone on the network can give the name. The content is end to end encrypted to whoever answers first, and all attempts of
+    /// this transfer go to that one. The other person is asked, and sees this device's name.
+    /// - Parameters:
+    ///   - items: What to send, as above.
+    ///   - device: One of `withVisibleDevices`, whose mode is `receive`.
+    ///   - patience: As above.
+    public func send(_ items: [NearShareItem], to device: VisibleDevice, patience: Duration = .seconds(600)) -> NearShareOperation {
+        let target = VisibleShareTarget(device, platform)
+        return NearShareOperation(ShareSending(items, to: target, patience: patience), receiver: { target.endpoint })
     }
 }
 
 /// A running transfer to another device. It ends when it is cancelled or no longer referenced.
 public final class NearShareOperation: Sendable {
     private let sending: ShareSending
+    private let receiver: @Sendable () -> EndpointID?
     private let outcome = OneShot<Result<NearShareReport, NearShareError>>()
     private let task: Task<Void, Never>
 
-    init(_ sending: ShareSending) {
-        self.sending = sending
+    init(_ sending: ShareSending, receiver: @escaping @Sendable () -> EndpointID? = { nil }) {
+        (self.sending, self.receiver) = (sending, receiver)
         let outcome = outcome
         task = Task {  // Owner: this operation; `deinit` cancels it
             let result: Result<NearShareReport, NearShareError>
@@ -53,6 +66,9 @@ public final class NearShareOperation: Sendable {
 
     /// How far it is: the current value, then each new one. It ends with the transfer.
     public var progress: AsyncValues<NearShareProgress> { AsyncValues(sending.progress) { $0 } }
+
+    /// The key of the visible device to which the transfer goes, once it has answered; `nil` for a device that is known.
+    public var receivingEndpoint: EndpointID? { receiver() }
 
     /// Waits for the end. It returns when the other device has everything on its disk, but what the report says is left out.
     /// - Throws: `NearShareError`; `cancelled` also if the waiting task is cancelled, and then the transfer goes on.

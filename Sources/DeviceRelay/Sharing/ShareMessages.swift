@@ -39,6 +39,8 @@ package enum ShareMessages {
     struct Offer: AppServiceCall {
         static let type = "offer"
         var page: ShareOffer.Page
+        /// What the sender calls itself; only for a receiver that does not know it.
+        var sender: String?
 
         struct Response: Codable, Sendable {
             var problem: Problem?

@@ -37,10 +37,10 @@ final class ShareReceiver: Sendable {
     }
 
     let streams: BulkStreams
-    let room = ShareRoom(reserve: 1 << 30)
+    let room: ShareRoom
     private let state = Mutex(State())
 
-    init(_ streams: BulkStreams) { self.streams = streams }
+    init(_ streams: BulkStreams, room: ShareRoom = ShareRoom(reserve: 1 << 30)) { (self.streams, self.room) = (streams, room) }
 
     /// The app service of an app that receives.
     func service(_ handler: SharingHandler) -> AppService {
@@ -151,7 +151,7 @@ private actor ShareReception {
 
     private let receiver: ShareReceiver
     private let handler: SharingHandler
-    private let caller: AppServiceCaller
+    private var caller: AppServiceCaller
     private var phase = Phase.collecting(ShareOfferCollector())
     private let accepted = OneShot<Accepted>()
     private let content = OneShot<ShareMessages.Problem?>()
@@ -198,7 +198,7 @@ private actor ShareReception {
 
     private func answer(_ message: ValueSet) async throws -> ValueSet {
         switch message["Type"]?.string {
-        case ShareMessages.Offer.type: try ValueSetEncoder().encode(await take(try Self.decode(ShareMessages.Offer.self, message).page))
+        case ShareMessages.Offer.type: try ValueSetEncoder().encode(await take(try Self.decode(ShareMessages.Offer.self, message)))
         case ShareMessages.Progress.type: try ValueSetEncoder().encode(reached)
         case ShareMessages.Finish.type: try ValueSetEncoder().encode(await finish())
         default: throw AppServiceError(.invalidMessage, message: "'Type' must be offer, progress or finish")
@@ -213,10 +213,16 @@ private actor ShareReception {
         }
     }
 
-    private func take(_ page: ShareOffer.Page) async -> ShareMessages.Offer.Response {
+    private func take(_ call: ShareMessages.Offer) async -> ShareMessages.Offer.Response {
         guard case .collecting(var collector) = phase else { return .init(problem: .invalid) }
+        if caller.isStranger {
+            guard let name = call.sender, DisplayText.isName(name) else { return fail(.invalid) }
+            caller = AppServiceCaller(stranger: caller.endpoint, name: name)
+        }
         let complete: ShareOffer?
-        do throws(ShareOfferError) { complete = try collector.add(page) } catch { return fail(error == .tooLarge ? .tooLarge : .invalid) }
+        do throws(ShareOfferError) { complete = try collector.add(call.page) } catch {
+            return fail(error == .tooLarge ? .tooLarge : .invalid)
+        }
         guard let offer = complete else {
             phase = .collecting(collector)
             return .init()

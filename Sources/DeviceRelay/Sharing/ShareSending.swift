@@ -4,6 +4,29 @@
 import NIOCore
 import RelayProtocol
 
+/// Whom a transfer goes to.
+protocol ShareTarget: Sendable {
+    /// What this device calls itself there; `nil` if the other one knows it.
+    var ownName: String? { get async }
+
+    /// Opens a connection to the service of the app that receives.
+    func connect() async throws(AppServiceError) -> BulkConnection
+}
+
+/// A device that is known.
+struct KnownShareTarget: ShareTarget {
+    let request: RemoteSystemConnectionRequest
+    let platform: ConnectedDevicesPlatform
+
+    var ownName: String? { nil }
+
+    func connect() async throws(AppServiceError) -> BulkConnection {
+        try await BulkConnection(to: request, on: platform) { (directory) throws(TargetError) in
+            try directory.resolve(serviceNamed: ShareMessages.serviceName, on: request)
+        }
+    }
+}
+
 /// One transfer to another device, over as many connections as it takes.
 final class ShareSending: Sendable {
     /// The time limit of an answer that needs a person. A lost connection ends the wait earlier.
@@ -12,13 +35,12 @@ final class ShareSending: Sendable {
     private static let interval = Duration.milliseconds(500)
 
     private let items: [NearShareItem]
-    private let request: RemoteSystemConnectionRequest
-    private let platform: ConnectedDevicesPlatform
+    private let target: any ShareTarget
     private let patience: Duration
     let progress = CurrentValue(NearShareProgress(bytesSent: 0, totalBytesToSend: 0, filesSent: 0, totalFilesToSend: 0))
 
-    init(_ items: [NearShareItem], to request: RemoteSystemConnectionRequest, on platform: ConnectedDevicesPlatform, patience: Duration) {
-        (self.items, self.request, self.platform, self.patience) = (items, request, platform, patience)
+    init(_ items: [NearShareItem], to target: any ShareTarget, patience: Duration) {
+        (self.items, self.target, self.patience) = (items, target, patience)
     }
 
     /// What one attempt has reached.
@@ -79,41 +101,53 @@ final class ShareSending: Sendable {
         _ reached: inout Reached
     ) async throws(NearShareError) -> NearShareReport {
         do {
-            let service = try await BulkConnection(to: request, on: platform) { (directory) throws(TargetError) in
-                try directory.resolve(serviceNamed: ShareMessages.serviceName, on: request)
+            let service = try await target.connect()
+            do {
+                let report = try await transfer(collection, pages, over: service, &reached)
+                await service.close()
+                return report
+            } catch {
+                await service.close()
+                throw error
             }
-            let connection = service.connection
-            defer { connection.close() }
-            var answer = ShareMessages.Offer.Response()
-            for page in pages {
-                answer = try await connection.call(ShareMessages.Offer(page: page), timeout: Self.offerPatience)
-                if let problem = answer.problem { throw NearShareError(problem) }
-            }
-            reached.accept()
-            let have = Self.possible(answer.have ?? [], of: collection)
-            let there = have.values.reduce(Int64(0)) { $0 + $1.length }
-            reached.before = reached.before ?? there
-            reached.confirmed(there)
-            progress.update { ($0.phase, $0.bytesSent) = (.sending, max($0.bytesSent, min(there, $0.totalBytesToSend))) }
-            if let token = answer.token {
-                let stream = try await service.openStream(token)
-                let source = ShareSource(collection, have: have)
-                do {
-                    return try await send(source, over: stream, connection, collection, &reached)
-                } catch {
-                    // The other device may have closed the stream for a reason.
-                    let answer = Task.isCancelled ? nil : try? await connection.call(ShareMessages.Finish(), timeout: .seconds(10))
-                    if let problem = answer?.problem { throw NearShareError(problem) }
-                    throw error
-                }
-            }
-            return try await finish(connection, collection, reached)
         } catch let error as NearShareError {
             throw error
         } catch let error as AppServiceError {
             throw NearShareError(error)
         } catch {
             throw NearShareError(.remoteSystemUnavailable, "the connection to the device broke off", cause: error)
+        }
+    }
+
+    private func transfer(
+        _ collection: ShareCollection,
+        _ pages: [ShareOffer.Page],
+        over service: BulkConnection,
+        _ reached: inout Reached
+    ) async throws -> NearShareReport {
+        let connection = service.connection
+        let name = await target.ownName
+        var answer = ShareMessages.Offer.Response()
+        for page in pages {
+            answer = try await connection.call(ShareMessages.Offer(page: page, sender: name), timeout: Self.offerPatience)
+            if let problem = answer.problem { throw NearShareError(problem) }
+        }
+        reached.accept()
+        let have = Self.possible(answer.have ?? [], of: collection)
+        let there = have.values.reduce(Int64(0)) { $0 + $1.length }
+        reached.before = reached.before ?? there
+        reached.confirmed(there)
+        progress.update { ($0.phase, $0.bytesSent) = (.sending, max($0.bytesSent, min(there, $0.totalBytesToSend))) }
+        guard let token = answer.token else { return try await finish(connection, collection, reached) }
+        let stream = try await service.openStream(token)
+        let source = ShareSource(collection, have: have)
+        do {
+            return try await send(source, over: stream, connection, collection, &reached)
+        } catch {
+            // The other device may have closed the stream for a reason.
+            let answer = Task.isCancelled ? nil : try? await connection.call(ShareMessages.Finish(), timeout: .seconds(10))
+            if let problem = answer?.problem { throw NearShareError(problem) }
+            throw error
         }
     }
 

@@ -78,7 +78,9 @@ package struct Agent: Sendable {
         let paired = duties.pairedRegistration(configuration)
         let app = try context.home.membership().hasRelay ? duties.registration(configuration) : paired
         do {
-            try await context.host(app, paired: paired, output: output, reloads: true) { local in
+            try await context.host(app, paired: paired, output: output, reloads: true) {
+                configuration.nearby.apply(to: &$0, environment: ProcessInfo.processInfo.environment)
+            } _: { local in
                 if let pollingInterval {
                     let registration = NotificationRegistration(type: .polling(every: pollingInterval), appID: app.appID)
                     try await local.platform.notifications.register(registration, for: local.account)
@@ -100,7 +102,7 @@ package struct Agent: Sendable {
                     for await _ in reload.arrivals {
                         // A closed terminal sends SIGHUP too. In that case the agent ends.
                         if context.console.isInteractive, isatty(2) != 1 { raise(SIGTERM) }
-                        await change(to: file, duties, local, output, context.console)
+                        await change(to: file, configuration.nearby, duties, local, output, context.console)
                     }
                 }
             }
@@ -112,8 +114,10 @@ package struct Agent: Sendable {
     }
 
     /// Applies the settings of a file. Invalid settings change nothing.
+    /// - Parameter nearby: Those of the start, which last.
     private func change(
         to file: ConfigurationFile,
+        _ nearby: AgentConfiguration.Nearby,
         _ duties: AgentServices,
         _ local: LocalDevice,
         _ output: HostOutput,
@@ -122,6 +126,7 @@ package struct Agent: Sendable {
         do {
             let configuration = try file.read()
             for program in configuration.missingPrograms { console.note("\(program) is not there, or cannot be executed") }
+            if configuration.nearby != nearby { console.note("`nearby` holds from the next start of the agent") }
             let app = duties.registration(configuration)
             if local.account != .anonymous { try await local.platform.publish(app, for: local.account) }
             if local.accounts.contains(.anonymous) {

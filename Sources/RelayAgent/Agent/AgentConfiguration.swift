@@ -42,6 +42,22 @@ package struct AgentConfiguration: Hashable, Sendable {
         var accept = RelayAgent.Receiving.Access.known
     }
 
+    /// How the agent uses the local network; `nil` for what holds for all commands, or the default.
+    struct Nearby: Hashable, Sendable {
+        var mode: NearbySettings.Mode?
+        var interfaces: [String]?
+        var reach: NearbyReach?
+        var trustDays: Int?
+
+        /// - Parameter environment: Its `DEVICE_RELAY_NEARBY` takes precedence.
+        func apply(to settings: inout NearbySettings, environment: [String: String]) {
+            if let mode, (environment["DEVICE_RELAY_NEARBY"] ?? "").isEmpty { settings.mode = mode }
+            settings.interfaces = interfaces ?? settings.interfaces
+            settings.reach = reach ?? settings.reach
+            settings.trustDays = trustDays ?? settings.trustDays
+        }
+    }
+
     /// An app service that a program answers.
     struct ServiceConfiguration: Hashable, Sendable {
         enum Mode: String, Decodable, CaseIterable {
@@ -67,6 +83,7 @@ package struct AgentConfiguration: Hashable, Sendable {
     var receive = Receiving()
     /// What others may do with the clipboard.
     var clipboard = ClipboardService.Access.write
+    var nearby = Nearby()
     var services: [String: ServiceConfiguration] = [:]
     /// Names of environment variables that programs get in addition to the default ones.
     var environment: Set<String> = []
@@ -83,7 +100,9 @@ package struct AgentConfiguration: Hashable, Sendable {
 // MARK: - Decoding
 
 extension AgentConfiguration: Decodable {
-    enum CodingKeys: String, CodingKey, CaseIterable { case name, open, newDevices, files, receive, clipboard, services, environment }
+    enum CodingKeys: String, CodingKey, CaseIterable {
+        case name, open, newDevices, files, receive, clipboard, nearby, services, environment
+    }
 
     package init(from decoder: any Decoder) throws {
         let container = try decoder.container(strictlyKeyedBy: CodingKeys.self)
@@ -100,6 +119,7 @@ extension AgentConfiguration: Decodable {
         files = try container.decodeIfPresent(Files.self, forKey: .files)
         receive = try container.decodeIfPresent(Receiving.self, forKey: .receive) ?? receive
         clipboard = try container.choice(.clipboard) ?? clipboard
+        nearby = try container.decodeIfPresent(Nearby.self, forKey: .nearby) ?? nearby
         if let names = try container.decodeIfPresent([String].self, forKey: .environment) {
             let bad = names.first { $0.isEmpty || $0.utf8.contains(0) || $0.utf8.contains(UInt8(ascii: "=")) }
             try container.check(
@@ -187,6 +207,19 @@ extension AgentConfiguration.Receiving: Decodable {
             try container.check(.folder, folder.utf8.first == UInt8(ascii: "/"), "is not an absolute path")
         }
         accept = try container.choice(.accept) ?? accept
+    }
+}
+
+extension AgentConfiguration.Nearby: Decodable {
+    enum CodingKeys: String, CodingKey, CaseIterable { case mode, interfaces, reach, trustDays }
+
+    init(from decoder: any Decoder) throws {
+        let container = try decoder.container(strictlyKeyedBy: CodingKeys.self)
+        mode = try container.choice(.mode)
+        interfaces = try container.decodeIfPresent([String].self, forKey: .interfaces)
+        try container.check(.interfaces, !(interfaces ?? []).contains(""), "has an empty name")
+        reach = try container.choice(.reach)
+        trustDays = try container.number(.trustDays, 1...365)
     }
 }
 

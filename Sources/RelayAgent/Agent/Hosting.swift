@@ -15,6 +15,7 @@ extension AgentContext {
     ///     for it.
     ///   - until: Settled when the hosting is to end; `nil` for a signal alone.
     ///   - reloads: Whether SIGHUP reloads the settings, and so does not end the hosting.
+    ///   - changing: Changes how the local network is used.
     ///   - body: Begins once the app is published. It may return early or run until it is cancelled.
     func host(
         _ app: RemoteSystemAppRegistration,
@@ -23,13 +24,14 @@ extension AgentContext {
         isTransient: Bool = false,
         until finished: OneShot<Void>? = nil,
         reloads: Bool = false,
+        changing: (inout NearbySettings) -> Void = { _ in },
         _ body: @escaping @Sendable (LocalDevice) async throws -> Void
     ) async throws {
         let stop = await StopSignal(reloads: reloads)
         let hasRelay = try home.membership().hasRelay
         guard hasRelay || paired != nil else { throw AgentError.withoutAccount }
         let app = hasRelay ? app : paired ?? app
-        try await withAccount {
+        try await withAccount(changing: changing) {
             if hasRelay { try $0.host(app, for: Membership.relayAccount) }
             if let paired { try $0.host(paired, for: .anonymous) }
         } _: { local in

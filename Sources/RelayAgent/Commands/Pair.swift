@@ -3,7 +3,6 @@
 
 import DeviceRelay
 import RelayProtocol
-import Synchronization
 
 /// Pairs this device with another one on the same network, without an account: it shows a code and a link until one device has used them.
 package struct Pair: Sendable {
@@ -53,12 +52,16 @@ package struct Pair: Sendable {
         try await context.withPairing(named: name) { local in
             let pairing = try await local.platform.offerPairing()
             defer { pairing.stop() }
+            var shown: PairingLink?
             for await state in pairing.states {
                 switch state {
                 case .starting: break
                 case .visible(let code, let link, let failures):
                     let name = try local.home.membership().name
                     try context.console.print(Event(visibleAs: name, code, link, failures: failures))
+                    // The link stays the same after an attempt.
+                    if let link, link != shown { try await context.console.showQRCode(of: link.text) }
+                    shown = link ?? shown
                 case .paired(let device):
                     try context.console.print(Event(device))
                     return
@@ -72,11 +75,6 @@ package struct Pair: Sendable {
 
 /// The other side: a person types the code, or pastes the link, that another device shows.
 package struct EnterPairing: Sendable {
-    /// How long devices on the network may take to answer.
-    private static let patience = Duration.seconds(6)
-    /// How much longer than the first one others may take.
-    private static let more = Duration.milliseconds(700)
-
     var name: String?
     var device: String?
 
@@ -108,48 +106,17 @@ package struct EnterPairing: Sendable {
 
     /// The visible device that is meant.
     private func visible(to local: LocalDevice) async throws -> VisibleDevice {
-        let all = try await local.whileWaiting {
-            "looking for the other device"
-        } _: {
-            try await local.platform.withVisibleDevices { changes in
-                let first = try await Self.devices(in: changes, within: Self.patience) { !fitting($0).isEmpty }
-                // Several may be visible. With a name, one is enough.
-                return device == nil && !first.isEmpty ? try await Self.devices(in: changes, within: Self.more) { _ in false } : first
-            }
-        }
-        let found = fitting(all)
-        guard let first = found.first else {
-            let others = all.map { DisplayText.quoted($0.name) }.joined(separator: ", ")
-            let why = all.isEmpty ? "no device on this network is visible" : "of the visible devices none is called that: \(others)"
+        let found = try await VisibleSearch(mode: .pair, name: device).run(on: local)
+        guard let first = found.fitting.first else {
+            let others = found.all.map { DisplayText.quoted($0.name) }.joined(separator: ", ")
+            let why = found.all.isEmpty ? "no device on this network is visible" : "of the visible devices none is called that: \(others)"
             throw AgentError("notFound", "\(why); run `relay pair` on the other device, and bring both to the same network", .notFound)
         }
-        guard found.count == 1 else {
-            let names = found.map { DisplayText.quoted($0.name) }.joined(separator: ", ")
-            throw AgentError("ambiguous", "several devices are visible: \(names); name one with --device", .usage)
+        guard found.fitting.count == 1 else {
+            let names = found.fitting.map { "\(DisplayText.quoted($0.name)) (\($0.id))" }.joined(separator: ", ")
+            throw AgentError("ambiguous", "several devices are visible: \(names); name one, or its id, with --device", .usage)
         }
         return first
-    }
-
-    private func fitting(_ devices: [VisibleDevice]) -> [VisibleDevice] {
-        guard let device else { return devices }
-        return devices.filter { $0.name.lowercased().utf8.elementsEqual(device.lowercased().utf8) }
-    }
-
-    /// The devices that are seen in a time, or as soon as they are enough.
-    private static func devices(
-        in changes: AsyncValues<[VisibleDevice]>,
-        within patience: Duration,
-        until areEnough: @escaping @Sendable ([VisibleDevice]) -> Bool
-    ) async throws -> [VisibleDevice] {
-        let last = Mutex<[VisibleDevice]>([])
-        _ = try await within(patience) {
-            for await devices in changes {
-                last.withLock { $0 = devices }
-                if areEnough(devices) { return true }
-            }
-            return nil
-        }
-        return last.withLock { $0 }
     }
 }
 
@@ -211,25 +178,11 @@ package struct Unpair: DeviceCommand {
 }
 
 extension AgentContext {
-    /// Runs a closure with this device, which gets a home without a relay if it has none yet. A signal cancels it.
+    /// Runs a closure with this device, which needs no account. A signal cancels it.
     fileprivate func withPairing<Result: Sendable>(
         named name: String?,
         _ body: @escaping @Sendable (LocalDevice) async throws -> Result
     ) async throws -> Result {
-        let device = DeviceDescription.thisDevice
-        let stored = try home.storedMembership()
-        if let stored, let name, !stored.name.utf8.elementsEqual(name.utf8) {
-            throw AgentError("usage", "this device is called '\(stored.name)'; to rename it, run: relay rename 'NEW NAME'", .usage)
-        }
-        if stored == nil { try home.store(Membership(withoutRelay: try Membership.checked(name ?? device.name), kind: device.kind)) }
-        return try await CancellationSignal.cancelling(failingWith: AgentError.init) {
-            do {
-                return try await withPlatform(try home.membership(), connects: false, body)
-            } catch {
-                // Without a pairing it is as before, unless another command has joined an account meanwhile.
-                if stored == nil, let now = try? home.storedMembership(), !now.hasRelay { try? home.removeMembership() }
-                throw error
-            }
-        }
+        try await CancellationSignal.cancelling(failingWith: AgentError.init) { try await withAnyDevice(named: name, body) }
     }
 }

@@ -41,16 +41,8 @@ package struct Receive: Sendable {
     /// Runs until SIGINT, SIGTERM or, with `isOnce`, the end of the first transfer.
     package func run(_ context: AgentContext) async throws {
         let output = HostOutput(console: context.console)
-        _ = try Destination.makeFolder(at: folder)
-        guard let real = realpath(folder, nil) else { throw AgentError(SystemError(), folder) }
-        defer { free(real) }
-        let path = String(cString: real)
+        let path = try Self.place(folder)
         let first = OneShot<Void>()
-        let ended: @Sendable (Bool) -> Void = { isTold in
-            guard !isTold else { return _ = first.settle(()) }
-            // The sender may come back for the result.
-            MultiThreadedEventLoopGroup.singleton.any().scheduleTask(in: Self.resultPatience) { _ = first.settle(()) }
-        }
         let receiving = Receiving(
             appID: Self.appID,
             folder: path,
@@ -59,7 +51,7 @@ package struct Receive: Sendable {
             terminal: context.console.isJSON ? nil : TerminalQuestion(console: context.console),
             console: context.console,
             report: { try? output.print($0) },
-            ended: ended
+            ended: Self.settling(first)
         )
         let app = RemoteSystemAppRegistration(
             appID: Self.appID,
@@ -78,6 +70,24 @@ package struct Receive: Sendable {
             }
         } catch let error as PlatformError where error.code == .endpointInUse {
             throw AgentError("endpointInUse", "the agent of this device runs and receives itself; see 'receive' in docs/agent.md", .failed)
+        }
+    }
+
+    /// Makes the folder, if it does not exist.
+    /// - Returns: Its absolute path.
+    static func place(_ folder: String) throws -> String {
+        _ = try Destination.makeFolder(at: folder)
+        guard let real = realpath(folder, nil) else { throw AgentError(SystemError(), folder) }
+        defer { free(real) }
+        return String(cString: real)
+    }
+
+    /// Settles once a transfer has ended, and its sender knows the result or had time to ask for it.
+    static func settling(_ first: OneShot<Void>) -> @Sendable (Bool) -> Void {
+        { isTold in
+            guard !isTold else { return _ = first.settle(()) }
+            // The sender may come back for the result.
+            MultiThreadedEventLoopGroup.singleton.any().scheduleTask(in: Self.resultPatience) { _ = first.settle(()) }
         }
     }
 }

@@ -18,20 +18,25 @@ package struct Send: Sendable {
     var texts: [String]
     var target: String
     var name: String?
+    var isVisible: Bool
 
     /// - Parameters:
     ///   - items: Files, folders and URIs; `-` for standard input.
     ///   - texts: Texts.
     ///   - target: A device, or one of its apps: `DEVICE/APP`.
     ///   - name: The name for standard input as a file; `nil` sends a short text as a text.
-    package init(items: [String], texts: [String], target: String, name: String?) {
-        (self.items, self.texts, self.target, self.name) = (items, texts, target, name)
+    ///   - isVisible: Whether the target is a device that its person has made visible, whoever that is. Otherwise known devices come first, and
+    ///     a person confirms the visible one.
+    package init(items: [String], texts: [String], target: String, name: String?, isVisible: Bool) {
+        (self.items, self.texts, self.target, self.name, self.isVisible) = (items, texts, target, name, isVisible)
     }
 
     package struct Result: AgentResult {
         package var device: String
         package var deviceName: String
         package var app: String
+        /// Whether nothing is known of the device but the key that has answered, of which `device` has the fingerprint.
+        package var stranger: Bool?
         /// The names that the files and folders have there.
         package var names: [String]
         package var files: Int
@@ -67,7 +72,7 @@ package struct Send: Sendable {
             let contents = try await contents(input)
             // After a signal, the rest of standard input is missing.
             try Task.checkCancellation()
-            return try await context.withAccount { try await run(contents, on: $0) }
+            return try await send(contents, context)
         }
         context.console.clearProgress()
         try context.console.print(result)
@@ -97,19 +102,119 @@ package struct Send: Sendable {
         return contents + texts.map { .text($0) }
     }
 
-    private func run(_ contents: [NearShareItem], on local: LocalDevice) async throws -> Result {
-        try await local.waitForDevices()
-        let (system, app) = try await local.receiver(target)
-        let operation = NearShareSender(local.platform).send(contents, to: RemoteSystemConnectionRequest(app))
+    private func send(_ contents: [NearShareItem], _ context: AgentContext) async throws -> Result {
+        if isVisible {
+            return try await context.withAnyDevice { local in
+                try await run(contents, to: try await stranger(on: local, context.console), on: local)
+            }
+        }
+        do {
+            return try await context.withAccount { local in
+                do {
+                    do { try await local.waitForDevices() } catch  where !Task.isCancelled {
+                        throw ReceiverUnknown(reason: AgentError(error))
+                    }
+                    return try await run(contents, to: try await local.receiver(target), on: local)
+                } catch let error as ReceiverUnknown {
+                    // A stranger takes no name of a known device.
+                    guard !(await local.isNameOfAKnownDevice(target)) else { throw error.reason }
+                    return try await run(contents, to: try await stranger(on: local, context.console, otherwise: error.reason), on: local)
+                }
+            }
+        } catch let error as AgentError where error.code == "notSignedIn" {
+            guard try context.home.storedMembership() == nil else { throw error }
+            return try await context.withAnyDevice { local in
+                try await run(contents, to: try await stranger(on: local, context.console, otherwise: error), on: local)
+            }
+        }
+    }
+
+    /// The visible device that is meant. Unless the command line says that it is one, a person confirms it.
+    /// - Parameter failure: Why there is no known device; thrown if no device is visible by this name.
+    private func stranger(
+        on local: LocalDevice,
+        _ console: Console,
+        otherwise failure: AgentError? = nil
+    ) async throws -> VisibleDevice {
+        let search = VisibleSearch(mode: .receive, name: target)
+        let found: VisibleSearch.Found
+        do {
+            found = try await search.run(on: local, patience: failure == nil ? VisibleSearch.patience : VisibleSearch.shortPatience)
+        } catch {
+            // The network may not be used.
+            if let failure, !Task.isCancelled { throw failure }
+            throw error
+        }
+        guard let device = found.fitting.first else {
+            if let failure { throw failure }
+            let what = "no device called '\(target)' is visible on this network to receive; run `relay receive --visible` there"
+            throw AgentError("remoteSystemUnavailable", what, .notFound)
+        }
+        guard found.fitting.count == 1 else {
+            let candidates = found.fitting.map { "\($0.id) (\(DisplayText.quoted($0.name)), \(DisplayText.sanitized($0.kind.rawValue)))" }
+            throw AgentError.ambiguous("several visible devices are called '\(target)'; the ids change each time", candidates)
+        }
+        let name = DisplayText.quoted(device.name)
+        let warning = "\(name) is a stranger's device, visible on this network. Nothing proves whose it is: anyone here can use the name."
+        guard !isVisible else {
+            console.note(warning)
+            return device
+        }
+        guard let question = console.question else {
+            throw AgentError("notConfirmed", "\(warning) To send to it anyway, add --visible", .declined)
+        }
+        console.clearProgress()
+        guard try await question([warning], "Send to it?") else { throw AgentError("notConfirmed", "nothing was sent", .declined) }
+        return device
+    }
+
+    private func run(_ contents: [NearShareItem], to device: VisibleDevice, on local: LocalDevice) async throws -> Result {
+        let operation = NearShareSender(local.platform).send(contents, to: device)
+        let name = DisplayText.sanitized(device.name)
+        let (report, bytes) = try await follow(operation, to: name, on: local)
+        var result = Result(
+            device: operation.receivingEndpoint.map { "\($0)" } ?? "",
+            name,
+            app: NearShareSender.appIDOfStrangers,
+            report,
+            bytes: bytes
+        )
+        result.stranger = true
+        return result
+    }
+
+    private func run(
+        _ contents: [NearShareItem],
+        to receiver: (system: RemoteSystem, app: RemoteSystemApp),
+        on local: LocalDevice
+    ) async throws -> Result {
+        let operation = NearShareSender(local.platform).send(contents, to: RemoteSystemConnectionRequest(receiver.app))
+        let name = DisplayText.sanitized(receiver.system.displayName)
+        let (report, bytes) = try await follow(operation, to: name, on: local)
+        return Result(
+            device: "\(receiver.system.id)",
+            name,
+            app: DisplayText.sanitized(receiver.app.appID),
+            report,
+            bytes: bytes
+        )
+    }
+
+    /// Shows the progress until the end.
+    private func follow(
+        _ operation: NearShareOperation,
+        to name: String,
+        on local: LocalDevice
+    ) async throws -> (NearShareReport, bytes: Int64) {
         let line = SendingLine()
         return try await withTaskCancellationHandler {
             async let following: Void = line.follow(operation.progress)
             do {
                 let report = try await local.whileWaiting(for: { line.text }) { try await operation.result() }
                 await following
-                return Result(system, app, report, bytes: line.total)
+                return (report, line.total)
             } catch let error as NearShareError {
-                throw AgentError(error, onto: DisplayText.sanitized(system.displayName))
+                throw AgentError(error, onto: name)
             }
         } onCancel: {
             operation.cancel()
@@ -118,11 +223,11 @@ package struct Send: Sendable {
 }
 
 extension Send.Result {
-    fileprivate init(_ system: RemoteSystem, _ app: RemoteSystemApp, _ report: NearShareReport, bytes: Int64) {
+    fileprivate init(device: String, _ name: String, app: String, _ report: NearShareReport, bytes: Int64) {
         self.init(
-            device: "\(system.id)",
-            deviceName: DisplayText.sanitized(system.displayName),
-            app: DisplayText.sanitized(app.appID),
+            device: device,
+            deviceName: name,
+            app: app,
             names: report.names,
             files: report.files,
             bytes: bytes,
@@ -161,15 +266,22 @@ extension AgentError {
     }
 }
 
+/// No known device has the name, or it cannot be said which have.
+private struct ReceiverUnknown: Error {
+    let reason: AgentError
+}
+
 extension LocalDevice {
     /// The app that receives files.
-    fileprivate func receiver(_ text: String) async throws -> (RemoteSystem, RemoteSystemApp) {
+    fileprivate func receiver(_ text: String) async throws -> (system: RemoteSystem, app: RemoteSystemApp) {
         do {
             // While `relay receive` runs, the agent does not.
             return try await app(offering: ShareMessages.serviceName, on: text, preferring: Receive.appID)
         } catch let error as AgentError where error.code == "appServiceUnavailable" {
             let what = "'\(text)' receives nothing now; run `relay receive` or `relay agent` there"
             throw AgentError(error.code, what, error.status)
+        } catch let error as AgentError where ["remoteSystemUnavailable", "relayUnreachable"].contains(error.code) {
+            throw ReceiverUnknown(reason: error)
         }
     }
 }

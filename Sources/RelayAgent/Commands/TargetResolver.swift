@@ -141,10 +141,12 @@ extension LocalDevice {
         throw AgentError.ambiguous("'\(text)' is the name of a known device that publishes no app now, and of \(other)", [system.candidate])
     }
 
-    private func isNameOfAKnownDevice(_ text: String, besides system: RemoteSystem) async -> Bool {
+    /// Whether a text may name a device of the account.
+    /// - Parameter system: Another device, whose id the text may be.
+    func isNameOfAKnownDevice(_ text: String, besides system: RemoteSystem? = nil) async -> Bool {
         func folded(_ name: String) -> [UInt8] { Array(name.lowercased().utf8) }
         let readings = TargetParse.all(of: text).map(\.device)
-        guard !readings.contains(where: { folded($0) == folded("\(system.id)") }) else { return false }
+        if let system, readings.contains(where: { folded($0) == folded("\(system.id)") }) { return false }
         var names: Set<[UInt8]> = []
         for endpoint in platform.endpoints(for: account) where endpoint.isConfirmed && !endpoint.isLocal {
             names.formUnion([folded(endpoint.record.name), folded("\(endpoint.systemID)")])

@@ -59,11 +59,13 @@ struct Membership: Codable, Hashable {
     /// - Parameters:
     ///   - accessTokens: The source of tokens; by default the stored login, which never asks a user.
     ///   - confirmsAccount: Asks whether this device joins an account.
+    ///   - changing: Changes how the local network is used.
     func platform(
         in home: Home,
         console: Console,
         accessTokens: any AccessTokenProvider = JoinLinkAccessTokenProvider(clientID: Self.clientID),
-        confirmsAccount: (@Sendable (AccountToJoin) async -> Bool)? = nil
+        confirmsAccount: (@Sendable (AccountToJoin) async -> Bool)? = nil,
+        changing: (inout NearbySettings) -> Void = { _ in }
     ) throws -> ConnectedDevicesPlatform {
         let url = URL(exactly: relay)
         guard url != nil || !hasRelay else {
@@ -87,6 +89,7 @@ struct Membership: Codable, Hashable {
         settings.logger = Logger(label: "relay") { _ in ConsoleLogHandler { console.note($0) } }
         settings.certificateAuthorities = caFile.map { URL(filePath: $0) }
         settings.nearby.mode = try NearbySettings.Mode(environment: ProcessInfo.processInfo.environment) ?? nearby ?? .known
+        changing(&settings.nearby)
         return ConnectedDevicesPlatform(settings: settings, accessTokens: accessTokens)
     }
 
@@ -113,8 +116,8 @@ extension NearbySettings.Mode {
     init?(environment: [String: String]) throws {
         guard let text = environment["DEVICE_RELAY_NEARBY"], !text.isEmpty else { return nil }
         guard let mode = Self(rawValue: text) else {
-            let modes = Self.allCases.map(\.rawValue).joined(separator: " or ")
-            throw AgentError("usage", "DEVICE_RELAY_NEARBY must be \(modes), not '\(DisplayText.sanitized(text))'", .usage)
+            let modes = Self.allCases.map(\.rawValue).joined(separator: ", ")
+            throw AgentError("usage", "DEVICE_RELAY_NEARBY must be one of \(modes), not '\(DisplayText.sanitized(text))'", .usage)
         }
         self = mode
     }

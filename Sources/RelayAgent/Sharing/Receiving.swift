@@ -91,7 +91,11 @@ struct Receiving: Sendable {
     private func decide(_ offer: SharingHandler.Offer) async -> SharingHandler.Answer {
         let place = URL(filePath: folder, directoryHint: .isDirectory)
         guard access == .ask else { return .accept(into: place) }
-        let name = DisplayText.quoted(offer.caller.deviceName) + (offer.caller.isPaired ? ", a paired device of another person," : "")
+        let who =
+            if offer.caller.isStranger { ", a stranger on this network whose name nothing proves," } else if offer.caller.isPaired {
+                ", a paired device of another person,"
+            } else { "" }
+        let name = DisplayText.quoted(offer.caller.deviceName) + who
         let answer = await terminal?.ask(["\(name) wants to send \(Self.text(offer))"], "Take it? [y/N]", within: .seconds(55))
         guard answer == true else {
             report(Reception(.declined, offer, app: appID))

@@ -15,6 +15,8 @@ package struct Console: Sendable {
     package var hasColours: Bool
     /// Whether standard error is a terminal.
     package var isInteractive: Bool
+    /// The width of the terminal that standard output is; `nil` if it is none.
+    package var columns: Int?
     private let output: @Sendable (String) throws -> Void
     private let error: @Sendable (String) -> Void
     private let data: @Sendable ([UInt8]) throws -> Void
@@ -23,6 +25,7 @@ package struct Console: Sendable {
         isJSON: Bool,
         hasColours: Bool,
         isInteractive: Bool,
+        columns: Int? = nil,
         output: @escaping @Sendable (String) throws -> Void,
         error: @escaping @Sendable (String) -> Void,
         data: @escaping @Sendable ([UInt8]) throws -> Void
@@ -30,6 +33,7 @@ package struct Console: Sendable {
         self.isJSON = isJSON
         self.hasColours = hasColours
         self.isInteractive = isInteractive
+        self.columns = columns
         self.output = output
         self.error = error
         self.data = data
@@ -44,10 +48,19 @@ package struct Console: Sendable {
             isJSON: isJSON,
             hasColours: wantsColours && isatty(1) == 1,
             isInteractive: isatty(2) == 1,
+            columns: terminalColumns,
             output: { try writeOutput($0.utf8) },
             error: { try? StandardDescriptor.error.write($0.utf8) },
             data: { try writeOutput($0) }
         )
+    }
+
+    private static var terminalColumns: Int? {
+        guard isatty(1) == 1 else { return nil }
+        var size = winsize()
+        // Some terminals do not know their width.
+        guard ioctl(1, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }
+        return Int(size.ws_col)
     }
 
     /// Prints a result.

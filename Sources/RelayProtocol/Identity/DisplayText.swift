@@ -17,6 +17,12 @@ package enum DisplayText {
         }
     }
 
+    /// Whether a text can be the name of a device.
+    package static func isName(_ text: String) -> Bool {
+        let most = Limits()[.displayNameCharacters]
+        return text.utf8.count <= 16 * most && text.count <= most && isPlain(text) && isVisible(text)
+    }
+
     /// The text with every harmful character replaced by U+FFFD.
     package static func sanitized(_ text: String) -> String { String(sanitized(text.unicodeScalars) { isHarmful($0) }) }
 

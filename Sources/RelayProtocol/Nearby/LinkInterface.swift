@@ -35,8 +35,8 @@ package struct LinkInterface: Hashable, Sendable {
     package func isOnLink(_ address: IPAddress) -> Bool { addresses.contains { $0.network.contains(address) } }
 }
 
-/// Which addresses may be dialled, and may dial, without the relay.
-package enum NearbyReach: String, Sendable, CaseIterable {
+/// Which addresses known devices may have to be connected to without the relay, and to connect.
+public enum NearbyReach: String, Hashable, Sendable, CaseIterable, Codable {
     /// Those in a network of this machine, and private ones (RFC 1918, RFC 6598, RFC 4193).
     case local
     /// All.

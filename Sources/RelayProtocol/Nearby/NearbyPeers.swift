@@ -152,6 +152,22 @@ package struct NearbyPeers {
         }
     }
 
+    /// Where the endpoints that may be here were seen, in the order of addresses.
+    /// - Parameter hour: Since 1970.
+    package func places(hour: UInt32) -> [EndpointID: [Candidate]] {
+        var places: [EndpointID: [Candidate]] = [:]
+        for sighting in sightings.values where sighting.advertisement.isRecent(at: hour) {
+            guard let peer = sighting.peer else { continue }
+            let (instance, interface) = (sighting.instance, sighting.interface)
+            places[peer, default: []] += instance.addresses.map {
+                Candidate(instance: instance.name, address: $0, port: instance.port, interface: interface)
+            }
+        }
+        return places.mapValues { candidates in
+            candidates.sorted { ($0.interface, "\($0.address)", $0.port) < ($1.interface, "\($1.address)", $1.port) }
+        }
+    }
+
     /// Where an endpoint may be dialled: where it has proved itself first, then where it was seen first, then where hints lead; the families
     /// of addresses alternate (RFC 8305 §4).
     /// - Parameters:

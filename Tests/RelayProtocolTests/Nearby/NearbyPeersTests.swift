@@ -171,6 +171,22 @@ import Testing
         #expect(nearby.candidates(for: peer.id, hour: hour, at: 2) { $0.bytes.count == 4 }.count == 3)
     }
 
+    @Test func placesAreThoseOfRecognisedAdvertisements() throws {
+        var nearby = try nearby()
+        let stranger = Device()
+        let addresses = ["192.168.1.5", "fd00::1"]
+        nearby.see(
+            [try instance("a", of: peer, for: [own], addresses: addresses), try instance("b", of: stranger, for: [peer])],
+            on: 2,
+            at: 0
+        )
+        nearby.see([try instance("a", of: peer, for: [own], addresses: ["192.168.1.5"])], on: 3, at: 0)
+        let places = nearby.places(hour: hour)
+        #expect(Array(places.keys) == [peer.id])
+        #expect(places[peer.id]?.map { "\($0.address) \($0.interface)" } == ["192.168.1.5 2", "fd00::1 2", "192.168.1.5 3"])
+        #expect(nearby.places(hour: hour + 4).isEmpty)
+    }
+
     @Test func visibleDevicesAreShown() throws {
         var nearby = try nearby()
         var random = SystemRandomNumberGenerator()

@@ -86,6 +86,13 @@ struct DoctorNetworkTests {
         let alone = try await world.doctor(exit: 5)
         #expect(alone["relay"]?.status == "failed")
         #expect(alone["multicast"]?.status == "ok" && alone["outgoing"]?.status == "ok", "\(alone)")
+        #expect(alone["network"] == nil)
+        // Now no path is left.
+        world.agent.send(SIGKILL)
+        _ = await world.agent.finish()
+        let absent = try await world.doctor(exit: 5)
+        #expect(Self.names.allSatisfy { absent[$0] == nil })
+        #expect(absent["network"]?.message.hasPrefix("\"pc\" is not seen on ") ?? false, "\(absent)")
     }
 
     @Test func firewallAgainstMulticastIsNamed() async throws {

@@ -19,8 +19,10 @@ struct NetworkChecks: Sendable {
         else { return [] }
         // What the relay knows to be away is not waited for.
         let isThere = app.presence.state == .available || app.presence.state == .discoveringAvailability
-        guard isThere || !local.platform.isEnumerated(local.account) else { return [] }
         let name = DisplayText.quoted(system.displayName)
+        guard isThere || !local.platform.isEnumerated(local.account) else {
+            return [await absence(of: app.endpoint, name)].compactMap(\.self)
+        }
         do throws(AppServiceError) {
             switch try await local.platform.examineNetwork(to: app.endpoint, for: local.account) {
             case nil: return []
@@ -47,6 +49,7 @@ struct NetworkChecks: Sendable {
                 return text.checks(of: NetworkDiagnosis(seen))
             }
         } catch {
+            if let absence = await absence(of: app.endpoint, name) { return [absence] }
             let failure = AgentError(error)
             return [
                 Doctor.Check(
@@ -57,5 +60,19 @@ struct NetworkChecks: Sendable {
                 )
             ]
         }
+    }
+
+    /// What is said of a device that no path leads to; `nil` if it is seen on this network, or that cannot be known.
+    private func absence(of endpoint: EndpointID, _ name: String) async -> Doctor.Check? {
+        guard let view = await local.platform.nearbyView(for: local.account), view.knowsPeers, view.isOpen, view.hearsItself ?? true,
+            !view.known.contains(endpoint), view.otherHours[endpoint] == nil
+        else { return nil }
+        let names = view.interfaces.map(DisplayText.sanitized).joined(separator: ", ")
+        return Doctor.Check(
+            .network,
+            .skipped,
+            "\(name) is not seen on \(names) either",
+            advice: "if it should be on this network, switch it on, connect it, and see that its agent runs"
+        )
     }
 }

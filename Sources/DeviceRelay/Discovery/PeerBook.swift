@@ -10,13 +10,13 @@ struct PeerBook: Sendable {
     static let maximumRevocations = 1_024
 
     let own: EndpointID
-    private(set) var directory: DeviceDirectory
-    private var peers: PeerRecords
-    private var unproven = UnprovenRevocations()
+    var directory: DeviceDirectory
+    var peers: PeerRecords
+    var unproven = UnprovenRevocations()
     private var hasEnumerated: Bool
     /// The stored registrations of the pinned endpoints.
-    private var storedRegistrations: [EndpointID: [[UInt8]]]
-    private var openInvitations: OpenInvitations
+    var storedRegistrations: [EndpointID: [[UInt8]]]
+    var openInvitations: OpenInvitations
     /// Whether watchers must still receive the error that the account has changed.
     private var hasNewAccount: Bool
     /// The endpoints that have told something newer directly than the relay had.
@@ -332,65 +332,23 @@ struct PeerBook: Sendable {
         return store(record, .verified) + [.vouch(record, invitation: secret)]
     }
 
-    // MARK: Stored endpoints
-
-    /// Shows the pinned endpoints as they were stored, because the relay cannot be asked.
-    private mutating func showStored(since time: Milliseconds) {
-        // The relay that listed them states its limit again with the next connection.
-        directory.allow(endpoints: DeviceDirectory.maximumEndpoints)
-        for record in peers.pinned { showStored(record, since: time) }
-    }
-
-    private mutating func showStored(_ record: EndpointRecord, since time: Milliseconds?, _ reason: Presence.Reason = .relayUnreachable) {
-        let endpoint = record.endpointID
-        guard directory[endpoint] == nil else { return }
-        directory.add(
-            DeviceDirectory.Endpoint(
-                record: record,
-                registrations: peers.verified(storedRegistrations[endpoint] ?? [], of: record),
-                presence: Presence(.unknown, reason, since: time),
-                trust: peers.trust(in: endpoint),
-                knowledge: peers.knowledge(of: endpoint) ?? .firstSeen
-            )
-        )
-    }
-
-    // MARK: Pairings
-
-    /// Replaces the endpoints of the anonymous account by the stored ones, which any process of this endpoint may have changed. They are
-    /// all that there are.
-    mutating func take(pairings: [Pin]) -> [Action] {
-        var actions: [Action] = []
-        directory.allow(endpoints: Advertisement.maximumPeers)
-        let stored = Set(pairings.map(\.endpoint))
-        for record in peers.pinned where !stored.contains(record.endpointID) {
-            directory.remove(record.endpointID)
-            peers.unpair(record.endpointID)
-            storedRegistrations[record.endpointID] = nil
-            actions += [.shutOut(record.endpointID), .forgetSender(record.endpointID)]
-        }
-        for pin in pairings where pin.endpoint != own {
-            guard let record = peers.pair(pin.record, with: pin.endpoint) else { continue }
-            storedRegistrations[pin.endpoint] = storedRegistrations[pin.endpoint] ?? pin.registrations
-            showStored(record.payload, since: nil, .notNearby)
-        }
-        directory.completeEnumeration()
-        refreshTrust()
-        return actions
-    }
-
-    /// Stores the registrations of an endpoint that is pinned, if they differ from the stored ones.
-    private mutating func registrationsChanged(of endpoint: EndpointID) -> [Action] {
-        guard peers.pin(of: endpoint) != nil else { return [] }
-        let registrations = peers.registrations(of: endpoint)
-        guard registrations != storedRegistrations[endpoint] ?? [] else { return [] }
-        storedRegistrations[endpoint] = registrations
-        return [.storeRegistrations(endpoint, registrations)]
-    }
-
     /// Reports invalid data of the relay about an endpoint to the watchers. The known data stays.
     private mutating func refuse(_ endpoint: EndpointID, _ error: RecordError) {
         directory.report(.recordRefused(endpoint, error))
+    }
+
+    /// Takes the newer record and registrations of a known endpoint.
+    mutating func renew(_ record: [UInt8], _ registrations: [[UInt8]], of endpoint: EndpointID) throws(RecordError) -> [Action] {
+        let known = peers[endpoint]
+        // Both or none.
+        var renewed = peers
+        let record = try renewed.renew(record, of: endpoint)
+        let checked = try renewed.set(registrations.map { Blob($0) }, of: endpoint)
+        if known?.encoded != record.encoded || checked != directory[endpoint]?.registrations { toldDirectly.insert(endpoint) }
+        peers = renewed
+        directory.update(endpoint) { ($0.record, $0.registrations) = (record.payload, checked) }
+        refreshTrust()
+        return taken(record, before: known) + registrationsChanged(of: endpoint)
     }
 
     // MARK: Trust
@@ -415,7 +373,7 @@ struct PeerBook: Sendable {
         return [.pin(endpoint, record: record.encoded, peers.pin(of: endpoint) ?? knowledge)]
     }
 
-    private mutating func refreshTrust() {
+    mutating func refreshTrust() {
         for id in directory.endpointIDs {
             guard let endpoint = directory[id] else { continue }
             let (trust, knowledge) = (peers.trust(in: id), peers.knowledge(of: id) ?? .firstSeen)
@@ -423,83 +381,5 @@ struct PeerBook: Sendable {
             if endpoint.trust == trust, endpoint.knowledge == knowledge, endpoint.isInviterRevoked == isInviterRevoked { continue }
             directory.update(id) { ($0.trust, $0.knowledge, $0.isInviterRevoked) = (trust, knowledge, isInviterRevoked) }
         }
-    }
-
-    // MARK: Revocation
-
-    /// Revokes an endpoint for this one. It is rejected here from now on, even if the relay does not accept the revocation.
-    mutating func revoke(_ revocation: Signed<Revocation>) -> [Action] {
-        let endpoint = revocation.payload.endpoint
-        // Revocations that are made here have twice the limit, so that those of other endpoints cannot fill it.
-        guard endpoint != own, peers.revoked.count < 2 * Self.maximumRevocations || peers.revoked.contains(endpoint) else { return [] }
-        return refusePermanently(revocation, isUnsent: true)
-    }
-
-    /// Applies revocations that another process of this endpoint has stored.
-    mutating func revoked(elsewhere endpoints: Set<EndpointID>) -> [Action] {
-        let new = endpoints.subtracting(peers.revoked).subtracting([own]).sorted()
-        return new.flatMap { endpoint in
-            remove(endpoint)
-            return [.shutOut(endpoint), .forgetSender(endpoint)] as [Action]
-        }
-    }
-
-    /// Applies a signed revocation from the relay. `nil` if its signer may not revoke the endpoint, or is not known yet.
-    mutating func revoke(by statement: Unverified<Revocation>) -> [Action]? {
-        peers.verify(statement).map { refusePermanently($0, isUnsent: false) }
-    }
-
-    /// Refuses an endpoint until the relay lists it. `nil` if the signer may not revoke it.
-    mutating func shutOut(by statement: Unverified<Revocation>) -> [Action]? {
-        guard peers.verify(statement) != nil else { return nil }
-        let endpoint = statement.payload.endpoint
-        directory.remove(endpoint)
-        peers.revokeByRelay(endpoint)
-        refreshTrust()
-        return [.shutOut(endpoint)]
-    }
-
-    /// Takes the newer record and registrations of a known endpoint.
-    mutating func renew(_ record: [UInt8], _ registrations: [[UInt8]], of endpoint: EndpointID) throws(RecordError) -> [Action] {
-        let known = peers[endpoint]
-        // Both or none.
-        var renewed = peers
-        let record = try renewed.renew(record, of: endpoint)
-        let checked = try renewed.set(registrations.map { Blob($0) }, of: endpoint)
-        if known?.encoded != record.encoded || checked != directory[endpoint]?.registrations { toldDirectly.insert(endpoint) }
-        peers = renewed
-        directory.update(endpoint) { ($0.record, $0.registrations) = (record.payload, checked) }
-        refreshTrust()
-        return taken(record, before: known) + registrationsChanged(of: endpoint)
-    }
-
-    private mutating func refusePermanently(_ revocation: Signed<Revocation>, isUnsent: Bool) -> [Action] {
-        let endpoint = revocation.payload.endpoint
-        let forgetsInviter = openInvitations.inviter == endpoint
-        remove(endpoint)
-        return [.shutOut(endpoint), .forgetSender(endpoint), .storeRevocation(revocation, isUnsent: isUnsent)]
-            + (forgetsInviter ? [.forgetInviter] : [])
-    }
-
-    private mutating func remove(_ endpoint: EndpointID) {
-        if openInvitations.inviter == endpoint { openInvitations.inviter = nil }
-        unproven.remove(endpoint)
-        directory.remove(endpoint)
-        peers.revoke(endpoint)
-        refreshTrust()
-    }
-
-    /// Applies a revocation that only the relay states. It applies until the relay lists the endpoint again. So the pin and the lanes stay,
-    /// which distinguish old commands from new ones.
-    private mutating func revokeByRelay(_ endpoint: EndpointID, mayBeProven: Bool) -> [Action] {
-        let name = peers.knowledge(of: endpoint) == nil ? nil : peers[endpoint]?.payload.name
-        let isAgain = peers.revokedByRelay.contains(endpoint)
-        directory.remove(endpoint)
-        peers.revokeByRelay(endpoint)
-        refreshTrust()
-        if let name {
-            if mayBeProven { unproven.keep(name, of: endpoint) } else { directory.report(.revokedByRelay(endpoint, name: name)) }
-        }
-        return isAgain ? [] : [.shutOut(endpoint)]
     }
 }

@@ -166,8 +166,8 @@ actor LocalEndpoint {
         peers.onChange = { [weak nearby] in nearby?.peersChanged() }
         outbox.direct = direct
         inbox.direct = direct
-        sessions.directService = { [weak direct, weak control] in control?.isHost ?? false ? direct?.service : nil }
-        sessions.ownService = { [weak doctor, weak control] in control?.isHost ?? false ? doctor?.service : nil }
+        sessions.admissions.directService = { [weak direct, weak control] in control?.isHost ?? false ? direct?.service : nil }
+        sessions.admissions.ownService = { [weak doctor, weak control] in control?.isHost ?? false ? doctor?.service : nil }
         nearby?.onPresence = { [weak peers, weak nearby, weak direct, weak sessions, status = endpoint.status] peer, presence in
             peers?.take(.presence(peer, presence, on: .nearby))
             let hasNeighbours = nearby?.hasNeighbours ?? false
@@ -214,8 +214,8 @@ actor LocalEndpoint {
         case .commandCancel(let message): inbox.cancelled(message)
         case .commandStatus(let message): outbox.receive(message)
         case .tunnelOffer(let message): sessions.offered(message)
-        case .tunnelReady(let message): sessions.ready(message)
-        case .tunnelFailed(let message): sessions.failed(message)
+        case .tunnelReady(let message): sessions.tunnels.ready(message)
+        case .tunnelFailed(let message): sessions.tunnels.failed(message)
         case .tunnelCandidates(let message): candidates?.received(message)
         case .notificationsState(let message): notifier.receive(message)
         case .identityChanged(let message): identityChange.update { $0 = IdentityChange(message) }

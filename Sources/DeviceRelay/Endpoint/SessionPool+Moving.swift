@@ -97,16 +97,9 @@ extension SessionPool {
         within timeout: Duration,
         by connector: SessionConnector
     ) async throws(AppServiceError) {
-        let greeting = try greeting(with: session.peer)
-        try await admittingDirectly(greeting, connector).move(session, over: transport, timeout: min(timeout, Self.directPatience))
-        let moves = session.moves
+        let greeting = try greetings.greeting(with: session.peer)
+        try await greetings.admitting(greeting, connector).move(session, over: transport, timeout: min(timeout, Self.directPatience))
         // The path may be lost again before the greeting is done, so nothing waits for it but what the peer asks for.
-        loop.spawn(self) { pool in
-            do throws(AppServiceError) {
-                try await pool.exchange(greeting, over: session)
-            } catch {
-                await session.shutDown(unlessMovedSince: moves)
-            }
-        }
+        loop.spawn(self) { pool in try? await pool.greetings.exchange(greeting, over: session) }
     }
 }

@@ -10,7 +10,7 @@ final class SessionPool {
     /// A session that is being opened, and its result.
     private typealias Dial = CurrentValue<Result<PeerSession, AppServiceError>?>
 
-    private enum Life {
+    enum Life {
         case active
         /// No session is accepted, until `start`.
         case suspended
@@ -18,18 +18,15 @@ final class SessionPool {
     }
 
     let endpoint: EndpointContext
-    private let link: ControlLink
+    let link: ControlLink
     let peers: Peers
     private let publisher: Publisher
-    private let identity: OwnIdentity
     let tunnels: Tunnels
+    let admissions: SessionAdmissions
+    let greetings: SessionGreetings
     private let sources: [any PathSource]
     /// The bulk streams that peers are to open.
     let bulk = BulkStreams()
-    /// What the endpoint itself serves on direct sessions, beside the greeting.
-    var directService: () -> AppService? = { nil }
-    /// What the endpoint itself serves on all sessions.
-    var ownService: () -> AppService? = { nil }
     /// Called when an endpoint has proved itself in a direct session.
     var onDirectSession: (EndpointID) -> Void = { _ in }
     private(set) var sessions: SessionTable<PeerSession>
@@ -44,13 +41,9 @@ final class SessionPool {
     /// At most one for each peer.
     private var dialing: [EndpointID: Dial] = [:]
     /// The peers of sessions that are being accepted, with one entry for each session.
-    private var accepting: [EndpointID] = []
-    private var knocks = KeyedLimiter<EndpointID>()
-    /// The records of peers that opened sessions, including peers that are not in the directory.
-    private var introduced: [EndpointID: EndpointRecord] = [:]
-    /// The digests of the revocations here and there, at the last greeting with each peer.
-    private var lastRevocations: [EndpointID: [Digest256]] = [:]
-    private var life = Life.active
+    var accepting: [EndpointID] = []
+    var knocks = KeyedLimiter<EndpointID>()
+    private(set) var life = Life.active
 
     /// - Parameter sources: The sources of paths that are tried beside the relay's tunnels.
     init(
@@ -61,7 +54,6 @@ final class SessionPool {
         publisher: Publisher,
         sources: [any PathSource] = []
     ) {
-        self.identity = identity
         self.endpoint = endpoint
         self.link = link
         self.peers = peers
@@ -70,13 +62,16 @@ final class SessionPool {
         self.tunnels = tunnels
         self.sources = sources + [tunnels]
         self.sessions = SessionTable(own: endpoint.id)
+        admissions = SessionAdmissions(endpoint, peers, publisher)
+        greetings = SessionGreetings(endpoint, identity, peers, publisher, admissions)
+        greetings.onGreeted = { [weak self] in self?.greeted($0) }
     }
 
     var loop: EndpointLoop { endpoint.loop }
 
     func connector() throws(AppServiceError) -> SessionConnector {
         if let made { return made }
-        let bound = NIOLoopBound(Weak(self), eventLoop: loop.eventLoop)
+        let bound = NIOLoopBound(Weak(admissions), eventLoop: loop.eventLoop)
         let loop = loop
         do {
             let connector = SessionConnector(
@@ -104,7 +99,7 @@ final class SessionPool {
     }
 
     /// Why a peer may not open or move a session now.
-    private func rejection(of peer: EndpointID) -> SessionRoom.Rejection? {
+    func rejection(of peer: EndpointID) -> SessionRoom.Rejection? {
         let present = sessions.sessions(with: peer)
         guard let rejection = room.rejection(of: peer, isKnown: peers.isConfirmed(peer)) else {
             // Those without a stream are bounded, too.
@@ -115,10 +110,10 @@ final class SessionPool {
         return rejection
     }
 
-    private static var revoked: AppServiceError { AppServiceError(.remoteSystemUnavailable, message: "the device was revoked") }
+    static var revoked: AppServiceError { AppServiceError(.remoteSystemUnavailable, message: "the device was revoked") }
 
     /// Adds an established session, unless the endpoint was stopped or the peer revoked in the meantime.
-    private func add(_ session: PeerSession) async throws(AppServiceError) {
+    func add(_ session: PeerSession) async throws(AppServiceError) {
         guard life == .active else {
             await session.shutDown()
             throw AppServiceError(.cancelled, message: "the platform was suspended or shut down")
@@ -147,7 +142,7 @@ final class SessionPool {
 
     /// Closes the sessions with one peer. Sessions that are being established are closed later, by `add`.
     func close(with peer: EndpointID) {
-        introduced[peer] = nil
+        admissions.forget(peer)
         for session in sessions.sessions(with: peer) {
             sessions.remove(session, with: peer)
             loop.spawn(self) { _ in await session.shutDown() }
@@ -291,11 +286,14 @@ final class SessionPool {
             within timeout: Duration
         ) async throws(AppServiceError) -> EstablishedLink {
             guard kind == .nearby else { return .session(try await connector.open(to: peer, over: transport)) }
-            return .session(
-                try await pool.greeted(peer, by: connector) { (connector) throws(AppServiceError) in
-                    try await connector.open(to: peer, over: transport, timeout: min(timeout, SessionPool.directPatience))
-                }
+            let greeting = try pool.greetings.greeting(with: peer)
+            let session = try await pool.greetings.admitting(greeting, connector).open(
+                to: peer,
+                over: transport,
+                timeout: min(timeout, SessionPool.directPatience)
             )
+            try await pool.greetings.exchange(greeting, over: session)
+            return .session(session)
         }
     }
 
@@ -321,62 +319,11 @@ final class SessionPool {
 
     /// The time for the handshake of a direct session.
     static let directPatience = Duration.seconds(5)
-    /// The direct connections of one peer.
-    private static let knockRate = EventRate(120, per: 60_000)
-
-    /// Establishes a direct session, over which both sides have told each other what the relay would.
-    private func greeted(
-        _ peer: EndpointID,
-        by connector: SessionConnector,
-        _ establish: (SessionConnector) async throws(AppServiceError) -> PeerSession
-    ) async throws(AppServiceError) -> PeerSession {
-        let greeting = try greeting(with: peer)
-        let session = try await establish(admittingDirectly(greeting, connector))
-        let moves = session.moves
-        do throws(AppServiceError) {
-            try await exchange(greeting, over: session)
-        } catch {
-            // A session that goes on over another path is no longer this greeting's.
-            if moves > 0 { await session.shutDown(unlessMovedSince: moves) } else { await session.shutDown() }
-            throw error
-        }
-        return session
-    }
-
-    func greeting(with peer: EndpointID) throws(AppServiceError) -> Greeting {
-        guard let caller = caller(peer, appID: nil) else { throw Self.revoked }
-        return Greeting(host(caller))
-    }
-
-    /// A copy of a connector whose sessions hold what the peer asks for until a greeting is done.
-    func admittingDirectly(_ greeting: Greeting, _ connector: SessionConnector) -> SessionConnector {
-        let bound = NIOLoopBound(Weak(self), eventLoop: loop.eventLoop)
-        let loop = loop
-        return connector.direct(
-            admitting: greeting.admitting { peer, opening in
-                await loop.run(bound) { $0.object?.admitDirectly(peer, opening) } ?? .refuse(AppServiceError(.appUnavailable))
-            }
-        )
-    }
-
-    func exchange(_ greeting: Greeting, over session: PeerSession) async throws(AppServiceError) {
-        try await greeting.exchange(over: session)
-        // What the peer told may have taken its own confirmation away.
-        guard peers.isConfirmed(session.peer) else {
-            await session.shutDown()
-            throw Self.revoked
-        }
+    private func greeted(_ session: PeerSession) {
         directSessions = directSessions.filter { !$0.value.hasEnded }
         // Only a session that is opened here leads to the peer's host.
         if session.isOpenedHere { directSessions[session.peer] = session }
         onDirectSession(session.peer)
-    }
-
-    private func admitDirectly(_ peer: EndpointID, _ opening: SessionOpening) -> SessionAdmission {
-        guard opening.appID == Greeting.info.appID else { return admit(peer, opening) }
-        guard peers.isConfirmed(peer), let caller = caller(peer, appID: nil) else { return .refuse(AppServiceError(.notAuthorized)) }
-        let services = [directService(), caller.isNew ? nil : ownService()].compactMap(\.self)
-        return SessionAdmission(services.isEmpty ? nil : services, for: opening, from: caller)
     }
 
     /// Opens a connection to what an endpoint itself serves on direct sessions.
@@ -399,147 +346,5 @@ final class SessionPool {
         guard case .session(let session) = link else { throw AppServiceError(.failure) }
         try await add(session)
         return session
-    }
-
-    /// What greetings with a peer read and change.
-    private func host(_ caller: AppServiceCaller) -> Greeting.Host {
-        let bound = NIOLoopBound(Weak(self), eventLoop: loop.eventLoop)
-        let (loop, peer) = (loop, caller.endpoint)
-        return Greeting.Host(
-            caller: caller,
-            own: {
-                let own = try await loop.run(bound) { pool in Result { try pool.object?.greeting() } }.get()
-                guard let own else { throw AppServiceError(.cancelled) }
-                return own
-            },
-            revocations: { try await loop.run(bound) { pool in Result { try pool.object?.peers.revocations() } }.get() ?? [] },
-            greeted: { greet in await loop.run(bound) { $0.object?.greeted(by: peer, greet) } ?? false },
-            revoked: { signed in await loop.run(bound) { $0.object?.peers.heard(signed) } ?? false },
-            informed: { digest in await loop.run(bound) { $0.object?.informed(by: peer, digest) } }
-        )
-    }
-
-    private func greeting() throws -> Greeting.Greet {
-        Greeting.Greet(
-            record: try identity.currentRecord().encoded,
-            registrations: try publisher.registrations(),
-            revocations: try peers.revocationDigest()
-        )
-    }
-
-    /// - Returns: Whether the peer's revocations are wanted: if they are other ones, unless both sides are as they were when all had come.
-    private func greeted(by peer: EndpointID, _ greet: Greeting.Greet) -> Bool {
-        peers.greeted(by: peer, record: greet.record, registrations: greet.registrations)
-        guard let own = try? peers.revocationDigest() else { return true }
-        return own != greet.revocations && lastRevocations[peer] != [own, greet.revocations]
-    }
-
-    private func informed(by peer: EndpointID, _ revocations: Digest256) {
-        guard let own = try? peers.revocationDigest() else { return }
-        lastRevocations[peer] = [own, revocations]
-    }
-
-    /// Takes a direct connection of an endpoint that has knocked with the right key.
-    func knocked(_ peer: EndpointID, over transport: KnockedTransport) {
-        let logger = endpoint.logger
-        guard life == .active, !peers.isRefused(peer), peers.isConfirmed(peer), let connector = try? connector(),
-            rejection(of: peer) == nil,
-            // A greeting reads the journal and verifies signatures.
-            knocks.take(peer, Self.knockRate, now: Milliseconds(clamping: loop.now)) == nil
-        else { return transport.channel.close(promise: nil) }
-        accepting.append(peer)
-        loop.spawn(self) { pool in
-            do throws(AppServiceError) {
-                // TLS proves the endpoint whose key has knocked.
-                var isNew = true
-                let session = try await pool.greeted(peer, by: connector) { (connector) throws(AppServiceError) in
-                    switch try await connector.accept(over: transport, timeout: Self.directPatience, isKnown: { $0 == peer }) {
-                    case .session(let session): return session
-                    case .moved(let session):
-                        isNew = false
-                        return session
-                    // A bulk stream needs no greeting: its session has had it.
-                    case .bulk: throw AppServiceError(.cancelled)
-                    }
-                }
-                if isNew { try await pool.add(session) }
-            } catch  where error.code != .cancelled {
-                logger.info("a direct session could not be opened", metadata: ["peer": "\(peer.label)", "code": "\(error.code)"])
-            } catch {}
-            pool.acceptEnded(peer)
-        }
-    }
-
-    func ready(_ message: RelayMessage.TunnelReady) { tunnels.ready(message) }
-
-    func failed(_ message: RelayMessage.TunnelFailed) { tunnels.failed(message) }
-
-    // MARK: The target
-
-    /// Accepts or declines a tunnel that another endpoint opens to this one.
-    func offered(_ offer: RelayMessage.TunnelOffer) {
-        let decline = EndpointMessage.tunnelDecline(.init(tunnel: offer.entrance.tunnel))
-        guard life == .active, let connector = try? connector(),
-            let opener = try? Signed<EndpointRecord>(verifying: offer.opener.record.bytes).payload.endpointID,
-            let peer = try? peers.introduce(offer.opener, as: opener), opener != endpoint.id
-        else { return link.say(decline) }
-        let logger = endpoint.logger
-        if let rejection = rejection(of: opener) {
-            logger.info("a session was declined", metadata: ["peer": "\(opener.label)", "reason": "\(rejection.rawValue)"])
-            return link.say(decline)
-        }
-        introduced[opener] = peer.record
-        accepting.append(opener)
-        let transport = tunnels.transport(offer.entrance, on: loop.eventLoop, openedBy: opener)
-        loop.spawn(self) { pool in
-            do throws(AppServiceError) {
-                // TLS proves the peer's identity. The relay's offer only states the expected peer.
-                if case .session(let session) = try await connector.accept(over: transport, isKnown: { $0 == opener }) {
-                    try await pool.add(session)
-                }
-            } catch {
-                logger.info("a session could not be opened", metadata: ["peer": "\(opener.label)", "code": "\(error.code)"])
-            }
-            pool.acceptEnded(opener)
-        }
-    }
-
-    private func acceptEnded(_ peer: EndpointID) {
-        if let index = accepting.firstIndex(of: peer) { accepting.remove(at: index) }
-        // The records are kept only while their peers have sessions.
-        let peers = Set(sessions.sessions.map(\.peer) + accepting)
-        introduced = introduced.filter { peers.contains($0.key) }
-    }
-
-    /// The app of a peer that asks for a connection; `nil` if the peer is unknown or revoked.
-    private func caller(_ peer: EndpointID, appID: String?) -> AppServiceCaller? {
-        guard !peers.isRefused(peer), let record = peers.record(of: peer) ?? introduced[peer] else { return nil }
-        return AppServiceCaller(
-            accountID: endpoint.account.id,
-            deviceName: record.name,
-            systemID: RemoteSystem.ID(record.systemID),
-            endpoint: peer,
-            appID: appID,
-            isNew: !peers.isTrusted(peer)
-        )
-    }
-
-    /// Decides which service a peer may use.
-    private func admit(_ peer: EndpointID, _ opening: SessionOpening) -> SessionAdmission {
-        guard let caller = caller(peer, appID: opening.callerAppID.isEmpty ? nil : opening.callerAppID) else {
-            return .refuse(AppServiceError(.notAuthorized))
-        }
-        let app = publisher.app(opening.appID)
-        guard !caller.isNew || app?.newCallers == .everything else {
-            let reason = peers.isConfirmed(peer) ? AccessPolicy.notUpToDate : AccessPolicy.newcomer(peer)
-            return .refuse(AppServiceError(.notAuthorized, message: reason))
-        }
-        guard opening.appID != Greeting.info.appID else {
-            return SessionAdmission(ownService().map { [$0] }, for: opening, from: caller)
-        }
-        if let app, !app.allows(caller.appID, of: peers.identity(ofApp: caller.appID, at: peer)) {
-            return .refuse(AppServiceError(.remoteSystemNotSupportedByApp))
-        }
-        return SessionAdmission(app?.services, for: opening, from: caller)
     }
 }

@@ -89,8 +89,8 @@ import Testing
 
         private func take(_ event: ControlLink.Event) {
             switch event {
-            case .message(.tunnelReady(let message)): pool.ready(message)
-            case .message(.tunnelFailed(let message)): pool.failed(message)
+            case .message(.tunnelReady(let message)): pool.tunnels.ready(message)
+            case .message(.tunnelFailed(let message)): pool.tunnels.failed(message)
             case .message(.tunnelOffer(let message)): pool.offered(message)
             case .disconnected: pool.disconnected()
             case .connected, .message: break
@@ -150,7 +150,7 @@ import Testing
 
         func revoke(_ peer: Member) { pool.close(with: peer.id) }
 
-        func serve(_ service: AppService) { pool.ownService = { service } }
+        func serve(_ service: AppService) { pool.admissions.ownService = { service } }
 
         func suspend() { pool.suspend() }
         func resume() { pool.start() }

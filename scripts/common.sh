@@ -58,8 +58,9 @@ need_tools() {
 # The debug build, which demo and tests share. Other flags would cause a complete rebuild.
 build=(swift build --explicit-target-dependency-import-check error)
 
-# The release build for installation. It links Swift's libraries statically, except on macOS, where they belong to the system.
-release_build=(swift build -c release)
+# The release build for installation. It links Swift's libraries statically, except on macOS, where they belong to the system. Its folder is
+# its own, because SwiftPM lets one build or test at a time use a folder.
+release_build=(swift build -c release --scratch-path .build/release-build)
 [ "$(uname)" = Darwin ] || release_build+=(--static-swift-stdlib)
 
 # Sets the commit for `--version`, with `-modified` if the sources differ from it.

@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -67,10 +68,19 @@ int clinux_watch_interfaces(void) {
     return bind(descriptor, (struct sockaddr *)&address, sizeof address) ? give_up(descriptor) : descriptor;
 }
 
+int clinux_watch_clock(void) {
+    int descriptor = timerfd_create(CLOCK_REALTIME, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (descriptor < 0) return -1;
+    // In 2100. What matters is that it is cancelled when the clock is set.
+    struct itimerspec late = {.it_value = {.tv_sec = 4102444800}};
+    int flags = TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET;
+    return timerfd_settime(descriptor, flags, &late, NULL) ? give_up(descriptor) : descriptor;
+}
+
 int clinux_watch_file(const char *path) {
     int descriptor = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (descriptor < 0) return -1;
-    return inotify_add_watch(descriptor, path, IN_MODIFY) < 0 ? give_up(descriptor) : descriptor;
+    return inotify_add_watch(descriptor, path, IN_MODIFY | IN_DELETE_SELF | IN_MOVE_SELF) < 0 ? give_up(descriptor) : descriptor;
 }
 
 void clinux_trim_heap(void) {

@@ -23,7 +23,9 @@ int clinux_sync_file_system(int descriptor);
 void clinux_start_flushing(int descriptor, int64_t offset, int64_t bytes);
 /// A non-blocking descriptor that can be read when interfaces or addresses of this machine change; -1 with `errno`.
 int clinux_watch_interfaces(void);
-/// A non-blocking descriptor that can be read when a file is written; -1 with `errno`.
+/// A non-blocking descriptor that can be read, with an error, when the clock is set or the machine has slept; -1 with `errno`.
+int clinux_watch_clock(void);
+/// A non-blocking descriptor that can be read when a file is written, or loses its name; -1 with `errno`.
 int clinux_watch_file(const char *path);
 /// Returns the allocator's free memory to the system.
 void clinux_trim_heap(void);

@@ -16,7 +16,8 @@ import Musl
 #endif
 
 /// Learns from the system that something may have changed, instead of a timer that looks for it. Who is told looks itself, so nothing that
-/// the system says is kept. It is used on the event loop.
+/// the system says is kept: after each change, the descriptor is opened anew, so that it watches what is there then. It is used on the event
+/// loop.
 final class ChangeWatch {
     /// Changes come in bursts, which are told once: this long after their first, in milliseconds.
     private static let pause: Int64 = 100
@@ -62,16 +63,14 @@ final class ChangeWatch {
     }
 
     private func opened(_ channel: any Channel) {
-        guard isRunning, channel.isActive else { return channel.close(promise: nil) }
+        guard isRunning, self.channel == nil, channel.isActive else { return channel.close(promise: nil) }
         self.channel = channel
     }
 
-    fileprivate func changed() { tell(after: Self.pause) }
-
-    /// Such as after more changes than the system keeps: some may not have been told.
+    /// Something has changed, or the system has told more changes than it keeps.
     fileprivate func ended(_ channel: any Channel) {
         if self.channel === channel { self.channel = nil }
-        changed()
+        tell(after: Self.pause)
     }
 
     private func tell(after delay: Int64) {
@@ -105,7 +104,7 @@ private final class ChangeHandler: ChannelInboundHandler {
 
     init(_ watch: NIOLoopBound<ChangeWatch>) { self.watch = watch }
 
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) { watch.value.changed() }
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) { context.close(promise: nil) }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
 
@@ -119,7 +118,12 @@ extension ChangeWatch {
         ChangeWatch(loop, every: interval, open: openInterfaces, onChange: onChange)
     }
 
-    /// Tells when a file may have been written. The file must exist from `start` on.
+    /// Tells when the clock was set, or the machine has slept.
+    static func clock(_ loop: EndpointLoop, every interval: Int64, onChange: @escaping () -> Void) -> ChangeWatch {
+        ChangeWatch(loop, every: interval, open: openClock, onChange: onChange)
+    }
+
+    /// Tells when a file may have been written or replaced.
     static func file(_ path: String, _ loop: EndpointLoop, every interval: Int64, onChange: @escaping () -> Void) -> ChangeWatch {
         ChangeWatch(loop, every: interval, open: { openFile(path) }, onChange: onChange)
     }
@@ -127,6 +131,15 @@ extension ChangeWatch {
     private static func openInterfaces() -> CInt? {
         #if os(Linux)
         let descriptor = clinux_watch_interfaces()
+        return descriptor < 0 ? nil : descriptor
+        #else
+        return nil
+        #endif
+    }
+
+    private static func openClock() -> CInt? {
+        #if os(Linux)
+        let descriptor = clinux_watch_clock()
         return descriptor < 0 ? nil : descriptor
         #else
         return nil

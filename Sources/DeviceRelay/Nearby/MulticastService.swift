@@ -27,6 +27,8 @@ final class MulticastService: NearbyService {
     private lazy var changes = ChangeWatch.interfaces(loop, every: Self.interval) { [weak self] in self?.read() }
     private var timer: Scheduled<Void>?
     private var pause = pauses.first
+    /// When a socket failed last.
+    private var lastFailure: Int64?
     private var isRunning = false
     private var hasReportedProblem = false
 
@@ -86,6 +88,9 @@ final class MulticastService: NearbyService {
     /// Opens what could not be opened, or has failed, again later.
     private func readLater() {
         guard isRunning, timer == nil else { return }
+        // What worked for long has failed anew.
+        if let lastFailure, loop.now - lastFailure > 2 * Self.pauses.most { pause = Self.pauses.first }
+        lastFailure = loop.now
         timer = loop.after(pause) { [weak self] in self?.read() }
         pause = min(2 * pause, Self.pauses.most)
     }

@@ -20,8 +20,10 @@ final class NearbyNetwork {
     /// have been busy. In milliseconds.
     private static let rest: Int64 = 60_000
     private static let shortRest: Int64 = 5_000
-    /// How often the hour and the presences are checked at least: timers stand still while a machine sleeps, and clocks are set.
-    private static let interval: Int64 = 600_000
+    /// How often the hour and the presences are checked where the system does not tell that the clock was set, or the machine has slept.
+    private static let interval: Int64 = 60_000
+    /// How often they are checked in any case: an advertisement of an earlier hour counts no longer, and nothing tells of that.
+    private static let longest: Int64 = 600_000
     /// How long to ask on a network that is new, and the pause after a listener that could not be opened.
     private static let arrival: Int64 = 5_000
     /// How long an endpoint counts as reachable after a session, in milliseconds.
@@ -31,6 +33,7 @@ final class NearbyNetwork {
     private let settings: NearbySettings
     private let clock: RelayClock
     let service: any NearbyService
+    private lazy var clockChanges = ChangeWatch.clock(loop, every: Self.interval) { [weak self] in self?.tick() }
     private let linkKeys: () -> [EndpointID: AgreementPublicKey]
     /// Called with a connection of a known endpoint.
     var onKnock: (EndpointID, KnockedTransport) -> Void = { $1.channel.close(promise: nil) }
@@ -105,6 +108,7 @@ final class NearbyNetwork {
         self.isHost = self.isHost || isHost
         if life == .stopped {
             life = .idle
+            clockChanges.start()
             readAddresses()
         }
         peersChanged()
@@ -120,9 +124,8 @@ final class NearbyNetwork {
         guard life != .stopped else { return }
         if let advertised, loop.now >= advertised.until || !(advertised.hour...advertised.hour &+ 1).contains(hour) { advertise() }
         showPresences()
-        // Changes of the network and of the relay's connection lead here, too: after a sleep, one of them is likely.
         let due = [advertised?.until, met.values.min().map { $0 + Self.recent }].compactMap(\.self).min() ?? .max
-        timer = loop.after(min(max(0, due - loop.now), Self.interval)) { [weak self] in self?.tick() }
+        timer = loop.after(min(max(0, due - loop.now), Self.longest)) { [weak self] in self?.tick() }
     }
 
     /// Says goodbye, until `start`. Sessions stay.
@@ -130,6 +133,7 @@ final class NearbyNetwork {
         guard life != .stopped else { return }
         life = .stopped
         timer?.cancel()
+        try? await clockChanges.stop()?.get()
         closeListener()
         // After the next start, each network is a new one.
         links = []

@@ -71,6 +71,11 @@ import Musl
             watch?.start()
         }
 
+        func watchClock() {
+            watch = .clock(loop, every: ChangeWatchTests.never) { [told] in told.update { $0 += 1 } }
+            watch?.start()
+        }
+
         func start() { watch?.start() }
         func stop() async { try? await watch?.stop()?.get() }
 
@@ -84,15 +89,15 @@ import Musl
     fileprivate static let never: Int64 = 3_600_000
 
     @Test func eachBurstIsToldOnce() async {
-        let (world, pipe) = (World(), Pipe())
-        for _ in 0..<5 { pipe.tell() }
-        await world.watch([pipe.reader], every: Self.never)
-        _ = await world.told.first { $0 > 0 }
-        pipe.tell()
+        let (world, pipes) = (World(), (Pipe(), Pipe()))
+        for pipe in [pipes.0, pipes.1] { for _ in 0..<5 { pipe.tell() } }
+        await world.watch([pipes.0.reader, pipes.1.reader], every: Self.never)
         _ = await world.told.first { $0 > 1 }
-        #expect(world.told.value == 2 && world.opened.value == 1)
+        #expect(world.told.value == 2 && world.opened.value == 3)
+        #expect(!pipes.0.isRead && !pipes.1.isRead)
         await world.end()
-        pipe.end()
+        pipes.0.end()
+        pipes.1.end()
     }
 
     /// A watch ends when more has changed than the system keeps.
@@ -143,6 +148,40 @@ import Musl
         }
         await world.end()
     }
+
+    /// The name leads to another file then.
+    @Test func replacedFileIsWatched() async throws {
+        let (world, directory) = (World(), try TemporaryDirectory())
+        let (path, other) = ("\(directory.path)/file", "\(directory.path)/other")
+        for path in [path, other] { try Data("a".utf8).write(to: URL(filePath: path)) }
+        await world.watch(file: path)
+        #expect(rename(other, path) == 0)
+        _ = await world.told.first { $0 >= 1 }
+        let file = try FileHandle(forWritingTo: URL(filePath: path))
+        try file.write(contentsOf: Data("b".utf8))
+        try file.close()
+        _ = await world.told.first { $0 >= 2 }
+        await world.end()
+    }
+
+    #if os(Linux)
+    /// Sets the clock to what it says.
+    fileprivate static func setClock() -> Bool {
+        var now = timespec(tv_sec: 0, tv_nsec: 0)
+        return clock_gettime(CLOCK_REALTIME, &now) == 0 && clock_settime(CLOCK_REALTIME, &now) == 0
+    }
+
+    @Test(.enabled(if: ChangeWatchTests.setClock(), "only root may set the clock, and not in every container")) func setClockIsTold() async
+    {
+        let world = World()
+        await world.watchClock()
+        for count in 1...2 {
+            #expect(Self.setClock())
+            _ = await world.told.first { $0 >= count }
+        }
+        await world.end()
+    }
+    #endif
 
     /// Another process of an endpoint has its own connection to the journal.
     @Test func commitsOfAnotherProcessAreTold() async throws {

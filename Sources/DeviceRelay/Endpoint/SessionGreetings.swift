@@ -41,8 +41,8 @@ final class SessionGreetings {
     }
 
     /// Waits until both sides have told each other everything. Ends the session if they have not.
-    func exchange(_ greeting: Greeting, over session: PeerSession) async throws(AppServiceError) {
-        let moves = session.moves
+    /// - Parameter moves: How often the session had moved when it came to the path of this greeting.
+    func exchange(_ greeting: Greeting, over session: PeerSession, since moves: Int) async throws(AppServiceError) {
         do throws(AppServiceError) {
             try await greeting.exchange(over: session)
         } catch {

@@ -99,7 +99,8 @@ extension SessionPool {
     ) async throws(AppServiceError) {
         let greeting = try greetings.greeting(with: session.peer)
         try await greetings.admitting(greeting, connector).move(session, over: transport, timeout: min(timeout, Self.directPatience))
+        let moves = session.moves
         // The path may be lost again before the greeting is done, so nothing waits for it but what the peer asks for.
-        loop.spawn(self) { pool in try? await pool.greetings.exchange(greeting, over: session) }
+        loop.spawn(self) { pool in try? await pool.greetings.exchange(greeting, over: session, since: moves) }
     }
 }

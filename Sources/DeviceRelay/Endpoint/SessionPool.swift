@@ -292,7 +292,7 @@ final class SessionPool {
                 over: transport,
                 timeout: min(timeout, SessionPool.directPatience)
             )
-            try await pool.greetings.exchange(greeting, over: session)
+            try await pool.greetings.exchange(greeting, over: session, since: session.moves)
             return .session(session)
         }
     }

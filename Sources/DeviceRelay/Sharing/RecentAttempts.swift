@@ -8,6 +8,8 @@ struct ShareAttempt: Hashable, Sendable {
     let sender: EndpointID
     /// Chosen by the sender.
     let id: [UInt8]
+    /// Of what is offered: who has accepted one content has not accepted another one with the same id.
+    let content: Digest256
 }
 
 /// What is remembered of the latest attempts. The oldest ones go first: those of a device with too many, then those of all.

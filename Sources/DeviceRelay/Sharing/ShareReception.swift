@@ -152,7 +152,7 @@ private actor ShareReception {
     private let receiver: ShareReceiver
     private let handler: SharingHandler
     private var caller: AppServiceCaller
-    private var phase = Phase.collecting(ShareOfferCollector())
+    private var phase: Phase
     private let accepted = OneShot<Accepted>()
     private let content = OneShot<ShareMessages.Problem?>()
     private let token = OneShot<BulkStreams.Expected>()
@@ -162,6 +162,7 @@ private actor ShareReception {
 
     init(_ receiver: ShareReceiver, _ handler: SharingHandler, _ caller: AppServiceCaller) {
         (self.receiver, self.handler, self.caller) = (receiver, handler, caller)
+        phase = .collecting(ShareOfferCollector(most: caller.isStranger ? ShareLimits.strangerPages : ShareLimits.pages))
     }
 
     /// Serves the connection until the sender closes it.
@@ -236,7 +237,7 @@ private actor ShareReception {
         return .init(problem: problem)
     }
 
-    private func attempt(_ offer: ShareOffer) -> ShareAttempt { .init(sender: caller.endpoint, id: offer.id) }
+    private func attempt(_ offer: ShareOffer) -> ShareAttempt { .init(sender: caller.endpoint, id: offer.id, content: offer.digest) }
 
     /// Asks about an offer, and prepares its transfer.
     private func begin(_ offer: ShareOffer) async throws(ShareFailure) -> ShareMessages.Offer.Response {
@@ -268,7 +269,9 @@ private actor ShareReception {
             content.settle(nil)
             return .init()
         }
-        let sink = ShareSink(offer, from: "\(caller.systemID)", to: folder, room: receiver.room)
+        // A stranger must not find out what is in the folder.
+        let usesExisting = !caller.isStranger
+        let sink = ShareSink(offer, from: "\(caller.systemID)", to: folder, room: receiver.room, usesExisting: usesExisting)
         self.sink = sink
         phase = .running(offer, shown, sink, folder: folder)
         guard let stream = await token.wait() else { throw ShareFailure(.invalid) }
@@ -365,18 +368,5 @@ extension ShareOffer {
     fileprivate func overlaps(_ other: ShareOffer) -> Bool {
         let names = Set(tops.map(\.path))
         return other.tops.contains { names.contains($0.path) }
-    }
-}
-
-/// Waits for a result; `nil` without one in time. The work is cancelled then.
-private func within<Value: Sendable>(_ limit: Duration, _ body: @escaping @Sendable () async -> Value?) async -> Value? {
-    await withTaskGroup(of: Value?.self) { group in
-        group.addTask { await body() }
-        group.addTask {
-            try? await Task.sleep(for: limit)
-            return nil
-        }
-        defer { group.cancelAll() }
-        return await group.next() ?? nil
     }
 }

@@ -26,7 +26,7 @@ package actor ShareSink: BulkTaking {
     /// Where complete files go.
     private enum Target {
         /// Each top entry has a place of its own, and gets a free name.
-        case new(source: String, path: String)
+        case new(source: String, path: String, usesExisting: Bool)
         /// All are files in one place, and get exactly their names.
         case exact(ShareStaging, replaces: Bool)
     }
@@ -68,8 +68,9 @@ package actor ShareSink: BulkTaking {
     ///   - sender: Identifies the sender.
     ///   - path: The destination folder. It is created if it does not exist.
     ///   - room: What all running transfers of this process need.
-    init(_ offer: ShareOffer, from sender: String, to path: String, room: ShareRoom) {
-        self.init(offer.entries, .new(source: sender, path: path), room)
+    ///   - usesExisting: Whether a file that is in the folder already need not be sent. The sender learns so that it is there.
+    init(_ offer: ShareOffer, from sender: String, to path: String, room: ShareRoom, usesExisting: Bool = true) {
+        self.init(offer.entries, .new(source: sender, path: path, usesExisting: usesExisting), room)
     }
 
     /// A sink for files of one folder.
@@ -98,7 +99,7 @@ package actor ShareSink: BulkTaking {
             for (entry, content) in entries.enumerated() {
                 guard let size = content.size else { continue }
                 let file: File
-                if case .new = goal, content.isTop, let digest = existing(content, size, in: destination) {
+                if case .new(_, _, usesExisting: true) = goal, content.isTop, let digest = existing(content, size, in: destination) {
                     let there = BulkContent(size: size, position: size, hash: digest)
                     file = File(state: .existing(there), size: size, kept: size)
                     have.append(.init(entry: UInt32(entry), length: size, digest: there.digest))
@@ -122,7 +123,7 @@ package actor ShareSink: BulkTaking {
     private func openDestination() throws(SystemError) -> OpenFile {
         switch goal {
         case .exact(let place, _): return place.destination
-        case .new(_, let path):
+        case .new(_, let path, _):
             let folder = try OpenFile.folder(at: path, creates: true)
             ShareStaging.removeAbandoned(in: folder)
             return folder
@@ -156,7 +157,7 @@ package actor ShareSink: BulkTaking {
         guard let top = entry.path.first, let destination else { return nil }
         switch goal {
         case .exact(let place, _): return place
-        case .new(let source, _):
+        case .new(let source, _, _):
             if let place = staging[top] { return place }
             let place = try ShareStaging(top, from: [source], in: destination, most: Self.places)
             var kinds: [[EntryName]: ShareOffer.Entry.Kind] = [:]

@@ -7,8 +7,10 @@ import RelayProtocol
 /// Makes the anonymous endpoint visible on this network for strangers who want to send something, each after a question to a person. They
 /// reach the service `share` and nothing else. It is used on the endpoint's event loop.
 final class ReceptionHost {
-    /// How long a session may last about which no person is asked, in milliseconds. A question takes a minute.
-    private static let patience: Int64 = 75_000
+    /// How long a session may last about which no person is asked, and that brings nothing. A question takes a minute.
+    private static let patience = Duration.seconds(75)
+    /// How often the progress of a transfer is noted.
+    private static let step = Duration.seconds(5)
 
     private let endpoint: EndpointContext
     private let receiver: ShareReceiver
@@ -43,7 +45,7 @@ final class ReceptionHost {
         self.listener = listener
         let (bound, loop) = (bound, loop)
         listener.admit = { peer, opening, source in
-            await loop.run(bound) { $0.object?.admit(peer, opening) } ?? .refuse(AppServiceError(.appUnavailable))
+            await loop.run(bound) { $0.object?.admit(peer, opening, from: source) } ?? .refuse(AppServiceError(.appUnavailable))
         }
         listener.onSession = { [weak self] in self?.began($0, from: $1) }
         listener.onPlaces = { [weak self] _ in
@@ -109,53 +111,63 @@ final class ReceptionHost {
         if isTaken { sessions[id] = session }
         loop.spawn(self) { host in
             guard isTaken else { return await session.shutDown() }
-            let limit = host.loop.after(Self.patience) { [weak host] in
-                guard let host, !host.offer.isWanted(session.peer) else { return }
-                host.loop.spawn(session) { await $0.shutDown() }
-            }
-            _ = await session.ended()
-            limit.cancel()
+            while await within(Self.patience, { await session.ended() }) == nil, !Task.isCancelled,
+                host.offer.isWanted(session.peer, at: host.now)
+            {}
             await session.shutDown()
             host.sessions[id] = nil
-            host.offer.closed(by: session.peer)
+            host.offer.closed(by: session.peer, from: source)
             host.changed()
         }
     }
 
-    func admit(_ peer: EndpointID, _ opening: SessionOpening) -> SessionAdmission {
+    func admit(_ peer: EndpointID, _ opening: SessionOpening, from source: KnockGate.Source) -> SessionAdmission {
         let info = VisibleShareTarget.info
         guard opening.appID == info.appID, opening.serviceName == info.name, offer.mayOffer(peer, at: now) else {
             return .refuse(AppServiceError(.notAuthorized))
         }
-        return .serve(receiver.service(asking), info, AppServiceCaller(stranger: peer))
+        return .serve(receiver.service(asking(from: source)), info, AppServiceCaller(stranger: peer))
     }
 
     /// The app's handler, which is asked within the limits.
-    private var asking: SharingHandler {
+    private func asking(from source: KnockGate.Source) -> SharingHandler {
         let (bound, loop, handler) = (bound, loop, handler)
         var asking = SharingHandler(
             decide: { offer in
                 let id = offer.caller.endpoint
-                guard await loop.run(bound, { $0.object?.asks(id) }) ?? false else { return .decline }
+                guard await loop.run(bound, { $0.object?.asks(id, from: source) }) ?? false else { return .decline }
                 let answer = await handler.decide(offer)
-                let isAccepted = if case .accept = answer { !Task.isCancelled } else { false }
+                let isAccepted = if case .accept = answer { true } else { false }
                 await loop.run(bound) { $0.object?.answered(id, isAccepted) }
                 return answer
             },
-            progress: handler.progress,
+            progress: { offer, values in
+                await withTaskGroup { group in
+                    group.addTask {
+                        for await _ in values {
+                            await loop.run(bound) { $0.object?.progressed(offer.caller.endpoint) }
+                            try? await Task.sleep(for: Self.step)
+                        }
+                    }
+                    await handler.progress(offer, values)
+                    group.cancelAll()
+                }
+            },
             received: handler.received
         )
         asking.ended = handler.ended
         return asking
     }
 
-    private func asks(_ id: EndpointID) -> Bool {
+    private func asks(_ id: EndpointID, from source: KnockGate.Source) -> Bool {
         defer { changed() }
-        return offer.ask(id, at: now)
+        return offer.ask(id, from: source, at: now)
     }
 
+    private func progressed(_ id: EndpointID) { offer.progressed(id, at: now) }
+
     private func answered(_ id: EndpointID, _ isAccepted: Bool) {
-        offer.answered(id, isAccepted: isAccepted)
+        offer.answered(id, isAccepted: isAccepted, at: now)
         changed()
     }
 }

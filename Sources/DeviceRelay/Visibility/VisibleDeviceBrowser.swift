@@ -42,10 +42,15 @@ final class VisibleDeviceBrowser {
                 isOnThisMachine: own.isSuperset(of: instance.addresses)
             )
         }
-        // One network may be at several interfaces of this machine.
-        let all = Dictionary(grouping: seen.sorted { $0.key < $1.key }.flatMap(\.value), by: \.id).values.compactMap { same in
+        // One network may be at several interfaces of this machine. Who copies the id of a device of another network has another port or name.
+        let all = Dictionary(grouping: seen.sorted { $0.key < $1.key }.flatMap(\.value), by: \.shown).values.compactMap { same in
             same.first.map { $0.at(same.flatMap(\.candidates), same.flatMap(\.interfaces)) }
         }
         devices.update { $0 = all.sorted { ($0.name, $0.id) < ($1.name, $1.id) } }
     }
+}
+
+extension VisibleDevice {
+    /// What is the same at all interfaces.
+    fileprivate var shown: [String] { [id, name, kind.rawValue, mode.rawValue, "\(candidates.first?.port ?? 0)"] }
 }

@@ -16,7 +16,8 @@ final class VisibleListener {
     private let service: any NearbyService
     private var listener: NearbyListener?
     private var port: UInt16?
-    private var handshakes = 0
+    /// Oldest first.
+    private var handshakes: [(source: KnockGate.Source, channel: any Channel)] = []
     private var isShown = true
 
     /// Decides which service a stranger may use.
@@ -108,16 +109,23 @@ final class VisibleListener {
         return KnockGate.Source(address, isOnLink: address.isLinkLocal || links.contains { $0.isOnLink(address) })
     }
 
+    /// A handshake takes a moment, so whoever waits in one makes room for others: the oldest of the address that has the most.
     private func knocked(_ transport: KnockedTransport) {
-        guard handshakes < Self.maximumHandshakes, let source = IPAddress(transport.channel.remoteAddress).flatMap(source) else {
-            return transport.channel.close(promise: nil)
+        let channel = transport.channel
+        guard let source = IPAddress(channel.remoteAddress).flatMap(source) else { return channel.close(promise: nil) }
+        if handshakes.count >= Self.maximumHandshakes {
+            let counts = Dictionary(handshakes.map { ($0.source, 1) }, uniquingKeysWith: +)
+            let most = counts.values.max()
+            if let index = handshakes.firstIndex(where: { counts[$0.source] == most }) {
+                handshakes.remove(at: index).channel.close(promise: nil)
+            }
         }
-        handshakes += 1
+        handshakes.append((source, channel))
         let admit = admit
         let connector = connector.direct { await admit($0, $1, source) }
         loop.spawn(self) { listener in
             let link = try? await connector.accept(over: transport, timeout: Self.patience, isKnown: { _ in true })
-            listener.handshakes -= 1
+            listener.handshakes.removeAll { $0.channel === channel }
             if case .session(let session)? = link { listener.onSession(session, source) }
         }
     }

@@ -6,6 +6,8 @@ import Foundation
 /// The limits of an offer.
 package enum ShareLimits {
     package static let pages = 64
+    /// The same of a stranger: they are kept until a person has decided.
+    package static let strangerPages = 8
     /// The size of one page, as `ShareOffer.Page.weight` counts it.
     package static let pageBytes = 256 << 10
     /// The names in a path.
@@ -102,6 +104,28 @@ package struct ShareOffer: Hashable, Sendable {
     /// The files and folders that are not inside another one.
     package var tops: [Entry] { entries.filter(\.isTop) }
 
+    /// Of the entries and notes. Each text and list follows its length, so two contents have different bytes.
+    package var digest: Digest256 {
+        var bytes: [UInt8] = []
+        func put(_ number: Int64) { withUnsafeBytes(of: number.bigEndian) { bytes += $0 } }
+        func put(_ text: String) {
+            put(Int64(text.utf8.count))
+            bytes += text.utf8
+        }
+        put(Int64(entries.count))
+        for entry in entries {
+            put(Int64(entry.path.count))
+            for name in entry.path { put(name.text) }
+            put(entry.size ?? -1)
+            put(entry.modified)
+        }
+        for note in notes {
+            put(note.kind.rawValue)
+            put(note.content)
+        }
+        return Digest256(hashing: bytes)
+    }
+
     /// The pages of an offer.
     /// - Throws: `tooLarge`.
     package static func pages(id: [UInt8], entries: [RawEntry], notes: [Note]) throws(ShareOfferError) -> [Page] {
@@ -140,15 +164,17 @@ package struct ShareOfferCollector: Sendable {
     private var pages = 0
     private var tops = 0
     private var bytes: Int64 = 0
+    private let most: Int
 
-    package init() {}
+    /// - Parameter most: The pages that the offer may have.
+    package init(most: Int = ShareLimits.pages) { self.most = most }
 
     /// Adds a page.
     /// - Returns: The offer, with its last page.
     package mutating func add(_ page: ShareOffer.Page) throws(ShareOfferError) -> ShareOffer? {
         guard page.id.count == ShareLimits.idBytes, pages == 0 || page.id == id else { throw .invalid("its id is not that of an offer") }
         (id, pages) = (page.id, pages + 1)
-        guard pages <= ShareLimits.pages, page.entries.reduce(0, { $0 + $1.weight }) <= ShareLimits.pageBytes else { throw .tooLarge }
+        guard pages <= most, page.entries.reduce(0, { $0 + $1.weight }) <= ShareLimits.pageBytes else { throw .tooLarge }
         for entry in page.entries { try add(entry) }
         notes += page.notes
         guard notes.count <= ShareLimits.notes else { throw .tooLarge }

@@ -9,7 +9,7 @@ import Testing
 /// What a receiver remembers of transfers is bounded, and no device takes the memory of another.
 @Suite struct RecentAttemptsTests {
     private func attempt(_ sender: UInt8, _ number: Int) -> ShareAttempt {
-        ShareAttempt(sender: EndpointID(digest: Digest256(hashing: [sender])), id: Array("\(number)".utf8))
+        ShareAttempt(sender: EndpointID(digest: Digest256(hashing: [sender])), id: Array("\(number)".utf8), content: .zero)
     }
 
     @Test func deviceWithManyTransfersTakesNoPlaceOfAnother() {

@@ -16,6 +16,7 @@ import Testing
         nonisolated let endpoint: EndpointContext
         nonisolated var unownedExecutor: UnownedSerialExecutor { endpoint.loop.unownedExecutor }
         nonisolated let asked = Mutex<[SharingHandler.Offer]>([])
+        nonisolated let answer = Mutex(SharingHandler.Answer.decline)
         private let clock: Clock
         private var host: ReceptionHost?
 
@@ -35,7 +36,7 @@ import Testing
         func begin() {
             let handler = SharingHandler { [weak self] offer in
                 self?.asked.withLock { $0.append(offer) }
-                return .decline
+                return self?.answer.withLock { $0 } ?? .decline
             } received: { _ in
             }
             // It has no listener: the sessions come from elsewhere.
@@ -45,7 +46,9 @@ import Testing
         func pass(_ milliseconds: Int64) { clock.value.add(milliseconds, ordering: .relaxed) }
 
         func admit(_ peer: EndpointID, _ service: String, _ app: String) -> SessionAdmission? {
-            host?.admit(peer, SessionOpening(serviceName: service, appID: app, callerAppID: "", timeLeft: .seconds(5)))
+            guard let address = IPAddress(bytes: [10, 0, 0, 9]) else { return nil }
+            let opening = SessionOpening(serviceName: service, appID: app, callerAppID: "", timeLeft: .seconds(5))
+            return host?.admit(peer, opening, from: .neighbour(address))
         }
 
         func opened(by peer: EndpointID) throws -> Bool {
@@ -117,9 +120,37 @@ import Testing
         await world.end()
     }
 
+    /// A yes is one to what was shown, and not to another content with the same id.
+    @Test func otherContentIsAnotherQuestion() async throws {
+        let world = try World(directory)
+        await world.begin()
+        #expect(try await world.opened(by: stranger))
+        world.answer.withLock { $0 = .accept(into: URL(filePath: directory.path)) }
+        let id = randomID()
+        #expect(try await Self.offer("Anna", stranger, in: world, id: id, text: "hello") == nil)
+        world.answer.withLock { $0 = .decline }
+        // The connection may have been lost.
+        #expect(try await Self.offer("Anna", stranger, in: world, id: id, text: "hello") == nil)
+        #expect(world.asked.withLock { $0 }.count == 1)
+        #expect(try await Self.offer("Anna", stranger, in: world, id: id, text: "something else") == .declined)
+        #expect(world.asked.withLock { $0 }.map(\.texts) == [["hello"], ["something else"]])
+        await world.end()
+    }
+
+    private func randomID() -> [UInt8] {
+        var random = SystemRandomNumberGenerator()
+        return randomBytes(ShareLimits.idBytes, using: &random)
+    }
+
     /// Offers a text over a real session, as a sender does that gives itself a name.
     /// - Returns: Why it was not taken.
-    private static func offer(_ name: String?, _ stranger: EndpointID, in world: World) async throws -> ShareMessages.Problem? {
+    private static func offer(
+        _ name: String?,
+        _ stranger: EndpointID,
+        in world: World,
+        id: [UInt8]? = nil,
+        text: String = "hello"
+    ) async throws -> ShareMessages.Problem? {
         guard case .serve(let service, _, let caller)? = await world.admit(stranger, "share", "device-relay") else { return nil }
         // The session's ids are others; the service is the host's.
         let serving = AppService("test") { connection, _ in await service.serve(connection, caller) }
@@ -127,8 +158,8 @@ import Testing
         try await SessionWorld.with(services: [serving]) { sessions in
             let connection = try await sessions.session.open(SessionWorld.info, timeout: .seconds(10))
             var random = SystemRandomNumberGenerator()
-            let id = randomBytes(ShareLimits.idBytes, using: &random)
-            let page = try #require(try ShareOffer.pages(id: id, entries: [], notes: [.init(.text, "hello")]).first)
+            let id = id ?? randomBytes(ShareLimits.idBytes, using: &random)
+            let page = try #require(try ShareOffer.pages(id: id, entries: [], notes: [.init(.text, text)]).first)
             let answer = try await connection.call(ShareMessages.Offer(page: page, sender: name), timeout: .seconds(10))
             result.withLock { $0 = answer.problem }
             connection.close()

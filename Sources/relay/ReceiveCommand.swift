@@ -28,6 +28,7 @@ struct ReceiveCommand: AsyncParsableCommand {
 
     func validate() throws {
         if into.isEmpty { throw ValidationError("--into must name a folder.") }
+        if ask, visible { throw ValidationError("--visible asks about each transfer anyway; leave out --ask.") }
         if ask || visible, common.json { throw ValidationError("\(visible ? "--visible" : "--ask") needs a terminal; leave out --json.") }
         if name != nil, !visible { throw ValidationError("--name goes with --visible.") }
         if name?.isEmpty ?? false { throw ValidationError("--name must not be empty.") }

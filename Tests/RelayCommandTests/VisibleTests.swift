@@ -132,6 +132,8 @@ struct VisibleTests {
         let world = try World()
         let blind = try await world.anna.run("relay receive --visible")
         #expect(blind.status == 2 && blind.errorText.contains("terminal"), "\(blind.text) \(blind.errorText)")
+        let asking = try await world.anna.run("relay receive --visible --ask")
+        #expect(asking.status == 2 && asking.errorText.contains("leave out --ask"), "\(asking.text) \(asking.errorText)")
         let off = try world.anna.startAtTerminal("DEVICE_RELAY_NEARBY=off relay receive --visible")
         let ended = await off.finish()
         #expect(ended.status == 1 && ended.text.contains("local network"), "\(ended.text)")
@@ -144,21 +146,52 @@ struct VisibleTests {
         #expect(alone.status == 3, "\(alone.text) \(alone.errorText)")
     }
 
-    /// A stranger with the name of a paired device gets nothing that is meant for it.
-    @Test func strangerTakesNoNameOfAKnownDevice() async throws {
+    /// A stranger with the name of a paired device, or the beginning of its id, gets nothing that is meant for it.
+    @Test(arguments: [false, true]) func strangerTakesNoNameOfAKnownDevice(hasAccount: Bool) async throws {
         let world = try World()
         let shower = try world.hub.start("exec relay pair --name Anna --json")
         let event = try JSON.object(try await shower.line())
         let code = try #require(event["code"] as? String)
-        let entered = try await world.bert.run("relay pair --enter --name Bert <<< '\(code)'")
+        let entered = try await world.bert.run("relay pair --enter --name Bert --json <<< '\(code)'")
         #expect(entered.status == 0, "\(entered.text) \(entered.errorText)")
+        let device = try entered.json["device"] as? [String: Any]
+        let id = try #require(device?["device"] as? String)
         _ = await shower.finish()
+        var relay: RelayProcess?
+        if hasAccount {
+            let process = try world.hub.start("exec relayd serve --listen 10.20.30.1")
+            relay = process
+            let line = try await process.line { $0.contains("#relay=") }
+            let link = try #require(line.firstMatch(of: /https:\/\/[^ ']+#relay=[^ ']+/)).0
+            let joined = try await world.bert.run("{ relay join --name Bert --yes\n} <<< '\(link)'")
+            #expect(joined.status == 0, "\(joined.text) \(joined.errorText)")
+        }
+        defer { relay?.send(SIGKILL) }
+        for name in ["Anna", String(id.prefix(8))] {
+            let receiver = try await world.visible(as: name)
+            let sent = try await world.bert.run("relay send photo.jpg \(name)")
+            #expect(sent.status != 0 && !sent.errorText.contains("stranger"), "\(name): \(sent.text) \(sent.errorText)")
+            receiver.send(SIGTERM)
+            let rest = await receiver.finish()
+            #expect(!rest.text.contains("Take it?"), "\(name): \(rest.text)")
+        }
+    }
+
+    /// Without an account, commands run beside each other, and a killed one leaves no name.
+    @Test func nothingIsKeptOfADeviceWithoutAnAccount() async throws {
+        let world = try World()
+        let watch = try world.anna.start("exec relay nearby --watch")
         let receiver = try await world.visible()
-        let sent = try await world.bert.run("relay send photo.jpg Anna")
-        #expect(sent.status != 0 && !sent.errorText.contains("stranger"), "\(sent.text) \(sent.errorText)")
-        receiver.send(SIGTERM)
-        let rest = await receiver.finish()
-        #expect(!rest.text.contains("Take it?"), "\(rest.text)")
+        #expect(try await world.anna.run("relay nearby").status == 0)
+        #expect(try await world.anna.run("relay whoami").status == 3)
+        receiver.send(SIGKILL)
+        _ = await receiver.finish()
+        let other = try await world.visible(as: "Other")
+        for process in [other, watch] {
+            process.send(SIGTERM)
+            _ = await process.finish()
+        }
+        #expect(try await world.anna.run("relay whoami").status == 3)
     }
 
     @Test func watchFollowsWhoIsVisible() async throws {

@@ -98,7 +98,7 @@ package struct Nearby: Sendable {
     /// Lists what is seen once all neighbours had time to answer.
     package func run(_ context: AgentContext) async throws -> Result {
         try await CancellationSignal.cancelling(failingWith: AgentError.init) {
-            try await context.withAnyDevice(connects: true) { local in
+            try await context.withPlatform(try context.anyDevice()) { local in
                 let last = Mutex(Result(neighbours: []))
                 try await local.whileWaiting {
                     "looking for devices on this network"
@@ -116,7 +116,7 @@ package struct Nearby: Sendable {
     /// Prints what appears, changes and is gone, until SIGINT or SIGTERM.
     package func watch(_ context: AgentContext) async throws {
         let stop = await StopSignal()
-        try await context.withAnyDevice(connects: true) { local in
+        try await context.withPlatform(try context.anyDevice()) { local in
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { await stop.arrived() }
                 group.addTask {

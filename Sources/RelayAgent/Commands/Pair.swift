@@ -49,7 +49,7 @@ package struct Pair: Sendable {
 
     /// Runs until this device is paired, or a signal.
     package func run(_ context: AgentContext) async throws {
-        try await context.withPairing(named: name) { local in
+        try await context.withPairing(named: name) { local, name in
             let pairing = try await local.platform.offerPairing()
             defer { pairing.stop() }
             var shown: PairingLink?
@@ -57,7 +57,6 @@ package struct Pair: Sendable {
                 switch state {
                 case .starting: break
                 case .visible(let code, let link, let failures):
-                    let name = try local.home.membership().name
                     try context.console.print(Event(visibleAs: name, code, link, failures: failures))
                     // The link stays the same after an attempt.
                     if let link, link != shown { try await context.console.showQRCode(of: link.text) }
@@ -85,7 +84,7 @@ package struct EnterPairing: Sendable {
 
     /// - Parameter input: Where the code or the link comes from.
     package func run(_ context: AgentContext, _ input: TypedInput) async throws -> Pair.Event {
-        try await context.withPairing(named: name) { local in
+        try await context.withPairing(named: name) { local, _ in
             let text = try await input.hiddenLine("Type the eight digits that the other device shows, or paste its link; it is not shown:")
             if let code = PairingCode(parsing: text) {
                 let visible = try await visible(to: local)
@@ -161,7 +160,7 @@ package struct Unpair: DeviceCommand {
         let ids = { (record: EndpointRecord) in ["\(record.endpointID)", "\(RemoteSystem.ID(record.systemID))"] }
         let found = known.filter { record in
             Array(record.name.lowercased().utf8) == name
-                || name.count >= 4 && ids(record).contains { $0.utf8.starts(with: name) }
+                || name.count >= LocalDevice.shortestID && ids(record).contains { $0.utf8.starts(with: name) }
         }
         guard let record = found.first else {
             let names = known.map { DisplayText.quoted($0.name) }.sorted().joined(separator: ", ")
@@ -178,11 +177,21 @@ package struct Unpair: DeviceCommand {
 }
 
 extension AgentContext {
-    /// Runs a closure with this device, which needs no account. A signal cancels it.
+    /// Runs a closure with this device, which needs no account, and its name. Without one it gets a home before a pairing can be stored there,
+    /// and keeps it if there is one then. A signal cancels the closure.
     fileprivate func withPairing<Result: Sendable>(
         named name: String?,
-        _ body: @escaping @Sendable (LocalDevice) async throws -> Result
+        _ body: @escaping @Sendable (LocalDevice, _ name: String) async throws -> Result
     ) async throws -> Result {
-        try await CancellationSignal.cancelling(failingWith: AgentError.init) { try await withAnyDevice(named: name, body) }
+        let device = try anyDevice(named: name)
+        let isNew = try home.storedMembership() == nil
+        if isNew { try home.store(device) }
+        defer {
+            // Another command may have joined an account meanwhile.
+            if isNew, let now = try? home.storedMembership(), !now.hasRelay { try? home.removeMembership() }
+        }
+        return try await CancellationSignal.cancelling(failingWith: AgentError.init) {
+            try await withPlatform(device, connects: false) { try await body($0, device.name) }
+        }
     }
 }

@@ -25,7 +25,7 @@ package struct ReceiveVisibly: Sendable {
         let stop = await StopSignal()
         let console = context.console
         let path = try Receive.place(folder)
-        let first = OneShot<Void>()
+        let (first, received) = (OneShot<Void>(), OneShot<Void>())
         let receiving = Receiving(
             appID: Receive.appID,
             folder: path,
@@ -33,15 +33,18 @@ package struct ReceiveVisibly: Sendable {
             keepsNotes: false,
             terminal: TerminalQuestion(console: console),
             console: console,
-            report: { try? console.print($0) },
+            report: {
+                if $0.event == .received { received.settle(()) }
+                try? console.print($0)
+            },
             ended: Receive.settling(first)
         )
         guard let handler = receiving.handler else { return }
         let isOnce = isOnce
-        try await context.withAnyDevice(named: name) { settings in
-            // The person says so here.
-            if settings.mode != .off { settings.mode = .visible }
-        } _: { local in
+        let device = try context.anyDevice(named: name)
+        // The person says so here.
+        let show = { (settings: inout NearbySettings) in if settings.mode != .off { settings.mode = .visible } }
+        try await context.withPlatform(device, connects: false, changing: show) { local in
             let visibility: ReceptionVisibility
             do throws(NearShareError) {
                 visibility = try await local.platform.offerReception(handler)
@@ -49,7 +52,7 @@ package struct ReceiveVisibly: Sendable {
                 throw AgentError(error)
             }
             defer { visibility.stop() }
-            let name = DisplayText.quoted(try local.home.membership().name)
+            let name = DisplayText.quoted(device.name)
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { await stop.arrived() }
                 if isOnce { group.addTask { _ = await first.wait() } }
@@ -64,7 +67,7 @@ package struct ReceiveVisibly: Sendable {
                         case .finishing: console.note("this device is not visible any more; what was accepted goes on")
                         case .ended(.stopped): return
                         case .ended(.timedOut):
-                            guard isOnce, first.value == nil else { return console.note("the ten minutes are over") }
+                            guard isOnce, received.value == nil else { return console.note("the ten minutes are over") }
                             throw AgentError("timedOut", "nobody has sent anything in ten minutes", .pending)
                         case .ended(.tooManyRefusals):
                             let what = "many transfers were declined, so this device is not visible any more; make it visible again"

@@ -104,7 +104,7 @@ package struct Send: Sendable {
 
     private func send(_ contents: [NearShareItem], _ context: AgentContext) async throws -> Result {
         if isVisible {
-            return try await context.withAnyDevice { local in
+            return try await context.withPlatform(try context.anyDevice(), connects: false) { local in
                 try await run(contents, to: try await stranger(on: local, context.console), on: local)
             }
         }
@@ -117,13 +117,13 @@ package struct Send: Sendable {
                     return try await run(contents, to: try await local.receiver(target), on: local)
                 } catch let error as ReceiverUnknown {
                     // A stranger takes no name of a known device.
-                    guard !(await local.isNameOfAKnownDevice(target)) else { throw error.reason }
+                    guard !(await local.mayMeanAKnownDevice(target, in: local.accounts)) else { throw error.reason }
                     return try await run(contents, to: try await stranger(on: local, context.console, otherwise: error.reason), on: local)
                 }
             }
         } catch let error as AgentError where error.code == "notSignedIn" {
             guard try context.home.storedMembership() == nil else { throw error }
-            return try await context.withAnyDevice { local in
+            return try await context.withPlatform(try context.anyDevice(), connects: false) { local in
                 try await run(contents, to: try await stranger(on: local, context.console, otherwise: error), on: local)
             }
         }

@@ -136,23 +136,34 @@ extension LocalDevice {
 
     /// A name of a known device, including one without apps and one that the relay does not list, never means a new or a paired device.
     func checkIsNoOther(_ system: RemoteSystem, _ text: String) async throws {
-        guard account != .anonymous, system.rank > 0, await isNameOfAKnownDevice(text, besides: system) else { return }
+        guard account != .anonymous, system.rank > 0, await mayMeanAKnownDevice(text, in: [account], besides: system) else { return }
         let other = system.isNew ? "a new device" : "a paired device of another person"
         throw AgentError.ambiguous("'\(text)' is the name of a known device that publishes no app now, and of \(other)", [system.candidate])
     }
 
-    /// Whether a text may name a device of the account.
+    /// The characters with which an id can be begun.
+    static let shortestID = 4
+
+    /// Whether a text may mean a known or paired device: it is its name or id, or begins its id.
     /// - Parameter system: Another device, whose id the text may be.
-    func isNameOfAKnownDevice(_ text: String, besides system: RemoteSystem? = nil) async -> Bool {
+    func mayMeanAKnownDevice(_ text: String, in accounts: [ConnectedDevicesAccount], besides system: RemoteSystem? = nil) async -> Bool {
         func folded(_ name: String) -> [UInt8] { Array(name.lowercased().utf8) }
         let readings = TargetParse.all(of: text).map(\.device)
         if let system, readings.contains(where: { folded($0) == folded("\(system.id)") }) { return false }
-        var names: Set<[UInt8]> = []
-        for endpoint in platform.endpoints(for: account) where endpoint.isConfirmed && !endpoint.isLocal {
-            names.formUnion([folded(endpoint.record.name), folded("\(endpoint.systemID)")])
+        var (names, ids): (Set<[UInt8]>, Set<[UInt8]>) = ([], [])
+        for account in accounts {
+            for endpoint in platform.endpoints(for: account) where endpoint.isConfirmed && !endpoint.isLocal {
+                names.insert(folded(endpoint.record.name))
+                ids.insert(folded("\(endpoint.systemID)"))
+            }
+            for device in await platform.knownDevices(for: account) {
+                names.insert(folded(device.name))
+                ids.insert(folded("\(device.id)"))
+            }
         }
-        for device in await platform.knownDevices(for: account) { names.formUnion([folded(device.name), folded("\(device.id)")]) }
-        return readings.contains { names.contains(folded($0)) }
+        return readings.map(folded).contains { text in
+            names.contains(text) || text.count >= Self.shortestID && ids.contains { $0.starts(with: text) }
+        }
     }
 
     private func has(_ system: RemoteSystem) -> String {

@@ -64,27 +64,16 @@ struct VisibleSearch: Sendable {
 }
 
 extension AgentContext {
-    /// Runs a closure with this device, which needs no account: without one it gets a home for the time being, and keeps it if it is paired
-    /// then.
-    /// - Parameters:
-    ///   - name: The name of a device that has no account; `nil` for the host name.
-    ///   - connects: Whether the command needs the relay, or what known devices are seen.
-    func withAnyDevice<Result: Sendable>(
-        named name: String? = nil,
-        connects: Bool = false,
-        changing: (inout NearbySettings) -> Void = { _ in },
-        _ body: (LocalDevice) async throws -> Result
-    ) async throws -> Result {
+    /// This device, which needs no account: without one it has a name for the time being, of which nothing is kept.
+    /// - Parameter name: The name of a device that has no account; `nil` for the host name.
+    func anyDevice(named name: String? = nil) throws -> Membership {
         let device = DeviceDescription.thisDevice
-        let stored = try home.storedMembership()
-        if let stored, let name, !stored.name.utf8.elementsEqual(name.utf8) {
+        guard let stored = try home.storedMembership() else {
+            return Membership(withoutRelay: try Membership.checked(name ?? device.name), kind: device.kind)
+        }
+        if let name, !stored.name.utf8.elementsEqual(name.utf8) {
             throw AgentError("usage", "this device is called '\(stored.name)'; to rename it, run: relay rename 'NEW NAME'", .usage)
         }
-        if stored == nil { try home.store(Membership(withoutRelay: try Membership.checked(name ?? device.name), kind: device.kind)) }
-        defer {
-            // Another command may have joined an account meanwhile.
-            if stored == nil, let now = try? home.storedMembership(), !now.hasRelay { try? home.removeMembership() }
-        }
-        return try await withPlatform(try home.membership(), connects: connects, changing: changing, body)
+        return try home.membership()
     }
 }

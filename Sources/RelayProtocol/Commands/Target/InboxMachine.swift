@@ -351,8 +351,8 @@ package struct InboxMachine: Hashable, Sendable {
         case .note(let row, _):
             guard let write = upcoming.removeValue(forKey: row.command.key) else { return nil }
             noted.keep(write, for: write.key, now: now)
-            // While no result is in flight, the answer is written now.
-            if !isUp, !row.paths.contains(.direct(row.command.key.sender)) { append(.storeNoted) }
+            // Without a connection no result is in flight, so the answer is written now.
+            if !isUp { append(.storeNoted) }
             return nil
         case .remove(let key):
             settle(key)

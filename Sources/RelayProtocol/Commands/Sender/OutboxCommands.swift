@@ -97,8 +97,10 @@ package struct OutboxCommands: Hashable, Sendable {
         (others + [command]).flatMap { command -> [Step] in
             let id = command.command.id
             if rows[id] == nil { keep(command) }
-            guard let row = rows[id], row.isUnanswered, let sending, !sending.holds(row.command) else { return [] }
-            guard self.sending?.add(row.command) ?? false else { return [] }
+            guard let row = rows[id], let sending, !sending.holds(row.command) else { return [] }
+            // An end that is not stored yet may not be taken, because another process may have sent the command. The lane waits for that.
+            guard row.isUnanswered || row.isEnded && command.isUnanswered else { return [] }
+            guard self.sending?.add(row.command) ?? false, row.isUnanswered else { return [] }
             return input(id) { $0.connected() }
         }
     }

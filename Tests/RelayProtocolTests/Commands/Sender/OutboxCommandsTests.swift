@@ -95,6 +95,21 @@ import Testing
         #expect(actions(commands.answered(first.command.id), of: second) == [.send(again: false)])
     }
 
+    /// Another process has sent the first command, while this one, whose copy is older, withdraws it.
+    @Test(arguments: [true, false]) func laneWaitsForAWithdrawalThatIsNotStored(isTaken: Bool) {
+        var commands = OutboxCommands()
+        _ = Self.connect(&commands, [])
+        commands.adopt(SentCommand(restoring: first.command, state: .prepared, cancelRequested: false, signings: 1))
+        #expect(actions(commands.input(first.command.id) { $0.cancel() }, of: first).last == .report(.withdrawn))
+        #expect(commands.add(second, behind: [first]).isEmpty)
+        if isTaken {
+            #expect(actions(commands.answered(first.command.id), of: second) == [.send(again: true)])
+        } else {
+            #expect(actions(commands.adopt(signedAgain: first), of: first).suffix(2) == [.send(again: true), .cancel])
+            #expect(actions(commands.answered(first.command.id), of: second) == [.send(again: true)])
+        }
+    }
+
     /// A command that is stored just after the read, and added before the read rows.
     @Test func commandAddedDuringLoadingIsSentInOrder() {
         var commands = OutboxCommands()

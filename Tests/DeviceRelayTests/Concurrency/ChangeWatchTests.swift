@@ -167,8 +167,10 @@ import Musl
     #if os(Linux)
     /// Sets the clock to what it says.
     fileprivate static func setClock() -> Bool {
-        var now = timespec(tv_sec: 0, tv_nsec: 0)
-        return clock_gettime(CLOCK_REALTIME, &now) == 0 && clock_settime(CLOCK_REALTIME, &now) == 0
+        withUnsafeTemporaryAllocation(of: timespec.self, capacity: 1) { buffer in
+            guard let now = buffer.baseAddress else { return false }
+            return clock_gettime(CLOCK_REALTIME, now) == 0 && clock_settime(CLOCK_REALTIME, now) == 0
+        }
     }
 
     @Test(.enabled(if: ChangeWatchTests.setClock(), "only root may set the clock, and not in every container")) func setClockIsTold() async

@@ -10,7 +10,7 @@ import Testing
 @Suite struct CommandModelTests {
     /// Seeds that have found a fault.
     private static let found: [UInt64] = [
-        507_749, 507_806, 507_844, 508_109, 2_000_132, 2_000_174, 2_000_269, 2_000_646, 2_000_815, 2_000_902,
+        507_749, 507_806, 507_844, 508_109, 2_000_132, 2_000_174, 2_000_269, 2_000_646, 2_000_718, 2_000_815, 2_000_902,
     ]
 
     @Test(arguments: CommandWalk.Faults.allCases)

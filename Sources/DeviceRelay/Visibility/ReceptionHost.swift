@@ -112,7 +112,7 @@ final class ReceptionHost {
         loop.spawn(self) { host in
             guard isTaken else { return await session.shutDown() }
             while await within(Self.patience, { await session.ended() }) == nil, !Task.isCancelled,
-                host.offer.isWanted(session.peer, at: host.now)
+                host.isWanted(session.peer)
             {}
             await session.shutDown()
             host.sessions[id] = nil
@@ -130,7 +130,7 @@ final class ReceptionHost {
     }
 
     /// The app's handler, which is asked within the limits.
-    private func asking(from source: KnockGate.Source) -> SharingHandler {
+    func asking(from source: KnockGate.Source) -> SharingHandler {
         let (bound, loop, handler) = (bound, loop, handler)
         var asking = SharingHandler(
             decide: { offer in
@@ -142,16 +142,16 @@ final class ReceptionHost {
                 return answer
             },
             progress: { offer, values in
-                await withTaskGroup { group in
-                    group.addTask {
-                        for await _ in values {
-                            await loop.run(bound) { $0.object?.progressed(offer.caller.endpoint) }
-                            try? await Task.sleep(for: Self.step)
-                        }
+                // The app may look only at a part of it.
+                async let isNoted: Void = {
+                    var next = ContinuousClock.now
+                    for await _ in values where ContinuousClock.now >= next {
+                        next = .now + Self.step
+                        await loop.run(bound) { $0.object?.progressed(offer.caller.endpoint) }
                     }
-                    await handler.progress(offer, values)
-                    group.cancelAll()
-                }
+                }()
+                await handler.progress(offer, values)
+                await isNoted
             },
             received: handler.received
         )
@@ -163,6 +163,9 @@ final class ReceptionHost {
         defer { changed() }
         return offer.ask(id, from: source, at: now)
     }
+
+    /// Whether a session of a stranger has a reason to stay.
+    func isWanted(_ id: EndpointID) -> Bool { offer.isWanted(id, at: now) }
 
     private func progressed(_ id: EndpointID) { offer.progressed(id, at: now) }
 

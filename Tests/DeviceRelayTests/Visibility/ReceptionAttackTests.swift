@@ -51,6 +51,10 @@ import Testing
             return host?.admit(peer, opening, from: .neighbour(address))
         }
 
+        func asking() throws -> SharingHandler? { host?.asking(from: .neighbour(try #require(IPAddress(bytes: [10, 0, 0, 9])))) }
+
+        func isWanted(_ peer: EndpointID) -> Bool { host?.isWanted(peer) ?? false }
+
         func opened(by peer: EndpointID) throws -> Bool {
             let address = try #require(IPAddress(bytes: [10, 0, 0, 9]))
             return host?.opened(by: peer, from: .neighbour(address)) ?? false
@@ -134,6 +138,28 @@ import Testing
         #expect(world.asked.withLock { $0 }.count == 1)
         #expect(try await Self.offer("Anna", stranger, in: world, id: id, text: "something else") == .declined)
         #expect(world.asked.withLock { $0 }.map(\.texts) == [["hello"], ["something else"]])
+        await world.end()
+    }
+
+    /// The app shows no progress. What arrives keeps the session all the same.
+    @Test func transferThatGoesOnKeepsItsSession() async throws {
+        let world = try World(directory)
+        await world.begin()
+        #expect(try await world.opened(by: stranger))
+        world.answer.withLock { $0 = .accept(into: URL(filePath: directory.path)) }
+        let asking = try #require(try await world.asking())
+        let offer = SharingHandler.Offer(
+            ShareOffer(id: randomID(), entries: [], notes: [.init(.text, "hello")]),
+            from: AppServiceCaller(stranger: stranger)
+        )
+        _ = await asking.decide(offer)
+        await world.pass(ReceptionOffer.stall)
+        #expect(await !world.isWanted(stranger))
+        let progress = CurrentValue(NearShareProgress(bytesSent: 0, totalBytesToSend: 2, filesSent: 0, totalFilesToSend: 1))
+        async let isShown: Void = asking.progress(offer, AsyncValues(progress) { $0 })
+        while await !world.isWanted(stranger) { await Task.yield() }
+        progress.finish()
+        await isShown
         await world.end()
     }
 

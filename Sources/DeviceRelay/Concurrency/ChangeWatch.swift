@@ -115,43 +115,37 @@ private final class ChangeHandler: ChannelInboundHandler {
 extension ChangeWatch {
     /// Tells when the interfaces of this machine or their addresses may have changed.
     static func interfaces(_ loop: EndpointLoop, every interval: Int64, onChange: @escaping () -> Void) -> ChangeWatch {
-        ChangeWatch(loop, every: interval, open: openInterfaces, onChange: onChange)
+        ChangeWatch(loop, every: interval, open: Source.interfaces.open, onChange: onChange)
     }
 
     /// Tells when the clock was set, or the machine has slept.
     static func clock(_ loop: EndpointLoop, every interval: Int64, onChange: @escaping () -> Void) -> ChangeWatch {
-        ChangeWatch(loop, every: interval, open: openClock, onChange: onChange)
+        ChangeWatch(loop, every: interval, open: Source.clock.open, onChange: onChange)
     }
 
     /// Tells when a file may have been written or replaced.
     static func file(_ path: String, _ loop: EndpointLoop, every interval: Int64, onChange: @escaping () -> Void) -> ChangeWatch {
-        ChangeWatch(loop, every: interval, open: { openFile(path) }, onChange: onChange)
+        ChangeWatch(loop, every: interval, open: Source.file(path).open, onChange: onChange)
     }
 
-    private static func openInterfaces() -> CInt? {
-        #if os(Linux)
-        let descriptor = clinux_watch_interfaces()
-        return descriptor < 0 ? nil : descriptor
-        #else
-        return nil
-        #endif
-    }
+    private enum Source {
+        case interfaces
+        case clock
+        case file(String)
 
-    private static func openClock() -> CInt? {
-        #if os(Linux)
-        let descriptor = clinux_watch_clock()
-        return descriptor < 0 ? nil : descriptor
-        #else
-        return nil
-        #endif
-    }
-
-    private static func openFile(_ path: String) -> CInt? {
-        #if os(Linux)
-        let descriptor = clinux_watch_file(path)
-        return descriptor < 0 ? nil : descriptor
-        #else
-        return nil
-        #endif
+        /// - Returns: A descriptor that can be read when something changes; `nil` if the system offers none.
+        func open() -> CInt? {
+            #if os(Linux)
+            let descriptor =
+                switch self {
+                case .interfaces: clinux_watch_interfaces()
+                case .clock: clinux_watch_clock()
+                case .file(let path): clinux_watch_file(path)
+                }
+            return descriptor < 0 ? nil : descriptor
+            #else
+            return nil
+            #endif
+        }
     }
 }

@@ -60,7 +60,7 @@ final class NearbyNetwork {
     private var met: [EndpointID: Int64] = [:]
     /// Grows whenever something is seen.
     private let changes = CurrentValue(0)
-    /// Where known endpoints are seen, while somebody watches it.
+    /// Where known endpoints are seen. It is kept up to date between `watch` and `endWatching`.
     let sightings = CurrentValue<[NearbySighting]>([])
     private var watchers = 0
 

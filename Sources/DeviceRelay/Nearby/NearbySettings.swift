@@ -11,8 +11,8 @@ public struct NearbySettings: Hashable, Sendable {
         case off
         /// The account's devices that this one knows. Others see that a device of this service is there, and not which.
         case known
-        /// The same, and strangers while a person has made this device visible to receive, for ten minutes each time:
-        /// `ConnectedDevicesPlatform.offerReception(_:)`. Nobody sees its name before or after.
+        /// The devices of `known`. Also everyone on the network, for ten minutes after each call of
+        /// `ConnectedDevicesPlatform.offerReception(_:)`. Only then does the device send its name.
         case visible
     }
 

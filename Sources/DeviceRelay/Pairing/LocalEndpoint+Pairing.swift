@@ -4,7 +4,7 @@
 import NIOCore
 import RelayProtocol
 
-/// The anonymous endpoint: those that it is paired with, and strangers on its network.
+/// What the anonymous endpoint does with paired devices, and with unknown devices on its network.
 extension LocalEndpoint {
     private var pairings: Pairings { Pairings(endpoint, identity: identity, publisher: publisher, peers: peers) }
 
@@ -38,7 +38,7 @@ extension LocalEndpoint {
         endpoint.loop.spawn(browser.value) { await $0.stop() }
     }
 
-    /// Makes this device visible to strangers who want to send something.
+    /// Makes this device visible, so that unknown devices on its network can offer files, links and texts.
     /// - Returns: Its state, which ends when it is over, and what stops it.
     func offerReception(_ handler: SharingHandler) -> (CurrentValue<ReceptionVisibility.State>, NIOLoopBound<ReceptionHost>) {
         let host = ReceptionHost(endpoint, room: shares.room, handler)

@@ -177,6 +177,52 @@ struct VisibleTests {
         }
     }
 
+    /// Begins handshakes from several addresses, and never finishes one.
+    private static let flood = """
+        import os, socket, sys, threading, time
+        begun = threading.Semaphore(0)
+        def flood(source):
+            held = []
+            while True:
+                try:
+                    connection = socket.create_connection(("10.20.30.2", int(sys.argv[1])), 2, (source, 0))
+                    connection.recv(20)
+                    connection.sendall(b"DRL1\\x01" + os.urandom(40))
+                    # Those that are taken stay, without a word.
+                    if connection.recv(1):
+                        held = held[-50:] + [connection]
+                    begun.release()
+                except OSError:
+                    time.sleep(0.01)
+        for number in range(101, 105):
+            threading.Thread(target=flood, args=("10.20.30.%d" % number,)).start()
+        for _ in range(100):
+            begun.acquire()
+        print("ready", flush=True)
+        """
+
+    @Test func unfinishedHandshakesKeepNobodyOut() async throws {
+        let world = try World()
+        let receiver = try await world.visible("--once")
+        let listening = try await world.anna.run("ss -ltnH | sed -E 's/.*:([0-9]+) .*/\\1/' | head -n 1")
+        let port = try #require(UInt16(listening.text.trimmingCharacters(in: .whitespacesAndNewlines)), "\(listening.text)")
+        let aliases = try await world.hub.run("for n in 101 102 103 104; do ip address add 10.20.30.$n/24 dev br0 || exit; done")
+        #expect(aliases.status == 0, "\(aliases.errorText)")
+        try Data(Self.flood.utf8).write(to: world.hub.directory.appending(path: "flood.py"))
+        let flood = try world.hub.start("exec python3 flood.py \(port)")
+        _ = try await flood.line { $0 == "ready" }
+        // If nothing is sent, nobody is asked.
+        let sender = try world.bert.start("relay send photo.jpg Anna --visible || { kill -9 \(receiver.id); exit 1; }")
+        _ = try await receiver.line { $0.contains("Take it?") }
+        try receiver.write("y\n")
+        let sent = await sender.finish()
+        #expect(sent.status == 0, "\(sent.text) \(sent.errorText)")
+        flood.send(SIGKILL)
+        _ = await flood.finish()
+        _ = await receiver.finish()
+        #expect(world.received("photo.jpg") == Data("photo".utf8))
+    }
+
     /// Without an account, commands run beside each other, and a killed one leaves no name.
     @Test func nothingIsKeptOfADeviceWithoutAnAccount() async throws {
         let world = try World()

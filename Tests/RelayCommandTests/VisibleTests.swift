@@ -141,6 +141,8 @@ struct VisibleTests {
         #expect(unused.status == 1, "\(unused.text) \(unused.errorText)")
         let nobody = try await world.anna.run("relay nearby")
         #expect(nobody.status == 0 && nobody.errorText.contains("no device is seen"), "\(nobody.text) \(nobody.errorText)")
+        let unplugged = try await world.anna.run("ip link set eth0 down && relay nearby")
+        #expect(unplugged.status == 5 && unplugged.errorText.contains("no network"), "\(unplugged.text) \(unplugged.errorText)")
         // Without anybody who is visible, it is as before.
         let alone = try await world.bert.run("relay send photo.jpg Anna")
         #expect(alone.status == 3, "\(alone.text) \(alone.errorText)")

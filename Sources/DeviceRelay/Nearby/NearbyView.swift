@@ -39,6 +39,9 @@ extension Array where Element: Hashable {
 }
 
 extension ConnectedDevicesPlatform {
+    /// Whether this machine has an interface now on which devices could be found.
+    package var hasNearbyNetwork: Bool { !NetworkInterfaces.read(settings.nearby.interfaces).links.isEmpty }
+
     /// Runs a closure with where the known endpoints of an account are seen on this network: those that are seen now, and then each change. It
     /// has no elements if the network is not used.
     package func withNearbySightings<Result: Sendable>(

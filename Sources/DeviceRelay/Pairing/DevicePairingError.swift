@@ -103,7 +103,7 @@ extension DevicePairingError {
     }
 
     static let disabled = DevicePairingError(.disabled, "this device does not use the local network; switch it on in its settings")
-    static let noNetwork = DevicePairingError(
+    package static let noNetwork = DevicePairingError(
         .networkNotAvailable,
         "this device has no network on which others could find it; connect it to one, for example the same Wi-Fi"
     )

@@ -53,12 +53,7 @@ final class VisibleShareTarget: ShareTarget {
         } end: {
             // It ends with the connection.
             session.drain()
-            await withTaskGroup(of: Void.self) { group in
-                group.addTask { _ = await session.ended() }
-                group.addTask { try? await Task.sleep(for: Self.closingPatience) }
-                await group.next()
-                group.cancelAll()
-            }
+            _ = await within(Self.closingPatience) { await session.ended() }
             await session.shutDown()
         }
     }

@@ -108,7 +108,10 @@ package struct Nearby: Sendable {
                         return nil
                     }
                 }
-                return last.withLock { $0 }
+                let result = last.withLock { $0 }
+                // Then it is not known whether a device is there.
+                guard !result.neighbours.isEmpty || local.platform.hasNearbyNetwork else { throw DevicePairingError.noNetwork }
+                return result
             }
         }
     }

@@ -27,6 +27,8 @@ import Testing
 
     private func connected() async throws -> (ScriptedDevice, LocalEndpoint) {
         let device = try await ScriptedDevice()
+        // While nothing is read or written, a slow machine must not find the connection silent: the flood ends with it.
+        device.relay.script.withLock { $0.intervals = .init(ping: 600_000, dead: 1_800_000) }
         try await device.platform.accounts.add(device.account)
         try await device.enumerated()
         return (device, try device.endpoint())

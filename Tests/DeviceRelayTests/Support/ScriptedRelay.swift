@@ -19,6 +19,8 @@ final class ScriptedRelay: Sendable {
         var revoking = Revoking.ok
         /// Its answers to a message, instead of the usual ones; `nil` for the usual ones.
         var answers: @Sendable (EndpointMessage) -> [RelayMessage]? = { _ in nil }
+        /// When the endpoint pings, and gives up a silent connection.
+        var intervals = RelayMessage.Welcome.Intervals()
     }
 
     enum Revoking: Sendable {
@@ -117,7 +119,7 @@ final class ScriptedRelay: Sendable {
                 let rejected = RelayMessage.Rejected(code: .wrongAccount, message: "", retry: true, account: script.account)
                 return send(.rejected(rejected), on: channel)
             }
-            send(.welcome(.init(limits: Limits(), intervals: .init(), urls: [], features: [])), on: channel)
+            send(.welcome(.init(limits: Limits(), intervals: script.intervals, urls: [], features: [])), on: channel)
         case .watch(let watch):
             send(.ok(.init(ref: watch.ref)), on: channel)
             for message in script.enumeration { send(message, on: channel) }

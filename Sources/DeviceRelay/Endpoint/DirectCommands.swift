@@ -12,29 +12,15 @@ import RelayProtocol
 final class DirectCommands {
     private typealias Messages = DirectCommandMessages
 
-    /// A connection to a target.
-    private enum Link {
-        /// The attempt has a number.
-        case opening(Int)
-        case open(AppServiceConnection)
-        /// It could not be opened, or has ended. It is not tried again before this time, by the steady clock.
-        case resting(until: Int64)
-    }
-
     private enum Life {
         case stopped
         case idle
-        /// The journal is read for the targets of open commands.
-        case reviewing
+        /// The journal is read for the targets of open commands. It is stale if a command was submitted meanwhile.
+        case reviewing(isStale: Bool)
     }
 
     /// How long the relay has for a command before the direct way is tried, in milliseconds.
     private static let relayPatience: Int64 = 500
-    /// How often commands look for a direct way while they are not delivered, in milliseconds.
-    private static let interval: Int64 = 30_000
-    /// After a direct way that could not be opened, or led to nothing: at first, and at most, in milliseconds.
-    private static let shortestRest: Int64 = 2_000
-    private static let longestRest: Int64 = 30_000
     /// The processes of a sender that are served at once.
     private static let maximumConnections = 8
     /// After `later`, in milliseconds.
@@ -51,14 +37,11 @@ final class DirectCommands {
     /// Whether a peer may be on this network.
     private let isNear: (EndpointID) -> Bool
 
-    private var links: [EndpointID: Link] = [:]
-    private var attempts = 0
-    /// How often in a row a way to a target led to nothing.
-    private var failures: [EndpointID: Int] = [:]
+    private var links = DirectLinks<AppServiceConnection>()
     /// The targets of commands for which the relay takes too long.
     private var overdue: Set<EndpointID> = []
     private var life = Life.stopped
-    private var timer: Scheduled<Void>?
+    private var timer: (due: Int64, scheduled: Scheduled<Void>)?
     /// Results that targets have sent, until they are stored.
     private var arriving: [ResultKey: [OneShot<Bool>]] = [:]
     /// Offers of senders that are not answered yet.
@@ -94,90 +77,82 @@ final class DirectCommands {
     // MARK: When
 
     func start() {
-        if life == .stopped { life = .idle }
+        if case .stopped = life { life = .idle }
         tick()
     }
 
     func stop() {
         life = .stopped
-        timer?.cancel()
+        timer?.scheduled.cancel()
         timer = nil
-        for case .open(let connection) in links.values { connection.close() }
-        links = [:]
+        for link in links.all { link.connection.close() }
+        links.removeAll()
     }
 
     private func tick() {
-        timer?.cancel()
+        timer?.scheduled.cancel()
         timer = nil
-        guard life != .stopped else { return }
+        guard !isStopped else { return }
         review()
-        for case (let target, .open) in links { outbox.refresh(directlyTo: target) }
+        for link in links.all { outbox.refresh(directlyTo: link.target) }
     }
 
     /// Looks for the targets that need a direct way: the relay has come or gone, a device has appeared, or time has passed.
     func review() {
-        guard life == .idle else { return }
-        life = .reviewing
+        guard case .idle = life else { return }
+        life = .reviewing(isStale: false)
         loop.spawn(self) { commands in
             let targets: Set<EndpointID>
             do {
                 targets = try await commands.outbox.openTargets()
             } catch {
                 // The storage may be busy.
-                return commands.reviewed(needsMore: true)
+                return commands.reviewed(nextAfter: DirectLinks<AppServiceConnection>.interval)
             }
-            commands.overdue.formIntersection(targets)
-            for (target, link) in commands.links {
-                guard case .open(let connection) = link, !targets.contains(target) || !commands.isNeeded(target) else { continue }
-                connection.close()
-            }
+            if case .reviewing(isStale: false) = commands.life { commands.closeUnneeded(targets) }
             for target in targets.sorted() { commands.consider(target) }
             // Without open commands there is nothing to look for.
-            commands.reviewed(needsMore: !targets.isEmpty)
+            commands.reviewed(nextAfter: targets.map { commands.links.pause(of: $0, now: commands.loop.now) }.min())
         }
     }
 
-    private func reviewed(needsMore: Bool) {
-        guard life == .reviewing else { return }
+    private func closeUnneeded(_ targets: Set<EndpointID>) {
+        overdue.formIntersection(targets)
+        for (target, connection) in links.all where !targets.contains(target) || !isNeeded(target) {
+            links.remove(target)
+            outbox.disconnected(directlyFrom: target)
+            connection.close()
+        }
+    }
+
+    private func reviewed(nextAfter delay: Int64?) {
+        guard case .reviewing = life else { return }
         life = .idle
-        if needsMore { scheduleTick() }
+        if let delay { scheduleTick(after: delay) }
     }
 
-    private func scheduleTick() {
-        timer?.cancel()
-        timer = loop.after(Self.interval) { [weak self] in self?.tick() }
+    /// Looks again after a delay in milliseconds, unless it does so before.
+    private func scheduleTick(after delay: Int64) {
+        let due = loop.now + delay
+        if let timer, timer.due <= due { return }
+        timer?.scheduled.cancel()
+        timer = (due, loop.after(delay) { [weak self] in self?.tick() })
     }
 
-    private func isResting(_ target: EndpointID) -> Bool { if case .resting? = links[target] { true } else { false } }
+    private func scheduleTick(for target: EndpointID) { if !isStopped { scheduleTick(after: links.pause(of: target, now: loop.now)) } }
+
+    private var isStopped: Bool { if case .stopped = life { true } else { false } }
 
     private func isNeeded(_ target: EndpointID) -> Bool {
         !control.isConnected || !peers.isAvailableAtRelay(target) || overdue.contains(target)
     }
 
     private func consider(_ target: EndpointID) {
-        guard life != .stopped, target != endpoint.id, isNeeded(target), peers.linkKeys[target] != nil else { return }
+        guard !isStopped, target != endpoint.id, isNeeded(target), peers.linkKeys[target] != nil else { return }
         // With the relay, only a device that is seen or whose address is known is dialled, and not before the relay has said who is there.
         guard !control.isConnected || peers.isEnumerated && isNear(target) else { return }
-        switch links[target] {
-        case .opening, .open: return
-        case .resting(let until) where until > loop.now: return
-        case .resting, nil: break
-        }
-        attempts += 1
-        let attempt = attempts
-        links[target] = .opening(attempt)
-        if loop.spawn(self, { await $0.open(target, attempt) }) == nil { links[target] = nil }
-    }
-
-    private func isOpening(_ target: EndpointID, _ attempt: Int) -> Bool {
-        if case .opening(attempt)? = links[target] { true } else { false }
-    }
-
-    /// The way to a target led to nothing.
-    private func rest(_ target: EndpointID) {
-        let count = failures[target, default: 0]
-        failures[target] = min(count + 1, 4)
-        links[target] = .resting(until: loop.now + min(Self.shortestRest << Int64(count), Self.longestRest))
+        guard let attempt = links.begin(target, now: loop.now) else { return }
+        if loop.spawn(self, { await $0.open(target, attempt) }) == nil { links.remove(target) }
     }
 
     // MARK: The sender
@@ -187,11 +162,10 @@ final class DirectCommands {
         do throws(AppServiceError) {
             connection = try await sessions.openDirectly(Messages.info, to: target, timeout: Self.patience)
         } catch {
-            if isOpening(target, attempt) { rest(target) }
-            return
+            links.failed(target, attempt, now: loop.now)
+            return scheduleTick(for: target)
         }
-        guard life != .stopped, isOpening(target, attempt) else { return connection.close() }
-        links[target] = .open(connection)
+        guard !isStopped, links.opened(target, attempt, connection) else { return connection.close() }
         outbox.connected(directlyTo: target)
         let (loop, bound) = (loop, NIOLoopBound(Weak(self), eventLoop: loop.eventLoop))
         // Results come as requests, until either side closes the connection.
@@ -207,10 +181,9 @@ final class DirectCommands {
             return try ValueSetEncoder().encode(Messages.Result.Response())
         }
         // A new one may have taken its place.
-        guard case .open(let current)? = links[target], current === connection else { return }
+        guard links.ended(target, connection, now: loop.now) else { return }
         outbox.disconnected(directlyFrom: target)
-        rest(target)
-        if life != .stopped { review() }
+        if !isStopped { review() }
     }
 
     private func forget(_ stored: OneShot<Bool>?, _ id: CommandID, _ target: EndpointID) {
@@ -228,7 +201,7 @@ final class DirectCommands {
 
     private func answered(_ command: SentCommand, _ response: Messages.Offer.Response) {
         let (id, target) = (command.command.id, command.command.lane.target)
-        failures[target] = nil
+        links.succeeded(target)
         switch response.state {
         case .received: outbox.receivedDirectly(id)
         case .answered: if let result = response.result { outbox.ended(id, result, at: target) }
@@ -307,7 +280,7 @@ final class DirectCommands {
 extension DirectCommands: DirectSending {
     func offer(_ command: SentCommand, _ blob: [UInt8]) {
         let target = command.command.lane.target
-        guard case .open(let connection)? = links[target] else { return }
+        guard let connection = links[target] else { return }
         let offer = Messages.Offer(
             command: blob,
             isReceived: command.state == .accepted(.delivered),
@@ -329,7 +302,7 @@ extension DirectCommands: DirectSending {
     }
 
     func accepted(_ id: CommandID, to target: EndpointID) {
-        guard life != .stopped, !overdue.contains(target), links[target] == nil || isResting(target), isNear(target) else { return }
+        guard !isStopped, !overdue.contains(target), !links.isBusy(target), isNear(target) else { return }
         loop.after(Self.relayPatience) { [weak self] in
             guard let self, outbox.waitsForTarget(id) else { return }
             overdue.insert(target)
@@ -338,19 +311,20 @@ extension DirectCommands: DirectSending {
     }
 
     func submitted(to target: EndpointID) {
+        if case .reviewing = life { life = .reviewing(isStale: true) }
         consider(target)
         // A way that rests, or leads to nothing, is tried again.
-        if life != .stopped, timer == nil { scheduleTick() }
+        scheduleTick(for: target)
     }
 
-    func reset() { for case .open(let connection) in links.values { connection.close() } }
+    func reset() { for link in links.all { link.connection.close() } }
 
     func settle(_ id: CommandID, at target: EndpointID) {
         if let waiting = arriving.removeValue(forKey: ResultKey(id: id, target: target)) {
             for stored in waiting { stored.settle(true) }
             return
         }
-        guard case .open(let connection)? = links[target] else { return }
+        guard let connection = links[target] else { return }
         loop.spawn(self) { _ in _ = try? await connection.call(Messages.Settled(id: "\(id)"), timeout: Self.patience) }
     }
 

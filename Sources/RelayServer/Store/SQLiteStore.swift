@@ -168,7 +168,7 @@ package final class SQLiteStore: RelayStore {
     }
 
     private func transaction(in database: Database) -> any StoreTransaction {
-        let rows = SQLiteTransaction(database: database)
+        let rows = SQLTransaction(database: database)
         return if let cache { CachingTransaction(backend: rows, cache: cache) } else { rows }
     }
 
@@ -203,4 +203,10 @@ package final class SQLiteStore: RelayStore {
             }
         }
     }
+}
+
+extension Database: StoreDatabase {
+    func probe() throws { try execute(sql: "PRAGMA user_version = 0") }
+
+    func failure(_ error: any Error) -> any Error { error is DatabaseError ? SQLiteStore.unavailable(error) : error }
 }

@@ -13,7 +13,7 @@ extension DatabaseValue {
     /// The value of a statement's parameter. GRDB passes a text to SQLite as a C string: SQLite would look up and store another text than the
     /// one that was checked.
     /// - Throws: `TextError` if a text has U+0000.
-    fileprivate init(bound value: (any DatabaseValueConvertible)?) throws {
+    init(bound value: (any DatabaseValueConvertible)?) throws {
         self = value?.databaseValue ?? .null
         if case .string(var text) = storage, text.withUTF8({ $0.contains(0) }) { throw TextError() }
     }
@@ -31,10 +31,15 @@ extension StatementArguments {
 }
 
 extension Database {
-    /// Runs a statement whose rows nobody needs, with its values in the order of its parameters. It is compiled once. The values go to SQLite
-    /// directly: GRDB's own way there costs more than a short statement.
+    /// Runs a statement whose rows nobody needs, with its values in the order of its parameters.
     /// - Throws: `TextError` if a text has U+0000; `DatabaseError`.
     package func run(_ sql: String, _ values: [(any DatabaseValueConvertible)?] = []) throws {
+        try step(sql, values.map { try DatabaseValue(bound: $0) }) { _ in }
+    }
+
+    /// Runs a statement, which is compiled once. The values go to SQLite directly: GRDB's own way there costs more than a short statement.
+    /// - Parameter row: Called for each row.
+    func step(_ sql: String, _ values: [DatabaseValue], _ row: (SQLiteRow) throws -> Void) throws {
         let statement = try cachedStatement(sql: sql).sqliteStatement
         func check(_ code: CInt, is expected: CInt) throws {
             guard code == expected else {
@@ -49,11 +54,12 @@ extension Database {
             // A large blob is kept no longer.
             sqlite3_clear_bindings(statement)
         }
-        for (index, value) in zip(CInt(1)..., values) {
-            try check(DatabaseValue(bound: value).bind(to: statement, at: index), is: SQLITE_OK)
-        }
+        for (index, value) in zip(CInt(1)..., values) { try check(value.bind(to: statement, at: index), is: SQLITE_OK) }
         var code = sqlite3_step(statement)
-        while code == SQLITE_ROW { code = sqlite3_step(statement) }
+        while code == SQLITE_ROW {
+            try row(SQLiteRow(statement))
+            code = sqlite3_step(statement)
+        }
         try check(code, is: SQLITE_DONE)
     }
 

@@ -56,7 +56,7 @@ import Testing
         let (store, account) = (try SQLiteStore(), AccountID("account"))
         await #expect(throws: TestError.self) {
             try await store.transact { store in
-                try #require(store as? CachingTransaction<SQLiteTransaction>).cache.use.add(100, to: account)
+                try #require(store as? CachingTransaction<SQLTransaction<Database>>).cache.use.add(100, to: account)
                 throw TestError("no")
             }
         }
@@ -126,7 +126,7 @@ import Testing
             try Row.fetchOne(database, sql: "PRAGMA wal_checkpoint(PASSIVE)").map { row -> Int in row[1] }
         }
         #expect(try #require(pages) <= 8)
-        let read = try store.database.inDatabase { try SQLiteTransaction(database: $0).blob(of: key) }
+        let read = try store.database.inDatabase { try SQLTransaction(database: $0).blob(of: key) }
         #expect(read == blob)
     }
 

@@ -35,9 +35,9 @@ import Testing
                 }
             }
             let remembered = try await store.transact { try Picture($0) }
-            let written = try store.database.inDatabase { try Picture(SQLiteTransaction(database: $0)) }
+            let written = try store.database.inDatabase { try Picture(SQLTransaction(database: $0)) }
             #expect(remembered == written, "seed \(seed)")
-            let counted = try store.database.inDatabase { try SQLiteTransaction(database: $0).storedBytes(of: account) }
+            let counted = try store.database.inDatabase { try SQLTransaction(database: $0).storedBytes(of: account) }
             #expect(try await store.transact { try $0.storedBytes(of: account) } == counted, "seed \(seed)")
         }
     }

@@ -2,19 +2,21 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
-import GRDB
 import RelayProtocol
 import RelayStorage
 
 /// The endpoints' statements: registrations of apps, and vouchers.
-extension SQLiteTransaction {
+extension SQLTransaction {
     func registrations(of endpoint: EndpointID) throws -> [RegistrationRow] {
-        try Array(
-            Row.fetchCursor(
-                statement("SELECT app, version, registration FROM registrations WHERE endpoint = ? ORDER BY app"),
-                arguments: .bound(endpoint.column)
-            ).map { RegistrationRow(appID: $0[0], version: NumberColumn.decode($0[1]), registration: try $0.bytes(at: 2)) }
-        )
+        try database.rows(
+            "SELECT app, version, registration FROM registrations WHERE endpoint = ? ORDER BY app",
+            [endpoint.column]
+        ) { try registration($0, 0) }
+    }
+
+    /// Reads three columns, app, version and registration.
+    private func registration(_ row: Database.ResultRow, _ column: Int) throws -> RegistrationRow {
+        RegistrationRow(appID: try row.text(column), version: try row.number(column + 1), registration: try row.bytes(column + 2))
     }
 
     func put(_ registration: RegistrationRow, of endpoint: EndpointID, in account: AccountID) throws {
@@ -32,35 +34,24 @@ extension SQLiteTransaction {
     }
 
     func registrations(mentioning text: String) throws -> [(account: AccountID, endpoint: EndpointID, row: RegistrationRow)] {
-        let rows = try Row.fetchCursor(
-            statement(
-                """
-                SELECT account, endpoint, app, registrations.version, registration
-                FROM registrations JOIN endpoints ON endpoints.id = registrations.endpoint WHERE instr(registration, ?) > 0
-                """
-            ),
-            arguments: .bound(Data(text.utf8))
-        )
-        var found: [(account: AccountID, endpoint: EndpointID, row: RegistrationRow)] = []
-        while let row = try rows.next() {
-            let registration = RegistrationRow(appID: row[2], version: NumberColumn.decode(row[3]), registration: try row.bytes(at: 4))
-            found.append((AccountID(row[0] as String), try row.endpoint(at: 1), registration))
-        }
-        return found
+        try database.rows(
+            """
+            SELECT account, endpoint, app, registrations.version, registration
+            FROM registrations JOIN endpoints ON endpoints.id = registrations.endpoint WHERE \(Database.contains("registration"))
+            """,
+            [Data(text.utf8)]
+        ) { (AccountID(try $0.text(0)), try $0.endpoint(1), try registration($0, 2)) }
     }
 
     func vouchers(for endpoint: EndpointID) throws -> [[UInt8]] {
-        try Data.fetchAll(
-            statement("SELECT voucher FROM vouchers WHERE endpoint = ? ORDER BY giver"),
-            arguments: .bound(endpoint.column)
-        ).map { [UInt8]($0) }
+        try database.rows("SELECT voucher FROM vouchers WHERE endpoint = ? ORDER BY giver", [endpoint.column]) { try $0.bytes(0) }
     }
 
     func vouchers(by endpoint: EndpointID, of account: AccountID) throws -> [[UInt8]] {
-        try Data.fetchAll(
-            statement("SELECT voucher FROM vouchers WHERE account = ? AND giver = ? ORDER BY endpoint"),
-            arguments: .bound(account.rawValue, endpoint.column)
-        ).map { [UInt8]($0) }
+        try database.rows(
+            "SELECT voucher FROM vouchers WHERE account = ? AND giver = ? ORDER BY endpoint",
+            [account.rawValue, endpoint.column]
+        ) { try $0.bytes(0) }
     }
 
     func putVoucher(_ voucher: [UInt8], for endpoint: EndpointID, by other: EndpointID, of account: AccountID) throws {

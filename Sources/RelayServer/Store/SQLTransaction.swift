@@ -2,20 +2,27 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
-import GRDB
 import RelayProtocol
 import RelayStorage
 
-/// Rows in SQLite: the directory. The commands are in `SQLiteTransaction+Commands.swift`.
-struct SQLiteTransaction: StoreTransaction {
+/// A database of a store: a database with statements that can tell what its errors mean, and whether it can write.
+protocol StoreDatabase: SQLDatabase {
+    /// Writes an arbitrary value.
+    func probe() throws
+    /// Converts an error of a statement.
+    func failure(_ error: any Error) -> any Error
+}
+
+/// The rows of a store in a database: the directory. The commands are in `SQLTransaction+Commands.swift`.
+struct SQLTransaction<Database: StoreDatabase>: StoreTransaction {
     let database: Database
 
-    func failure(_ error: any Error) -> any Error { error is DatabaseError ? SQLiteStore.unavailable(error) : error }
+    func failure(_ error: any Error) -> any Error { database.failure(error) }
 
-    func probe() throws { try database.execute(sql: "PRAGMA user_version = 0") }
+    func probe() throws { try database.probe() }
 
     func databaseBegan() throws -> Int64? {
-        try Int64.fetchOne(statement("SELECT began FROM meta"))
+        try database.first("SELECT began FROM meta") { try $0.integer(0) }
     }
 
     func setDatabaseBegan(_ time: Int64) throws {
@@ -25,10 +32,9 @@ struct SQLiteTransaction: StoreTransaction {
     // MARK: Accounts
 
     func account(of identity: Identity) throws -> AccountID? {
-        try String.fetchOne(
-            statement("SELECT account FROM identities WHERE issuer = ? AND subject = ?"),
-            arguments: .bound(identity.issuer, identity.subject)
-        ).map { AccountID($0) }
+        try database.first("SELECT account FROM identities WHERE issuer = ? AND subject = ?", [identity.issuer, identity.subject]) {
+            AccountID(try $0.text(0))
+        }
     }
 
     func addAccount(_ id: AccountID, identity: Identity, time: Int64) throws {
@@ -41,66 +47,65 @@ struct SQLiteTransaction: StoreTransaction {
 
     // MARK: Endpoints
 
-    private static let endpointColumns = """
+    private static var endpointColumns: String {
+        """
         id, account, version, record, has_hosted, departure, departed, system, thumbprint, established, joined, inviter, address, issuer,
             session, root
         """
+    }
 
-    private func endpoint(_ row: Row) throws -> EndpointRow {
-        let departure: String? = row[5]
-        let departed: Int64? = row[6]
+    private func endpoint(_ row: Database.ResultRow) throws -> EndpointRow {
+        let reason = try row.optional(5, row.text)
+        let departed = try row.optional(6, row.integer)
         return EndpointRow(
-            id: try row.endpoint(at: 0),
-            account: AccountID(row[1]),
-            version: NumberColumn.decode(row[2]),
-            record: try row.bytes(at: 3),
-            hasHosted: row[4],
-            departure: departure.flatMap { reason in
+            id: try row.endpoint(0),
+            account: AccountID(try row.text(1)),
+            version: try row.number(2),
+            record: try row.bytes(3),
+            hasHosted: try row.flag(4),
+            departure: reason.flatMap { reason in
                 departed.map { EndpointRow.Departure(reason: Presence.Reason(rawValue: reason), time: $0) }
             },
-            system: SystemID(digest: try row.digest(at: 7)),
-            keyThumbprint: row[8],
-            isEstablished: row[9],
-            isRoot: row[15],
+            system: SystemID(digest: try row.digest(7)),
+            keyThumbprint: try row.text(8),
+            isEstablished: try row.flag(9),
+            isRoot: try row.flag(15),
             joining: Joining(
-                time: Milliseconds(clamping: row[10]),
-                invitedBy: try row.hasNull(atIndex: 11) ? nil : row.endpoint(at: 11),
-                address: row[12]
+                time: Milliseconds(clamping: try row.integer(10)),
+                invitedBy: try row.optional(11, row.endpoint),
+                address: try row.optional(12, row.text)
             ),
-            login: Self.login(row, 13)
+            login: try Self.login(row, 13)
         )
     }
 
     /// Reads two columns, issuer and session.
-    static func login(_ row: Row, _ column: Int) -> Login? {
-        guard let issuer: String = row[column], let session: String = row[column + 1] else { return nil }
+    static func login(_ row: Database.ResultRow, _ column: Int) throws -> Login? {
+        guard let issuer = try row.optional(column, row.text), let session = try row.optional(column + 1, row.text) else { return nil }
         return Login(issuer: issuer, session: session)
     }
 
     func endpoint(keyThumbprint: String) throws -> EndpointRow? {
-        try Row.fetchOne(
-            statement("SELECT \(Self.endpointColumns) FROM endpoints WHERE thumbprint = ?"),
-            arguments: .bound(keyThumbprint)
-        ).map { try endpoint($0) }
+        try database.first("SELECT \(Self.endpointColumns) FROM endpoints WHERE thumbprint = ?", [keyThumbprint], endpoint)
     }
 
     func endpoint(_ id: EndpointID, of account: AccountID) throws -> EndpointRow? {
-        try Row.fetchOne(
-            statement("SELECT \(Self.endpointColumns) FROM endpoints WHERE id = ? AND account = ?"),
-            arguments: .bound(id.column, account.rawValue)
-        ).map { try endpoint($0) }
+        try database.first(
+            "SELECT \(Self.endpointColumns) FROM endpoints WHERE id = ? AND account = ?",
+            [id.column, account.rawValue],
+            endpoint
+        )
     }
 
     func account(ofEndpoint id: EndpointID) throws -> AccountID? {
-        try String.fetchOne(statement("SELECT account FROM endpoints WHERE id = ?"), arguments: .bound(id.column)).map { AccountID($0) }
+        try database.first("SELECT account FROM endpoints WHERE id = ?", [id.column]) { AccountID(try $0.text(0)) }
     }
 
     func endpoints(of account: AccountID) throws -> [EndpointRow] {
-        try Array(
-            Row.fetchCursor(
-                statement("SELECT \(Self.endpointColumns) FROM endpoints WHERE account = ? ORDER BY id"),
-                arguments: .bound(account.rawValue)
-            ).map { try endpoint($0) }
+        try database.rows(
+            "SELECT \(Self.endpointColumns) FROM endpoints WHERE account = ? ORDER BY id",
+            [account.rawValue],
+            endpoint
         )
     }
 
@@ -131,21 +136,19 @@ struct SQLiteTransaction: StoreTransaction {
     }
 
     private func blobs<Kind>(_ sql: String, _ account: AccountID) throws -> [EndpointID: [Blob<Kind>]] {
-        let rows = try Row.fetchCursor(statement(sql), arguments: .bound(account.rawValue))
-        var blobs: [EndpointID: [Blob<Kind>]] = [:]
-        while let row = try rows.next() { blobs[try row.endpoint(at: 0), default: []].append(Blob(try row.bytes(at: 1))) }
-        return blobs
+        let rows = try database.rows(sql, [account.rawValue]) { (try $0.endpoint(0), Blob<Kind>(try $0.bytes(1))) }
+        return rows.reduce(into: [:]) { blobs, row in blobs[row.0, default: []].append(row.1) }
     }
 
     func put(_ endpoint: EndpointRow) throws {
-        try run(
+        let changes = try database.changes(
             """
             INSERT INTO endpoints (\(Self.endpointColumns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (id) DO UPDATE SET version = excluded.version, record = excluded.record,
                 has_hosted = excluded.has_hosted, departure = excluded.departure, departed = excluded.departed,
                 system = excluded.system, established = excluded.established, root = excluded.root, issuer = excluded.issuer,
                 session = excluded.session
-                WHERE account = excluded.account
+                WHERE endpoints.account = excluded.account
             """,
             [
                 endpoint.id.column, endpoint.account.rawValue, NumberColumn.encode(endpoint.version), Data(endpoint.record),
@@ -155,7 +158,7 @@ struct SQLiteTransaction: StoreTransaction {
                 endpoint.isRoot,
             ]
         )
-        guard database.changesCount == 1 else { throw RowError.ofOtherAccount }
+        guard changes == 1 else { throw RowError.ofOtherAccount }
     }
 
     func removeEndpoint(_ id: EndpointID, of account: AccountID) throws {
@@ -165,32 +168,28 @@ struct SQLiteTransaction: StoreTransaction {
     // MARK: Use
 
     func storedBytes(of account: AccountID) throws -> Int {
-        let sum = try Double.fetchOne(
-            statement(
-                """
-                SELECT total(bytes) FROM (
-                    SELECT \(AccountUse.overhead) + CASE state
-                        WHEN 2 THEN coalesce(length(receipt), 0) + coalesce(length(reply), 0) ELSE size END AS bytes
-                    FROM commands WHERE account = ?
-                    UNION ALL
-                    SELECT \(AccountUse.overhead) + length(registration)
-                    FROM registrations JOIN endpoints ON endpoints.id = registrations.endpoint WHERE endpoints.account = ?
-                )
-                """
-            ),
-            arguments: .bound(account.rawValue, account.rawValue)
-        )
-        return Int(clamping: Int64(sum ?? 0))
+        let sum = try database.first(
+            """
+            SELECT CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM (
+                SELECT \(AccountUse.overhead) + CASE state
+                    WHEN 2 THEN coalesce(length(receipt), 0) + coalesce(length(reply), 0) ELSE size END AS bytes
+                FROM commands WHERE account = ?
+                UNION ALL
+                SELECT \(AccountUse.overhead) + length(registration)
+                FROM registrations JOIN endpoints ON endpoints.id = registrations.endpoint WHERE endpoints.account = ?
+            ) AS sizes
+            """,
+            [account.rawValue, account.rawValue]
+        ) { try $0.count(0) }
+        return sum ?? 0
     }
 
     // MARK: Values
 
-    /// The error for a row that must not be written.
-    enum RowError: Error {
-        case ofOtherAccount
-    }
+    func run(_ sql: String, _ values: [(any SQLParameter)?]) throws { try database.execute(sql, values) }
+}
 
-    func statement(_ sql: String) throws -> Statement { try database.cachedStatement(sql: sql) }
-
-    func run(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?]) throws { try database.run(sql, arguments) }
+/// The error for a row that must not be written.
+enum RowError: Error {
+    case ofOtherAccount
 }

@@ -2,37 +2,38 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
-import GRDB
 import RelayStorage
 
 /// App identities and push credentials.
-extension SQLiteTransaction {
+extension SQLTransaction {
     func appIdentities() throws -> [AppIdentity] { try appIdentities("", []) }
     func appIdentity(_ id: String) throws -> AppIdentity? { try appIdentities("WHERE id = ?", [id]).first }
 
-    private func appIdentities(_ condition: String, _ arguments: [(any DatabaseValueConvertible)?]) throws -> [AppIdentity] {
-        let rows = try Row.fetchAll(
-            statement("SELECT id, proof, verified, created FROM app_identities \(condition) ORDER BY id"),
-            arguments: .bound(arguments)
-        )
-        return try rows.map { row in
-            let id: String = row[0]
-            let apps = try Row.fetchAll(
-                statement("SELECT platform, app, proven FROM apps WHERE identity = ? ORDER BY platform, app"),
-                arguments: .bound(id)
+    private func appIdentities(_ condition: String, _ values: [(any SQLParameter)?]) throws -> [AppIdentity] {
+        let rows = try database.rows(
+            "SELECT id, proof, verified, created FROM app_identities \(condition) ORDER BY id",
+            values
+        ) { row in
+            AppIdentity(
+                id: try row.text(0),
+                proof: try row.text(1),
+                verified: try row.optional(2, row.integer),
+                created: try row.integer(3)
             )
+        }
+        return try rows.map { row in
+            let apps = try database.rows(
+                "SELECT platform, app, proven FROM apps WHERE identity = ? ORDER BY platform, app",
+                [row.id]
+            ) { (platform: try $0.text(0), app: try $0.text(1), isProven: try $0.flag(2)) }
             // A platform of a later version is left out.
             let known = apps.compactMap { row in
-                AppIdentity.App.Platform(rawValue: row[0]).map { (app: AppIdentity.App($0, id: row[1]), isProven: row[2] as Bool) }
+                AppIdentity.App.Platform(rawValue: row.platform).map { (app: AppIdentity.App($0, id: row.app), isProven: row.isProven) }
             }
-            return AppIdentity(
-                id: id,
-                apps: known.map(\.app),
-                unproven: Set(known.filter { !$0.isProven }.map(\.app)),
-                proof: row[1],
-                verified: row[2],
-                created: row[3]
-            )
+            var identity = row
+            identity.apps = known.map(\.app)
+            identity.unproven = Set(known.filter { !$0.isProven }.map(\.app))
+            return identity
         }
     }
 
@@ -56,14 +57,14 @@ extension SQLiteTransaction {
     func removeAppIdentity(_ id: String) throws { try run("DELETE FROM app_identities WHERE id = ?", [id]) }
 
     func credentials() throws -> [CredentialRow] {
-        try Row.fetchAll(statement("SELECT id, identity, type, label, sealed, created FROM push_credentials ORDER BY created, id")).map {
+        try database.rows("SELECT id, identity, type, label, sealed, created FROM push_credentials ORDER BY created, id") { row in
             CredentialRow(
-                id: $0[0],
-                identity: $0[1],
-                type: $0[2],
-                label: $0[3],
-                sealed: try $0.bytes(at: 4),
-                created: $0[5]
+                id: try row.text(0),
+                identity: try row.text(1),
+                type: try row.text(2),
+                label: try row.text(3),
+                sealed: try row.bytes(4),
+                created: try row.integer(5)
             )
         }
     }

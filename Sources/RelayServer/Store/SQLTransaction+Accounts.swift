@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayStorage
+
+/// Accounts, their identities, and revoked tokens.
+extension SQLTransaction {
+    func accounts() throws -> [AccountRow] { try accounts("", []) }
+    func account(_ id: AccountID) throws -> AccountRow? { try accounts("WHERE id = ?", [id.rawValue]).first }
+
+    private func accounts(_ condition: String, _ values: [(any SQLParameter)?]) throws -> [AccountRow] {
+        let rows = try database.rows(
+            """
+            SELECT id, name, disabled, created, (SELECT count(*) FROM endpoints WHERE account = accounts.id)
+            FROM accounts \(condition) ORDER BY created, id
+            """,
+            values
+        ) { row in
+            AccountRow(
+                id: AccountID(try row.text(0)),
+                name: try row.optional(1, row.text),
+                isDisabled: try row.flag(2),
+                created: try row.integer(3),
+                identities: [],
+                endpoints: try row.count(4)
+            )
+        }
+        return try rows.map { row in
+            var row = row
+            row.identities = try identities(of: row.id)
+            return row
+        }
+    }
+
+    private func identities(of account: AccountID) throws -> [AccountIdentity] {
+        try database.rows(
+            "SELECT issuer, subject, added, linker FROM identities WHERE account = ? ORDER BY issuer, subject",
+            [account.rawValue]
+        ) { row in
+            AccountIdentity(
+                Identity(issuer: try row.text(0), subject: try row.text(1)),
+                linker: try row.optional(3, row.endpoint),
+                added: try row.integer(2)
+            )
+        }
+    }
+
+    func isDisabled(_ id: AccountID) throws -> Bool {
+        try database.first("SELECT disabled FROM accounts WHERE id = ?", [id.rawValue]) { try $0.flag(0) } ?? false
+    }
+
+    func name(of id: AccountID) throws -> String? {
+        try database.first("SELECT name FROM accounts WHERE id = ?", [id.rawValue]) { try $0.optional(0, $0.text) } ?? nil
+    }
+
+    func setName(_ name: String, of id: AccountID) throws {
+        let holder = try database.first("SELECT id FROM accounts WHERE name = ?", [name]) { try $0.text(0) }
+        guard holder == nil || holder == id.rawValue else { throw AccountNameTaken() }
+        try run("UPDATE accounts SET name = ? WHERE id = ?", [name, id.rawValue])
+    }
+
+    func setDisabled(_ isDisabled: Bool, of id: AccountID) throws {
+        try run("UPDATE accounts SET disabled = ? WHERE id = ?", [isDisabled, id.rawValue])
+    }
+
+    func add(_ identity: AccountIdentity, to id: AccountID) throws {
+        let (issuer, subject) = (identity.identity.issuer, identity.identity.subject)
+        try run(
+            "INSERT INTO identities (issuer, subject, account, linker, added) VALUES (?, ?, ?, ?, ?)",
+            [issuer, subject, id.rawValue, identity.linker?.column, identity.added]
+        )
+        try run("DELETE FROM removed_identities WHERE issuer = ? AND subject = ?", [issuer, subject])
+    }
+
+    func remove(_ identity: Identity, from id: AccountID) throws {
+        try run(
+            "DELETE FROM identities WHERE issuer = ? AND subject = ? AND account = ?",
+            [identity.issuer, identity.subject, id.rawValue]
+        )
+    }
+
+    func removeAccount(_ id: AccountID, time: Int64) throws {
+        try run(
+            """
+            INSERT INTO removed_identities (issuer, subject, removed)
+            SELECT issuer, subject, CAST(? AS BIGINT) FROM identities WHERE account = ?
+            ON CONFLICT (issuer, subject) DO UPDATE SET removed = excluded.removed
+            """,
+            [time, id.rawValue]
+        )
+        try run("DELETE FROM revoked WHERE account = ?", [id.rawValue])
+        try run("DELETE FROM accounts WHERE id = ?", [id.rawValue])
+    }
+
+    func isRemoved(_ identity: Identity) throws -> Bool {
+        try database.first(
+            "SELECT EXISTS (SELECT 1 FROM removed_identities WHERE issuer = ? AND subject = ?)",
+            [identity.issuer, identity.subject]
+        ) { try $0.flag(0) } ?? false
+    }
+
+    func addRevokedToken(_ digest: String, ends: Int64, now: Int64) throws {
+        try run("DELETE FROM revoked_tokens WHERE ends <= ?", [now])
+        try run(
+            "INSERT INTO revoked_tokens (digest, ends) VALUES (?, ?) ON CONFLICT (digest) DO UPDATE SET ends = excluded.ends",
+            [digest, ends]
+        )
+    }
+
+    func revokedTokens() throws -> [(digest: String, ends: Int64)] {
+        try database.rows("SELECT digest, ends FROM revoked_tokens") { (try $0.text(0), try $0.integer(1)) }
+    }
+}

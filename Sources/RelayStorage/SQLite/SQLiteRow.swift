@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import GRDB
+import GRDBSQLite
+
+/// The present row of a statement. It is valid until the statement goes on.
+package struct SQLiteRow: SQLRow {
+    private let statement: SQLiteStatement
+
+    init(_ statement: SQLiteStatement) { self.statement = statement }
+
+    package func isNull(_ column: Int) -> Bool { type(column) == SQLITE_NULL }
+
+    package func integer(_ column: Int) throws -> Int64 {
+        guard type(column) == SQLITE_INTEGER else { throw ColumnError() }
+        return sqlite3_column_int64(statement, CInt(column))
+    }
+
+    package func text(_ column: Int) throws -> String {
+        guard type(column) == SQLITE_TEXT, let start = sqlite3_column_text(statement, CInt(column)) else { throw ColumnError() }
+        let bytes = UnsafeBufferPointer(start: start, count: Int(sqlite3_column_bytes(statement, CInt(column))))
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    package func bytes(_ column: Int) throws -> [UInt8] {
+        guard type(column) == SQLITE_BLOB else { throw ColumnError() }
+        // An empty one has no address.
+        guard let start = sqlite3_column_blob(statement, CInt(column)) else { return [] }
+        return [UInt8](UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(statement, CInt(column)))))
+    }
+
+    private func type(_ column: Int) -> CInt { sqlite3_column_type(statement, CInt(column)) }
+}
+
+extension Database: SQLDatabase {
+    package typealias ResultRow = SQLiteRow
+
+    package func rows<Value>(_ sql: String, _ values: [(any SQLParameter)?], _ read: (SQLiteRow) throws -> Value) throws -> [Value] {
+        var rows: [Value] = []
+        try step(sql, try values.map { try DatabaseValue(bound: $0) }) { rows.append(try read($0)) }
+        return rows
+    }
+
+    package func execute(_ sql: String, _ values: [(any SQLParameter)?]) throws {
+        try step(sql, try values.map { try DatabaseValue(bound: $0) }) { _ in }
+    }
+
+    package func changes(_ sql: String, _ values: [(any SQLParameter)?]) throws -> Int {
+        try execute(sql, values)
+        return changesCount
+    }
+
+    package static func contains(_ column: String) -> String { "instr(\(column), ?) > 0" }
+}
+
+extension DatabaseValue {
+    fileprivate init(bound parameter: (any SQLParameter)?) throws {
+        let value: (any DatabaseValueConvertible)? =
+            switch parameter?.sqlValue {
+            case .integer(let integer): integer
+            case .text(let text): text
+            case .bytes(let bytes): bytes
+            case nil: nil
+            }
+        try self.init(bound: value)
+    }
+}

@@ -34,12 +34,19 @@ extension Database {
     /// Runs a statement whose rows nobody needs, with its values in the order of its parameters.
     /// - Throws: `TextError` if a text has U+0000; `DatabaseError`.
     package func run(_ sql: String, _ values: [(any DatabaseValueConvertible)?] = []) throws {
-        try step(sql, values.map { try DatabaseValue(bound: $0) }) { _ in }
+        try step(sql, values, { try DatabaseValue(bound: $0) }) { _ in }
     }
 
     /// Runs a statement, which is compiled once. The values go to SQLite directly: GRDB's own way there costs more than a short statement.
-    /// - Parameter row: Called for each row.
-    func step(_ sql: String, _ values: [DatabaseValue], _ row: (SQLiteRow) throws -> Void) throws {
+    /// - Parameters:
+    ///   - bound: Converts a value.
+    ///   - row: Called for each row.
+    func step<Value>(
+        _ sql: String,
+        _ values: [Value],
+        _ bound: (Value) throws -> DatabaseValue,
+        _ row: (SQLiteRow) throws -> Void
+    ) throws {
         let statement = try cachedStatement(sql: sql).sqliteStatement
         func check(_ code: CInt, is expected: CInt) throws {
             guard code == expected else {
@@ -54,7 +61,7 @@ extension Database {
             // A large blob is kept no longer.
             sqlite3_clear_bindings(statement)
         }
-        for (index, value) in zip(CInt(1)..., values) { try check(value.bind(to: statement, at: index), is: SQLITE_OK) }
+        for (index, value) in zip(CInt(1)..., values) { try check(bound(value).bind(to: statement, at: index), is: SQLITE_OK) }
         var code = sqlite3_step(statement)
         while code == SQLITE_ROW {
             try row(SQLiteRow(statement))

@@ -38,12 +38,12 @@ extension Database: SQLDatabase {
 
     package func rows<Value>(_ sql: String, _ values: [(any SQLParameter)?], _ read: (SQLiteRow) throws -> Value) throws -> [Value] {
         var rows: [Value] = []
-        try step(sql, try values.map { try DatabaseValue(bound: $0) }) { rows.append(try read($0)) }
+        try step(sql, values, { try DatabaseValue(parameter: $0) }) { rows.append(try read($0)) }
         return rows
     }
 
     package func execute(_ sql: String, _ values: [(any SQLParameter)?]) throws {
-        try step(sql, try values.map { try DatabaseValue(bound: $0) }) { _ in }
+        try step(sql, values, { try DatabaseValue(parameter: $0) }) { _ in }
     }
 
     package func changes(_ sql: String, _ values: [(any SQLParameter)?]) throws -> Int {
@@ -55,14 +55,12 @@ extension Database: SQLDatabase {
 }
 
 extension DatabaseValue {
-    fileprivate init(bound parameter: (any SQLParameter)?) throws {
-        let value: (any DatabaseValueConvertible)? =
-            switch parameter?.sqlValue {
-            case .integer(let integer): integer
-            case .text(let text): text
-            case .bytes(let bytes): bytes
-            case nil: nil
-            }
-        try self.init(bound: value)
+    fileprivate init(parameter: (any SQLParameter)?) throws {
+        switch parameter?.sqlValue {
+        case .integer(let integer): self = integer.databaseValue
+        case .text(let text): try self.init(bound: text)
+        case .bytes(let bytes): self = bytes.databaseValue
+        case nil: self = .null
+        }
     }
 }

@@ -208,7 +208,7 @@ import Testing
             let names = try String.fetchAll(db, sql: "SELECT name FROM user ORDER BY created")
             #expect(names == ["Zo\u{EB}", "ZO\u{CB} (2)", "Zoe", "zo\u{EB} (2) (2)"])
             let zoe = try #require(AccountName("ZO\u{CB}"))
-            #expect(try SQLiteIssuerTransaction(db: db).user(named: zoe)?.subject == "subject-of-user-0")
+            #expect(try SQLIssuerTransaction(database: db).user(named: zoe)?.subject == "subject-of-user-0")
         }
     }
 

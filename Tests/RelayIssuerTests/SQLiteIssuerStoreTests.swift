@@ -142,6 +142,6 @@ import Testing
 extension IssuerTransaction {
     /// What only SQLite has.
     fileprivate var db: Database {
-        get throws { try #require(self as? SQLiteIssuerTransaction).db }
+        get throws { try #require(self as? SQLIssuerTransaction<Database>).database }
     }
 }

@@ -132,7 +132,7 @@ extension TestIssuer {
     /// All rows of the database, as text.
     func contents() async throws -> String {
         try await issuer.store.read { records in
-            let db = try #require(records as? SQLiteIssuerTransaction).db
+            let db = try #require(records as? SQLIssuerTransaction<Database>).database
             let tables = try String.fetchAll(db, sql: "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
             return try tables.map { "\($0): \(try Row.fetchAll(db, sql: "SELECT * FROM \($0)").map(\.description))" }.joined(
                 separator: "\n"

@@ -14,14 +14,14 @@ struct SQLiteIssuerStore: IssuerStore {
         self.database = try SQLiteIssuerStore.translated {
             // The command line writes to the database while the service runs.
             let database = try DatabaseFile.open(path, migrator: SQLiteIssuerStore.migrator, label: "issuer")
-            try database.write { try SQLiteIssuerTransaction(db: $0).checkSeal(by: master) }
+            try database.write { try SQLIssuerTransaction(database: $0).checkSeal(by: master) }
             return database
         }
     }
 
     func write<Result: Sendable>(_ body: @escaping @Sendable (any IssuerTransaction) throws -> Result) async throws(IssuerError) -> Result {
         do {
-            return try await database.write { try body(SQLiteIssuerTransaction(db: $0)) }
+            return try await database.write { try body(SQLIssuerTransaction(database: $0)) }
         } catch {
             throw SQLiteIssuerStore.issuerError(error)
         }
@@ -29,7 +29,7 @@ struct SQLiteIssuerStore: IssuerStore {
 
     func read<Result: Sendable>(_ body: @escaping @Sendable (any IssuerTransaction) throws -> Result) async throws(IssuerError) -> Result {
         do {
-            return try await database.writeWithoutTransaction { db in try db.snapshot { try body(SQLiteIssuerTransaction(db: db)) } }
+            return try await database.writeWithoutTransaction { db in try db.snapshot { try body(SQLIssuerTransaction(database: db)) } }
         } catch {
             throw SQLiteIssuerStore.issuerError(error)
         }

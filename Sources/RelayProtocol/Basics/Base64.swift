@@ -82,6 +82,8 @@ package struct Base64: Sendable {
         // The characters after the last complete group of four: 0, 2 or 3.
         let rest = count % 4
         guard rest != 1 else { return nil }
+        // All empty arrays share their storage: the initializer below writes to it, which a thread sanitizer reports.
+        guard count > 0 else { return [] }
         var isText = true
         let bytes = [UInt8](unsafeUninitializedCapacity: count / 4 * 3 + max(0, rest - 1)) { bytes, initializedCount in
             isText = read(text, count, to: bytes)

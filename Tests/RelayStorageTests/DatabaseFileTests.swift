@@ -194,13 +194,13 @@ import Testing
             let rows = try Row.fetchAll(database, sql: "SELECT value FROM sample ORDER BY id")
             #expect(throws: ColumnError.self) { try rows[2].endpoint("value") }
             #expect(throws: ColumnError.self) { try rows[2].commandID("value") }
-            #expect(throws: ColumnError.self) { try rows[2].digest(at: 0) }
+            #expect(throws: ColumnError.self) { try rows[2].digest("value") }
             for row in [rows[3]] {
                 #expect(throws: ColumnError.self) { try row.bytes("value") }
-                #expect(throws: ColumnError.self) { try row.bytes(at: 0) }
                 #expect(try row.optionalBytes("value") == nil)
             }
-            return (try rows[0].endpoint("value"), try rows[0].endpoint(at: 0), try rows[1].commandID("value"))
+            let byIndex = try database.first("SELECT value FROM sample WHERE id = 1") { try $0.endpoint(0) }
+            return (try rows[0].endpoint("value"), try #require(byIndex), try rows[1].commandID("value"))
         }
         #expect(read == (endpoint, endpoint, command))
     }

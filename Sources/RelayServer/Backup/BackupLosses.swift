@@ -49,16 +49,20 @@ package struct BackupLosses: Sendable {
         configuration.readonly = true
         return try DatabaseQueue(path: path, configuration: configuration).read { database in
             var contents = Contents()
-            for row in try Row.fetchAll(database, sql: "SELECT id, name FROM accounts") { contents.accounts[row[0]] = .some(row[1]) }
-            for row in try Row.fetchAll(database, sql: "SELECT id, account, record FROM endpoints") {
-                let name = (try? Unverified<EndpointRecord>(decoding: try row.bytes("record")).payload.name) ?? ""
-                let endpoint = Endpoint(id: try row.endpoint(at: 0), device: name, account: (contents.accounts[row[1]] ?? nil) ?? "")
-                contents.endpoints[endpoint.id] = endpoint
+            let accounts = try database.rows("SELECT id, name FROM accounts") { (try $0.text(0), try $0.optional(1, $0.text)) }
+            for (id, name) in accounts { contents.accounts[id] = .some(name) }
+            func endpoint(_ id: EndpointID, _ name: String, of account: String) -> Endpoint {
+                Endpoint(id: id, device: name, account: (contents.accounts[account] ?? nil) ?? "")
             }
-            for row in try Row.fetchAll(database, sql: "SELECT id, account FROM revoked") {
-                let endpoint = Endpoint(id: try row.endpoint(at: 0), device: "", account: (contents.accounts[row[1]] ?? nil) ?? "")
-                contents.revoked[endpoint.id] = endpoint
+            let endpoints = try database.rows("SELECT id, account, record FROM endpoints") { row in
+                let name = (try? Unverified<EndpointRecord>(decoding: try row.bytes(2)).payload.name) ?? ""
+                return endpoint(try row.endpoint(0), name, of: try row.text(1))
             }
+            for endpoint in endpoints { contents.endpoints[endpoint.id] = endpoint }
+            let revoked = try database.rows("SELECT id, account FROM revoked") { row in
+                endpoint(try row.endpoint(0), "", of: try row.text(1))
+            }
+            for endpoint in revoked { contents.revoked[endpoint.id] = endpoint }
             return contents
         }
     }

@@ -56,31 +56,31 @@ extension SQLTransaction {
     func setName(_ name: String, of id: AccountID) throws {
         let holder = try database.first("SELECT id FROM accounts WHERE name = ?", [name]) { try $0.text(0) }
         guard holder == nil || holder == id.rawValue else { throw AccountNameTaken() }
-        try run("UPDATE accounts SET name = ? WHERE id = ?", [name, id.rawValue])
+        try database.execute("UPDATE accounts SET name = ? WHERE id = ?", [name, id.rawValue])
     }
 
     func setDisabled(_ isDisabled: Bool, of id: AccountID) throws {
-        try run("UPDATE accounts SET disabled = ? WHERE id = ?", [isDisabled, id.rawValue])
+        try database.execute("UPDATE accounts SET disabled = ? WHERE id = ?", [isDisabled, id.rawValue])
     }
 
     func add(_ identity: AccountIdentity, to id: AccountID) throws {
         let (issuer, subject) = (identity.identity.issuer, identity.identity.subject)
-        try run(
+        try database.execute(
             "INSERT INTO identities (issuer, subject, account, linker, added) VALUES (?, ?, ?, ?, ?)",
             [issuer, subject, id.rawValue, identity.linker?.column, identity.added]
         )
-        try run("DELETE FROM removed_identities WHERE issuer = ? AND subject = ?", [issuer, subject])
+        try database.execute("DELETE FROM removed_identities WHERE issuer = ? AND subject = ?", [issuer, subject])
     }
 
     func remove(_ identity: Identity, from id: AccountID) throws {
-        try run(
+        try database.execute(
             "DELETE FROM identities WHERE issuer = ? AND subject = ? AND account = ?",
             [identity.issuer, identity.subject, id.rawValue]
         )
     }
 
     func removeAccount(_ id: AccountID, time: Int64) throws {
-        try run(
+        try database.execute(
             """
             INSERT INTO removed_identities (issuer, subject, removed)
             SELECT issuer, subject, CAST(? AS BIGINT) FROM identities WHERE account = ?
@@ -88,8 +88,8 @@ extension SQLTransaction {
             """,
             [time, id.rawValue]
         )
-        try run("DELETE FROM revoked WHERE account = ?", [id.rawValue])
-        try run("DELETE FROM accounts WHERE id = ?", [id.rawValue])
+        try database.execute("DELETE FROM revoked WHERE account = ?", [id.rawValue])
+        try database.execute("DELETE FROM accounts WHERE id = ?", [id.rawValue])
     }
 
     func isRemoved(_ identity: Identity) throws -> Bool {
@@ -100,8 +100,8 @@ extension SQLTransaction {
     }
 
     func addRevokedToken(_ digest: String, ends: Int64, now: Int64) throws {
-        try run("DELETE FROM revoked_tokens WHERE ends <= ?", [now])
-        try run(
+        try database.execute("DELETE FROM revoked_tokens WHERE ends <= ?", [now])
+        try database.execute(
             "INSERT INTO revoked_tokens (digest, ends) VALUES (?, ?) ON CONFLICT (digest) DO UPDATE SET ends = excluded.ends",
             [digest, ends]
         )

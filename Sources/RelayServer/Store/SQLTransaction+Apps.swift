@@ -38,23 +38,23 @@ extension SQLTransaction {
     }
 
     func put(_ identity: AppIdentity) throws {
-        try run(
+        try database.execute(
             """
             INSERT INTO app_identities (id, proof, verified, created) VALUES (?, ?, ?, ?)
             ON CONFLICT (id) DO UPDATE SET proof = excluded.proof, verified = excluded.verified
             """,
             [identity.id, identity.proof, identity.verified, identity.created]
         )
-        try run("DELETE FROM apps WHERE identity = ?", [identity.id])
+        try database.execute("DELETE FROM apps WHERE identity = ?", [identity.id])
         for app in identity.apps {
-            try run(
+            try database.execute(
                 "INSERT INTO apps (identity, platform, app, proven) VALUES (?, ?, ?, ?)",
                 [identity.id, app.platform.rawValue, app.id, !identity.unproven.contains(app)]
             )
         }
     }
 
-    func removeAppIdentity(_ id: String) throws { try run("DELETE FROM app_identities WHERE id = ?", [id]) }
+    func removeAppIdentity(_ id: String) throws { try database.execute("DELETE FROM app_identities WHERE id = ?", [id]) }
 
     func credentials() throws -> [CredentialRow] {
         try database.rows("SELECT id, identity, type, label, sealed, created FROM push_credentials ORDER BY created, id") { row in
@@ -70,11 +70,11 @@ extension SQLTransaction {
     }
 
     func add(_ credential: CredentialRow) throws {
-        try run(
+        try database.execute(
             "INSERT INTO push_credentials (id, identity, type, label, sealed, created) VALUES (?, ?, ?, ?, ?, ?)",
             [credential.id, credential.identity, credential.type, credential.label, Data(credential.sealed), credential.created]
         )
     }
 
-    func removeCredential(_ id: String) throws { try run("DELETE FROM push_credentials WHERE id = ?", [id]) }
+    func removeCredential(_ id: String) throws { try database.execute("DELETE FROM push_credentials WHERE id = ?", [id]) }
 }

@@ -95,7 +95,9 @@ extension SQLTransaction {
     /// A database has no cache of its own: writes nothing.
     func note(_ command: MailboxCommand, account: AccountID) {}
 
-    func removeCommand(_ key: StoredCommandKey) throws { try run("DELETE FROM commands WHERE \(Self.ofKey)", Self.values(key)) }
+    func removeCommand(_ key: StoredCommandKey) throws {
+        try database.execute("DELETE FROM commands WHERE \(Self.ofKey)", Self.values(key))
+    }
 
     func blob(of key: StoredCommandKey) throws -> [UInt8]? {
         try database.first("SELECT blob FROM commands WHERE \(Self.ofKey) AND blob IS NOT NULL", Self.values(key)) { try $0.bytes(0) }

@@ -98,7 +98,7 @@ extension SQLTransaction {
     }
 
     func restartWakes(at time: Int64) throws {
-        try run(
+        try database.execute(
             """
             UPDATE pushes SET due = ?, suppressed = NULL, first_wake = NULL, last_wake = NULL, last_class = NULL
             WHERE polls = 0 AND gone = 0 AND EXISTS (

@@ -25,7 +25,7 @@ extension SQLTransaction {
     }
 
     func add(_ revocation: RevocationRow) throws {
-        try run(
+        try database.execute(
             "INSERT INTO revoked (\(Self.revocationColumns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
             [
                 revocation.endpoint.column, revocation.account.rawValue, revocation.statement?.revoker.column,
@@ -60,7 +60,7 @@ extension SQLTransaction {
     }
 
     func loginsEnded(of id: EndpointID) throws {
-        try run("DELETE FROM revoked WHERE id = ? AND kept = 0", [id.column])
-        try run("UPDATE revoked SET logins_ended = 1 WHERE id = ?", [id.column])
+        try database.execute("DELETE FROM revoked WHERE id = ? AND kept = 0", [id.column])
+        try database.execute("UPDATE revoked SET logins_ended = 1 WHERE id = ?", [id.column])
     }
 }

@@ -20,7 +20,7 @@ extension SQLTransaction {
     }
 
     func put(_ registration: RegistrationRow, of endpoint: EndpointID, in account: AccountID) throws {
-        try run(
+        try database.execute(
             """
             INSERT INTO registrations (endpoint, app, version, registration) VALUES (?, ?, ?, ?)
             ON CONFLICT (endpoint, app) DO UPDATE SET version = excluded.version, registration = excluded.registration
@@ -30,7 +30,7 @@ extension SQLTransaction {
     }
 
     func removeRegistration(_ appID: String, of endpoint: EndpointID, in account: AccountID) throws {
-        try run("DELETE FROM registrations WHERE endpoint = ? AND app = ?", [endpoint.column, appID])
+        try database.execute("DELETE FROM registrations WHERE endpoint = ? AND app = ?", [endpoint.column, appID])
     }
 
     func registrations(mentioning text: String) throws -> [(account: AccountID, endpoint: EndpointID, row: RegistrationRow)] {
@@ -55,7 +55,7 @@ extension SQLTransaction {
     }
 
     func putVoucher(_ voucher: [UInt8], for endpoint: EndpointID, by other: EndpointID, of account: AccountID) throws {
-        try run(
+        try database.execute(
             """
             INSERT INTO vouchers (account, endpoint, giver, voucher) VALUES (?, ?, ?, ?)
             ON CONFLICT (endpoint, giver) DO UPDATE SET voucher = excluded.voucher

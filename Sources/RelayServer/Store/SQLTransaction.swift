@@ -26,7 +26,7 @@ struct SQLTransaction<Database: StoreDatabase>: StoreTransaction {
     }
 
     func setDatabaseBegan(_ time: Int64) throws {
-        try run("INSERT INTO meta (id, began) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET began = excluded.began", [time])
+        try database.execute("INSERT INTO meta (id, began) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET began = excluded.began", [time])
     }
 
     // MARK: Accounts
@@ -38,8 +38,8 @@ struct SQLTransaction<Database: StoreDatabase>: StoreTransaction {
     }
 
     func addAccount(_ id: AccountID, identity: Identity, time: Int64) throws {
-        try run("INSERT INTO accounts (id, created) VALUES (?, ?)", [id.rawValue, time])
-        try run(
+        try database.execute("INSERT INTO accounts (id, created) VALUES (?, ?)", [id.rawValue, time])
+        try database.execute(
             "INSERT INTO identities (issuer, subject, account, added) VALUES (?, ?, ?, ?)",
             [identity.issuer, identity.subject, id.rawValue, time]
         )
@@ -162,7 +162,7 @@ struct SQLTransaction<Database: StoreDatabase>: StoreTransaction {
     }
 
     func removeEndpoint(_ id: EndpointID, of account: AccountID) throws {
-        try run("DELETE FROM endpoints WHERE id = ? AND account = ?", [id.column, account.rawValue])
+        try database.execute("DELETE FROM endpoints WHERE id = ? AND account = ?", [id.column, account.rawValue])
     }
 
     // MARK: Use
@@ -183,10 +183,6 @@ struct SQLTransaction<Database: StoreDatabase>: StoreTransaction {
         ) { try $0.count(0) }
         return sum ?? 0
     }
-
-    // MARK: Values
-
-    func run(_ sql: String, _ values: [(any SQLParameter)?]) throws { try database.execute(sql, values) }
 }
 
 /// The error for a row that must not be written.

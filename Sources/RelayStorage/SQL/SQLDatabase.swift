@@ -12,7 +12,7 @@ package protocol SQLDatabase {
     /// - Parameter read: Reads a row. It runs no other statement.
     func rows<Value>(_ sql: String, _ values: [(any SQLParameter)?], _ read: (ResultRow) throws -> Value) throws -> [Value]
 
-    /// Runs a statement whose rows nobody needs. A database behind a network may report its failure later in the transaction.
+    /// Runs a statement and reads no rows. A database behind a network may report an error only later in the transaction.
     func execute(_ sql: String, _ values: [(any SQLParameter)?]) throws
 
     /// Runs a statement.
@@ -74,10 +74,7 @@ extension Data: SQLParameter { package var sqlValue: SQLValue { .bytes(self) } }
 
 /// Columns of this software's own values.
 extension SQLRow {
-    package func digest(_ column: Int) throws -> Digest256 {
-        guard let digest = Digest256(bytes: try bytes(column)) else { throw ColumnError() }
-        return digest
-    }
+    package func digest(_ column: Int) throws -> Digest256 { try Digest256(column: try bytes(column)) }
 
     package func endpoint(_ column: Int) throws -> EndpointID { EndpointID(digest: try digest(column)) }
 

@@ -31,7 +31,7 @@ extension StatementArguments {
 }
 
 extension Database {
-    /// Runs a statement whose rows nobody needs, with its values in the order of its parameters.
+    /// Runs a statement and ignores its rows. The values are in the order of its parameters.
     /// - Throws: `TextError` if a text has U+0000; `DatabaseError`.
     package func run(_ sql: String, _ values: [(any DatabaseValueConvertible)?] = []) throws {
         try step(sql, values, { try DatabaseValue(bound: $0) }) { _ in }

@@ -65,22 +65,8 @@ extension Row {
     package func commandID(_ name: String) throws -> CommandID { try CommandID(column: try required(name)) }
 }
 
-/// Columns by index, which must not be null. This avoids the lookup of the name and a copy of the bytes.
-extension Row {
-    package func bytes(at column: Int) throws -> [UInt8] {
-        try withUnsafeData(atIndex: column) { data in
-            guard let data else { throw ColumnError() }
-            return [UInt8](data)
-        }
-    }
-
-    package func digest(at column: Int) throws -> Digest256 { try Digest256(column: try bytes(at: column)) }
-
-    package func endpoint(at column: Int) throws -> EndpointID { EndpointID(digest: try digest(at: column)) }
-}
-
 extension Digest256 {
-    fileprivate init(column bytes: [UInt8]) throws {
+    init(column bytes: [UInt8]) throws {
         guard let digest = Digest256(bytes: bytes) else { throw ColumnError() }
         self = digest
     }

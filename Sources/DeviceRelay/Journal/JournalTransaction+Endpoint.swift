@@ -81,7 +81,7 @@ extension JournalTransaction {
     /// The last signed registrations of all apps, whichever process publishes them.
     package func registrations() throws -> [String: [UInt8]] {
         try Row.fetchAll(statement("SELECT app, registration FROM registrations")).reduce(into: [:]) { all, row in
-            all[row["app"] as String] = try row.bytes("registration")
+            all[try row.required("app", as: String.self)] = try row.bytes("registration")
         }
     }
 

@@ -56,9 +56,9 @@ package final class RelaydProcess {
         arguments: [String] = []
     ) async throws {
         self.security = security
-        tunnelPort = networks.isEmpty ? 0 : try await FreePort.take()
+        tunnelPort = networks.isEmpty ? 0 : try FreePort.take()
         self.directory = directory ?? FileManager.default.temporaryDirectory.appending(path: "relayd-\(UUID().uuidString)")
-        let port = if let port { port } else { try await FreePort.take() }
+        let port = if let port { port } else { try FreePort.take() }
         self.port = port
         let urls = networks.isEmpty ? [] : (["127.0.0.1"] + networks).flatMap { ["--url", "http://\($0):\(port)"] }
         self.arguments = arguments + urls + (networks.isEmpty ? [] : ["--allow-http"])

@@ -24,7 +24,7 @@ struct ClientTests {
         }
         let home = try await TestHome(accounts: [])
         let link = try await home.relayd.add(account: "anna")
-        let port = try await FreePort.take()
+        let port = try FreePort.take()
         let script = try PythonScript("oidc-agent.py", [home.relayd.origin + "/auth", link, home.directory.path, "\(port)"])
         let tokens = try await script.answer(Tokens.self)
         #expect(await script.end() == 0)

@@ -36,7 +36,7 @@ import Testing
             body: #"{"redirect_uris":["http://127.0.0.1/signed-in"],"client_name":"relay","token_endpoint_auth_method":"none"}"#
         )
         let client = try JSONDecoder().decode(Client.self, from: Data(registered.text.utf8)).id
-        let port = try await FreePort.take()
+        let port = try FreePort.take()
         let arguments = ["account", "link", "--issuer", issuer, "--client-id", client, "--redirect-port", "\(port)", "--json"]
         let process = try RelayProcess(arguments + ["--home", desk.home], environment: desk.environment)
         let page = try JSON.object(try await process.line())

@@ -164,7 +164,7 @@ import Testing
         defer { try? FileManager.default.removeItem(at: directory) }
         let first = try RelayProcess(
             [
-                "serve", "--listen", "0.0.0.0:\(try await FreePort.take())", "--tunnel-listen", "off", "--data-directory", directory.path,
+                "serve", "--listen", "0.0.0.0:\(try FreePort.take())", "--tunnel-listen", "off", "--data-directory", directory.path,
             ],
             executable: Project.products.appending(path: "relayd"),
             environment: ["HOME": directory.path, "USER": "anna"]

@@ -110,7 +110,7 @@ import Testing
     @Test func redirectPortIsUsedOrNamed() async throws {
         let (bench, _, relay) = try await DeviceGrantTests.bench()
         let endpoint = try bench.endpoint(relay: relay)
-        let port = UInt16(try await FreePort.take())
+        let port = UInt16(try FreePort.take())
         let seen = Shared<[String]>([])
         let provider = BrowserAccessTokenProvider(clientID: "com.example.app", redirectPort: port) { url in
             let page = URLComponents(string: try await SignInBrowser.opened(url))

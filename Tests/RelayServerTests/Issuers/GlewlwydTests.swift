@@ -29,7 +29,7 @@ import Testing
         let process = Process()
         process.executableURL = URL(filePath: "/usr/bin/env")
         let python = ProcessInfo.processInfo.environment["DEVICE_RELAY_PYTHON"] ?? "python3"
-        process.arguments = [python, script.path, directory.path, "\(try await FreePort.take())"]
+        process.arguments = [python, script.path, directory.path, "\(try FreePort.take())"]
         process.standardInput = input
         output = try ProcessStart.reading(process)
         let line = try await RelaydProcess.lines(of: output, 1).first ?? ""

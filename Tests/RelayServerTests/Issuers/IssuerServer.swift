@@ -46,7 +46,7 @@ final class IssuerServer: Sendable {
 
     init(signers: [Signer] = []) async throws {
         state.withLock { $0.signers = signers }
-        port = try await FreePort.take()
+        port = try FreePort.take()
         try await start()
     }
 

@@ -10,7 +10,7 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct MetricsTests {
     /// A relay with two endpoints, a command that waits, a failed sign-in and a refused token.
     private func metrics() async throws -> String {
-        let port = try await FreePort.take()
+        let port = try FreePort.take()
         let relayd = try await RelaydProcess(arguments: ["--metrics-listen", "127.0.0.1:\(port)"])
         _ = try await relayd.start()
         _ = try await relayd.run("account", "add", "Anna")

@@ -71,7 +71,7 @@ import Testing
     }
 
     @Test func aConnectionThatNginxHasUsedBeforeBecomesAChannel() async throws {
-        let port = try await FreePort.take()
+        let port = try FreePort.take()
         let host = "127.0.0.1:\(port)"
         let relayd = try await RelaydProcess(arguments: ["--url", "http://\(host)", "--trusted-proxy", "127.0.0.1"])
         _ = try await relayd.start()

@@ -44,8 +44,9 @@ let package = Package(
         .executable(name: "relayd", targets: ["relayd"]),
     ],
     traits: [
-        .default(enabledTraits: ["Server", "Tracing"]),
+        .default(enabledTraits: ["Postgres", "Server", "Tracing"]),
         .trait(name: "Server", description: "The relay service; without it only the SDK's dependencies are resolved."),
+        .trait(name: "Postgres", description: "Several nodes on one PostgreSQL database; needs libpq."),
         .trait(name: "Tracing", description: "Spans of launches and calls, for the tracer of swift-distributed-tracing in the program."),
     ],
     dependencies: [
@@ -232,6 +233,16 @@ let package = Package(
                 server("SwiftASN1", "swift-asn1"),
                 server("UnixSignals", "swift-service-lifecycle"),
                 server("X509", "swift-certificates"),
+            ],
+            swiftSettings: settings
+        ),
+        .systemLibrary(name: "CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"]), .brew(["libpq"])]),
+        .target(
+            name: "RelayPostgres",
+            dependencies: [
+                .target(name: "CPostgres", condition: .when(traits: ["Postgres"])),
+                "RelayServer",
+                "RelayStorage",
             ],
             swiftSettings: settings
         ),
@@ -471,6 +482,7 @@ let package = Package(
                 "RelayComposition",
                 "RelayIssuer",
                 "RelayLog",
+                "RelayPostgres",
                 "RelayProtocol",
                 "RelayServer",
                 "RelayStorage",

@@ -18,7 +18,7 @@ package struct AccountID: Hashable, Sendable {
     package func hash(into hasher: inout Hasher) { hasher.combine(hash) }
 
     /// The number of one of `count` shards, from 0. It differs from run to run.
-    func shard(of count: Int) -> Int { Int(hash.magnitude % UInt(count)) }
+    package func shard(of count: Int) -> Int { Int(hash.magnitude % UInt(count)) }
 
     /// The account of a new identity. It is derived from the identity, so a relay that has lost its database gives each person the same
     /// account id again, and records and commands signed for it stay valid.

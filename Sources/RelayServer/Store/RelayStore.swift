@@ -22,13 +22,13 @@ package protocol RelayStore: Sendable {
 /// class, because work passes several queues and copies would cost.
 package final class StoreWork: Sendable {
     /// The account; `nil` for work of the relay itself.
-    let account: AccountID?
+    package let account: AccountID?
     /// The channel that requested it. The relay stops reading from it while too much of its work is pending.
     let channel: ChannelID?
     /// The weight of the work in that sum.
     let cost: Int
     /// Returns the error, if any.
-    let run: @Sendable (any StoreTransaction) -> (any Error)?
+    package let run: @Sendable (any StoreTransaction) -> (any Error)?
     /// Receives an error if the commit has failed.
     let report: @Sendable (StoreError?) -> Void
 

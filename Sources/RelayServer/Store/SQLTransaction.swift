@@ -3,14 +3,23 @@
 
 import Foundation
 import RelayProtocol
-import RelayStorage
+package import RelayStorage
 
 /// A database of a store: a database with statements that can tell what its errors mean, and whether it can write.
-protocol StoreDatabase: SQLDatabase {
+package protocol StoreDatabase: SQLDatabase {
     /// Writes an arbitrary value.
     func probe() throws
     /// Converts an error of a statement.
     func failure(_ error: any Error) -> any Error
+}
+
+extension StoreDatabase {
+    /// The rows of a transaction.
+    /// - Parameter cache: Values in memory that follow the writes.
+    package func transaction(cache: StoreCache?) -> any StoreTransaction {
+        let rows = SQLTransaction(database: self)
+        return if let cache { CachingTransaction(backend: rows, cache: cache) } else { rows }
+    }
 }
 
 /// The rows of a store in a database: the directory. The commands are in `SQLTransaction+Commands.swift`.

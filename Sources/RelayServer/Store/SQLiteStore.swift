@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import Dispatch
-import GRDB
+package import GRDB
 import RelayStorage
 
 #if canImport(Darwin)
@@ -13,19 +12,16 @@ import Glibc
 import Musl
 #endif
 
-/// The store in one SQLite database, for one relay. Work that is submitted during a commit shares the next commit: a disk flushes some
-/// hundred times per second, and a relay must answer more often.
+/// The store in one SQLite database, for one relay.
 package final class SQLiteStore: RelayStore {
     /// The maximum size of a group. A larger group would only delay its first item.
     private static let largestGroup = 512
 
     let database: DatabaseQueue
     private let lock: StoreLock?
-    private let queues = AccountQueues()
     /// Used only in `commit`, which runs on the thread. `nil` in tests that compare the store with and without a cache.
     private nonisolated(unsafe) let cache: StoreCache?
-    private let thread = DispatchQueue(label: "relay.store")
-    private let metrics: StoreMetrics
+    private let thread: StoreThread
 
     /// Opens the database in a directory, and creates both if they do not exist. Only one store can open a directory.
     package convenience init(directory: String) throws(StoreError) {
@@ -104,7 +100,7 @@ package final class SQLiteStore: RelayStore {
         droppedCommands = dropped
         self.database = database
         self.lock = lock
-        self.metrics = metrics
+        thread = StoreThread("relay.store", largestGroup: Self.largestGroup, metrics: metrics)
     }
 
     /// Waits for submitted work, then releases the directory. Later work fails. Repeated calls are allowed.
@@ -120,38 +116,22 @@ package final class SQLiteStore: RelayStore {
         try database.inDatabase { try Int.fetchOne($0, sql: "PRAGMA synchronous") }
     }
 
-    package func submit(_ work: StoreWork) {
-        if queues.append(work) { thread.async { self.work() } }
-    }
+    package func submit(_ work: StoreWork) { thread.submit(work) { self.commit(&$0) } }
 
     package func hasRoom(for channel: ChannelID, of account: AccountID, waiter: any ControlPeer) -> Bool {
-        queues.hasRoom(for: channel, of: account, waiter: waiter)
-    }
-
-    private func work() {
-        while true {
-            var group = queues.next(Self.largestGroup)
-            if group.isEmpty { return }
-            let begun = ContinuousClock.now
-            let failure = commit(&group)
-            metrics.committed(in: ContinuousClock.now - begun, isStored: failure == nil)
-            for work in group { work.report(failure) }
-            queues.done(group)
-        }
+        thread.hasRoom(for: channel, of: account, waiter: waiter)
     }
 
     /// Commits a group, with work that joins it. Returns the error if it is not on disk.
     private func commit(_ group: inout [StoreWork]) -> StoreError? {
         database.inDatabase { database in
-            let (transaction, last) = (transaction(in: database), mark)
+            let (transaction, last) = (database.transaction(cache: cache), mark)
             do {
                 try GroupCommit(database, cache: cache).commit(group.count) {
                     // If threads share a core, others may be waiting for it with work for the store. The cost of a commit is shared by
                     // all work in it.
                     sched_yield()
-                    let others = queues.take(Self.largestGroup - group.count)
-                    group += others
-                    return others.count
+                    return thread.join(&group)
                 } run: { index in
                     group[index].run(transaction)
                 } finish: {
@@ -165,11 +145,6 @@ package final class SQLiteStore: RelayStore {
                 return Self.unavailable(error)
             }
         }
-    }
-
-    private func transaction(in database: Database) -> any StoreTransaction {
-        let rows = SQLTransaction(database: database)
-        return if let cache { CachingTransaction(backend: rows, cache: cache) } else { rows }
     }
 
     static func unavailable(_ error: (any Error)?) -> StoreError {
@@ -206,7 +181,7 @@ package final class SQLiteStore: RelayStore {
 }
 
 extension Database: StoreDatabase {
-    func probe() throws { try execute(sql: "PRAGMA user_version = 0") }
+    package func probe() throws { try execute(sql: "PRAGMA user_version = 0") }
 
-    func failure(_ error: any Error) -> any Error { error is DatabaseError ? SQLiteStore.unavailable(error) : error }
+    package func failure(_ error: any Error) -> any Error { error is DatabaseError ? SQLiteStore.unavailable(error) : error }
 }

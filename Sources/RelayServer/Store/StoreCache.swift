@@ -6,7 +6,9 @@ import RelayStorage
 
 /// Recently read and written rows, so that the steps of a command need no new lookups. The rows are authoritative: the cache holds the
 /// same values, and is emptied after a rollback or when it grows too large. Only `CachingTransaction` uses it, on the store's thread.
-final class StoreCache: GroupCommitCache {
+package final class StoreCache: GroupCommitCache {
+    package init() {}
+
     struct Command {
         var row: MailboxCommand
         /// `nil` if it was not read, or was deleted.
@@ -54,21 +56,21 @@ final class StoreCache: GroupCommitCache {
 
     // MARK: Commit and rollback
 
-    func workSucceeded() { use.workSucceeded() }
+    package func workSucceeded() { use.workSucceeded() }
 
     /// A transaction has failed before its first write.
-    func workFailed() { use.workUndone() }
+    package func workFailed() { use.workUndone() }
 
     /// The writes of one transaction were rolled back.
-    func workUndone() {
+    package func workUndone() {
         forgetAll()
         use.workUndone()
     }
 
-    func groupCommitted() { use.groupCommitted() }
+    package func groupCommitted() { use.groupCommitted() }
 
     /// All writes since the last commit were rolled back.
-    func groupUndone() {
+    package func groupUndone() {
         forgetAll()
         use.groupUndone()
     }

@@ -3,10 +3,15 @@
 
 import Foundation
 import RelayProtocol
+import RelayTesting
 import Synchronization
 import Testing
 
 @testable import RelayServer
+
+#if Postgres
+@testable import RelayPostgres
+#endif
 
 #if canImport(Glibc)
 import Glibc
@@ -20,6 +25,18 @@ import Darwin
 @Suite struct RelayStoreTests {
     enum Kind: CaseIterable, Sendable {
         case disk, memory, uncached, withoutDatabase, cachedWithoutDatabase
+        #if Postgres
+        case postgres
+        #endif
+
+        static let all = allCases.filter(\.isPossible)
+
+        private var isPossible: Bool {
+            #if Postgres
+            if self == .postgres { return PostgresServer.isPossible }
+            #endif
+            return true
+        }
 
         func open() throws -> any RelayStore {
             switch self {
@@ -28,6 +45,9 @@ import Darwin
             case .uncached: try SQLiteStore(isCaching: false)
             case .withoutDatabase: MemoryStore()
             case .cachedWithoutDatabase: MemoryStore(isCaching: true)
+            #if Postgres
+            case .postgres: try PostgresStore(PostgresServer.shared.get().makeDatabase())
+            #endif
             }
         }
     }
@@ -46,7 +66,7 @@ import Darwin
         return store
     }
 
-    @Test(arguments: Kind.allCases) func appIdentitiesHaveAppsAndCredentials(_ kind: Kind) async throws {
+    @Test(arguments: Kind.all) func appIdentitiesHaveAppsAndCredentials(_ kind: Kind) async throws {
         let store = try kind.open()
         func credential(_ id: String, _ identity: String, created: Int64) -> CredentialRow {
             CredentialRow(id: id, identity: identity, type: "fcm", label: "label", sealed: [0, 1, 255], created: created)
@@ -79,7 +99,7 @@ import Darwin
         }
     }
 
-    @Test(arguments: Kind.allCases) func accountsHaveNamesAndIdentities(_ kind: Kind) async throws {
+    @Test(arguments: Kind.all) func accountsHaveNamesAndIdentities(_ kind: Kind) async throws {
         let store = try await filled(kind)
         let (account, other, identity) = (account, other, identity)
         let second = Identity(issuer: "https://second.example", subject: "me")
@@ -125,7 +145,7 @@ import Darwin
         }
     }
 
-    @Test(arguments: Kind.allCases) func expiredRevocationsOfTokensAreDeleted(_ kind: Kind) async throws {
+    @Test(arguments: Kind.all) func expiredRevocationsOfTokensAreDeleted(_ kind: Kind) async throws {
         let store = try kind.open()
         try await store.transact { store in
             try store.addRevokedToken("one", ends: 10, now: 1)
@@ -136,7 +156,7 @@ import Darwin
         }
     }
 
-    @Test(arguments: Kind.allCases) func failedTransactionUndoesOnlyItself(_ kind: Kind) async throws {
+    @Test(arguments: Kind.all) func failedTransactionUndoesOnlyItself(_ kind: Kind) async throws {
         let store = try await filled(kind)
         let account = account
         let order = Mutex<[Int]>([])
@@ -160,7 +180,7 @@ import Darwin
         #expect(order.withLock { $0 } == Array(0..<100))
     }
 
-    @Test(arguments: Kind.allCases) func identitiesLeadToAccounts(_ kind: Kind) async throws {
+    @Test(arguments: Kind.all) func identitiesLeadToAccounts(_ kind: Kind) async throws {
         let store = try await filled(kind)
         let (account, identity) = (account, identity)
         let found = try await store.transact {
@@ -176,7 +196,7 @@ import Darwin
         #expect(AccountID(of: Identity(issuer: "https://issuer.exampl", subject: "eme")) != account)
     }
 
-    @Test(arguments: Kind.allCases) func removedEndpointTakesItsDataWithIt(_ kind: Kind) async throws {
+    @Test(arguments: Kind.all) func removedEndpointTakesItsDataWithIt(_ kind: Kind) async throws {
         let store = try await filled(kind)
         let (account, other) = (account, other)
         var (first, second) = (EndpointRow.sample(1, account), EndpointRow.sample(2, account))
@@ -251,7 +271,7 @@ import Darwin
         #expect(revocation == nil)
     }
 
-    @Test(arguments: Kind.allCases) func revocationStaysUntilItsLoginsHaveEnded(_ kind: Kind) async throws {
+    @Test(arguments: Kind.all) func revocationStaysUntilItsLoginsHaveEnded(_ kind: Kind) async throws {
         let store = try await filled(kind)
         let (account, other) = (account, other)
         let rows = (1...4).map { EndpointRow.sample($0, $0 == 4 ? other : account) }
@@ -287,7 +307,7 @@ import Darwin
         #expect(after.2 == [revocations[3]])
     }
 
-    @Test(arguments: Kind.allCases) func endpointsAreFoundByKeyAndVouchersByGiver(_ kind: Kind) async throws {
+    @Test(arguments: Kind.all) func endpointsAreFoundByKeyAndVouchersByGiver(_ kind: Kind) async throws {
         let store = try await filled(kind)
         let account = account
         let (first, second) = (EndpointRow.sample(1, account), EndpointRow.sample(2, account))
@@ -305,7 +325,7 @@ import Darwin
         #expect(found.3 == [])
     }
 
-    @Test(arguments: Kind.allCases) func storedCommandsAreReadUnchanged(_ kind: Kind) async throws {
+    @Test(arguments: Kind.all) func storedCommandsAreReadUnchanged(_ kind: Kind) async throws {
         let store = try await filled(kind)
         let (account, other) = (account, other)
         let sender = EndpointRow.sample(1, account).id

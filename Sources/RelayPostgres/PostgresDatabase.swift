@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+#if Postgres
+import RelayServer
+import RelayStorage
+
+/// The statements of a transaction.
+struct PostgresDatabase: StoreDatabase {
+    let connection: PostgresConnection
+
+    func rows<Value>(_ sql: String, _ values: [(any SQLParameter)?], _ read: (PostgresRow) throws -> Value) throws -> [Value] {
+        try connection.run(sql, values.map { $0?.sqlValue }).rows.map(read)
+    }
+
+    func execute(_ sql: String, _ values: [(any SQLParameter)?]) throws {
+        try connection.send(sql, values.map { $0?.sqlValue }, mayWrite: true)
+    }
+
+    func changes(_ sql: String, _ values: [(any SQLParameter)?]) throws -> Int {
+        try connection.run(sql, values.map { $0?.sqlValue }, mayWrite: true).changes
+    }
+
+    static func contains(_ column: String) -> String { "position(CAST(? AS bytea) IN \(column)) > 0" }
+
+    func probe() throws { try execute("UPDATE probes SET number = number + 1", []) }
+
+    func failure(_ error: any Error) -> any Error {
+        guard let error = error as? PostgresError else { return error }
+        return StoreError(error)
+    }
+}
+
+extension StoreError {
+    init(_ error: PostgresError) {
+        self =
+            switch error {
+            case .refused(let code, let message): Self.refused(code, message)
+            case .lost(let reason): .unavailable("the connection is lost: \(reason)")
+            case .timedOut: .unavailable("its server does not answer")
+            case .misused(let reason): .unavailable(reason)
+            }
+    }
+
+    private static func refused(_ code: String, _ message: String) -> StoreError {
+        switch code {
+        // disk_full
+        case "53100": .unavailable("the disk of its server is full")
+        // read_only_sql_transaction
+        case "25006": .unavailable("its server is a standby: name the primary, too")
+        // data_corrupted, index_corrupted
+        case "XX001", "XX002": .unavailable("it is damaged: restore it from a backup")
+        default: .unavailable("\(message) (SQLSTATE \(code))")
+        }
+    }
+}
+#endif

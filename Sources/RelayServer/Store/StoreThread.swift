@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Dispatch
+
+/// A thread of a store. Work that is submitted during a commit shares the next commit: a disk flushes some hundred times per second, and a
+/// relay must answer more often.
+package final class StoreThread: Sendable {
+    private let largestGroup: Int
+    private let metrics: StoreMetrics
+    private let queues = AccountQueues()
+    private let thread: DispatchQueue
+
+    /// - Parameter largestGroup: The maximum size of a group. A larger group would only delay its first item.
+    package init(_ label: String, largestGroup: Int, metrics: StoreMetrics) {
+        self.largestGroup = largestGroup
+        self.metrics = metrics
+        thread = DispatchQueue(label: label)
+    }
+
+    /// - Parameter commit: Commits a group, with work that joins it. Returns the error if it is not on disk.
+    package func submit(_ work: StoreWork, commit: @escaping @Sendable (inout [StoreWork]) -> StoreError?) {
+        if queues.append(work) { thread.async { self.work(commit) } }
+    }
+
+    package func hasRoom(for channel: ChannelID, of account: AccountID, waiter: any ControlPeer) -> Bool {
+        queues.hasRoom(for: channel, of: account, waiter: waiter)
+    }
+
+    /// Adds work to a group that has begun. Called in `commit`.
+    /// - Returns: How much was added.
+    package func join(_ group: inout [StoreWork]) -> Int {
+        let others = queues.take(largestGroup - group.count)
+        group += others
+        return others.count
+    }
+
+    /// Waits for submitted work.
+    package func sync<Value>(_ body: () throws -> Value) rethrows -> Value { try thread.sync(execute: body) }
+
+    private func work(_ commit: (inout [StoreWork]) -> StoreError?) {
+        while true {
+            var group = queues.next(largestGroup)
+            if group.isEmpty { return }
+            let begun = ContinuousClock.now
+            let failure = commit(&group)
+            metrics.committed(in: ContinuousClock.now - begun, isStored: failure == nil)
+            for work in group { work.report(failure) }
+            queues.done(group)
+        }
+    }
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+#if Postgres
+import Foundation
+import NIOCore
+import NIOPosix
+import RelayProtocol
+import RelayTesting
+import Synchronization
+import Testing
+
+@testable import RelayPostgres
+@testable import RelayServer
+
+/// A server that ends connections, and a network that loses answers.
+@Suite(.enabled(if: PostgresServer.isPossible)) struct PostgresStoreTests {
+    private let account = AccountID(of: Identity(issuer: "https://issuer.example", subject: "me"))
+
+    private func addAccount(_ subject: String, to store: PostgresStore) async throws -> AccountID {
+        let identity = Identity(issuer: "https://issuer.example", subject: subject)
+        let id = AccountID(of: identity)
+        try await store.transact(for: id) { try $0.addAccount(id, identity: identity, time: 1) }
+        return id
+    }
+
+    /// Runs a statement on a connection of its own.
+    private func run(_ sql: String, _ database: [(name: String, value: String)]) throws -> Int {
+        let connection = try PostgresConnection(database)
+        try connection.begin()
+        let changes = try connection.run(sql, [], mayWrite: true).changes
+        try connection.commit()
+        return changes
+    }
+
+    @Test func endedConnectionsAreReplaced() async throws {
+        let database = try PostgresServer.shared.get().makeDatabase()
+        let store = try PostgresStore(database)
+        let id = try await addAccount("first", to: store)
+        let others = """
+            SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = 'relayd'
+            """
+        #expect(try run(others, database) > 0)
+        // What was not begun may fail, and is not stored. What follows goes over a new connection.
+        let isNamed = await (try? store.transact(for: id) { try $0.setName("lost", of: id) }) != nil
+        #expect(try await store.transact(for: id) { try $0.name(of: id) } == (isNamed ? "lost" : nil))
+        try await store.transact(for: id) { try $0.setName("me", of: id) }
+        #expect(try await store.transact(for: id) { try $0.name(of: id) } == "me")
+        store.close()
+    }
+
+    /// The server stores a group, and its answer does not arrive.
+    @Test func commitWhoseAnswerIsLostIsReportedAsStored() async throws {
+        let database = try PostgresServer.shared.get().makeDatabase()
+        let proxy = try await CuttingProxy(to: database)
+        let store = try PostgresStore(proxy.parameters)
+        let id = try await addAccount("first", to: store)
+        // The group waits once, for its commit.
+        for name in ["a", "b", "c"] {
+            proxy.loseNextAnswer()
+            try await store.transact(for: id) { try $0.setDisabled(name != "b", of: id) }
+            #expect(try await store.transact(for: id) { try $0.isDisabled(id) } == (name != "b"))
+        }
+        #expect(proxy.cuts == 3)
+        store.close()
+        await proxy.end()
+    }
+
+    /// The server never gets a group.
+    @Test func groupThatDoesNotArriveIsReportedAsFailed() async throws {
+        let database = try PostgresServer.shared.get().makeDatabase()
+        let proxy = try await CuttingProxy(to: database)
+        let store = try PostgresStore(proxy.parameters)
+        let id = try await addAccount("first", to: store)
+        proxy.loseNextRequest()
+        await #expect(throws: StoreError.self) { try await store.transact(for: id) { try $0.setDisabled(true, of: id) } }
+        #expect(try await !store.transact(for: id) { try $0.isDisabled(id) })
+        store.close()
+        await proxy.end()
+    }
+
+    /// The old connection of a thread must store nothing after a new one has looked.
+    @Test func replacedConnectionStoresNothing() throws {
+        let database = try PostgresServer.shared.get().makeDatabase()
+        let store = try PostgresStore(database)
+        let node = UUID().uuidString
+        let (old, new) = (PostgresWriter(database, node: node, thread: 0), PostgresWriter(database, node: node, thread: 0))
+        let work = StoreWork(for: nil, { try $0.setDatabaseBegan(7) }, completion: { _ in })
+        #expect(old.commit([work]) == nil)
+        #expect(new.commit([StoreWork(for: nil, { try $0.setDatabaseBegan(8) }, completion: { _ in })]) == nil)
+        #expect(old.commit([work]) != nil)
+        let began = Mutex<Int64?>(nil)
+        let look = StoreWork(for: nil, { try $0.databaseBegan() }, completion: { found in began.withLock { $0 = try? found.get() } })
+        #expect(new.commit([look]) == nil)
+        look.report(nil)
+        #expect(began.withLock { $0 } == 8)
+        store.close()
+    }
+
+    @Test func wrongDatabasesAreRefusedWithAReason() throws {
+        let server = try PostgresServer.shared.get()
+        let database = try server.makeDatabase()
+        func reason(_ parameters: [(name: String, value: String)]) -> String {
+            do {
+                try PostgresStore(parameters).close()
+                return ""
+            } catch {
+                return "\(error)"
+            }
+        }
+        #expect(reason(database).isEmpty)
+        #expect(reason(database).isEmpty)
+        let host = (name: "host", value: server.directory.path)
+        #expect(reason([host, ("user", "relay"), ("dbname", "other")]).contains(#"database "other" does not exist"#))
+        #expect(reason([host, ("user", "other"), ("dbname", "other")]).contains(#"role "other" does not exist"#))
+        #expect(reason([("host", "/nowhere"), ("user", "relay"), ("dbname", "other")]).contains("/nowhere"))
+        _ = try run("UPDATE schema SET version = 1000", database)
+        #expect(reason(database).isEmpty)
+        _ = try run("UPDATE schema SET oldest = 1000", database)
+        #expect(reason(database).contains("newer version"))
+        _ = try run("ALTER DATABASE \(database[2].value) SET default_transaction_read_only = on", database)
+        #expect(reason(database).contains("read-only"))
+    }
+
+    @Test func textsAndNumbersAreStoredUnchanged() async throws {
+        let store = try PostgresStore(PostgresServer.shared.get().makeDatabase())
+        for text in ["a", "é", "e\u{301}", "🎬", "' OR 1 = 1", "$1", "?", "\\", String(repeating: "x", count: 200_000)] {
+            let identity = AppIdentity(id: "example", proof: text, created: .max)
+            try await store.transactGlobally { try $0.put(identity) }
+            #expect(try await store.transactGlobally { try $0.appIdentity("example") } == identity)
+        }
+        for time in [.min, -1, 0, 1, Int64.max] {
+            try await store.transactGlobally { try $0.setDatabaseBegan(time) }
+            #expect(try await store.transactGlobally { try $0.databaseBegan() } == time)
+        }
+        await #expect(throws: (any Error).self) {
+            try await store.transactGlobally { try $0.put(AppIdentity(id: "example", proof: "a\0b", created: 1)) }
+        }
+        store.close()
+    }
+
+    @Test func parametersAreNumbered() {
+        #expect(PostgresConnection.numbered("SELECT ?, ?") == "SELECT $1, $2")
+        #expect(PostgresConnection.numbered("SELECT 1") == "SELECT 1")
+    }
+}
+
+/// A proxy before a PostgreSQL server that loses what goes through it, and then cuts the connection.
+private final class CuttingProxy: Sendable {
+    fileprivate enum Loss {
+        case nothing, answer, request
+    }
+
+    let directory: URL
+    private let database: [(name: String, value: String)]
+    private let state: State
+    private let server: any Channel
+
+    private final class State: Sendable {
+        let value = Mutex((next: Loss.nothing, cuts: 0))
+    }
+
+    init(to database: [(name: String, value: String)]) async throws {
+        self.database = database
+        directory = FileManager.default.temporaryDirectory.appending(path: "proxy-\(UUID().uuidString.prefix(8))")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        let target = "\(database[0].value)/.s.PGSQL.5432"
+        let state = State()
+        self.state = state
+        server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .childChannelOption(.autoRead, value: false)
+            .childChannelInitializer { client in
+                ClientBootstrap(group: client.eventLoop).channelOption(.autoRead, value: false).connect(unixDomainSocketPath: target)
+                    .flatMapThrowing { server in
+                        func mayPass(_ lost: Loss) -> Bool {
+                            state.value.withLock { state in
+                                guard state.next == lost else { return true }
+                                state = (.nothing, state.cuts + 1)
+                                return false
+                            }
+                        }
+                        try client.pipeline.syncOperations.addHandler(Pipe(to: server) { mayPass(.request) })
+                        try server.pipeline.syncOperations.addHandler(Pipe(to: client) { mayPass(.answer) })
+                        // The client's channel is not open yet.
+                        client.eventLoop.execute {
+                            for channel in [client, server] { _ = channel.setOption(.autoRead, value: true) }
+                        }
+                    }
+            }
+            .bind(unixDomainSocketPath: "\(directory.path)/.s.PGSQL.5432").get()
+    }
+
+    var parameters: [(name: String, value: String)] { [("host", directory.path)] + database.dropFirst() }
+    var cuts: Int { state.value.withLock { $0.cuts } }
+
+    func loseNextAnswer() { state.value.withLock { $0.next = .answer } }
+    func loseNextRequest() { state.value.withLock { $0.next = .request } }
+
+    func end() async {
+        try? await server.close()
+        try? FileManager.default.removeItem(at: directory)
+    }
+
+    private final class Pipe: ChannelInboundHandler {
+        typealias InboundIn = ByteBuffer
+
+        private let other: any Channel
+        private let mayPass: () -> Bool
+
+        init(to other: any Channel, mayPass: @escaping () -> Bool) { (self.other, self.mayPass) = (other, mayPass) }
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            guard mayPass() else {
+                other.close(promise: nil)
+                return context.close(promise: nil)
+            }
+            other.writeAndFlush(unwrapInboundIn(data), promise: nil)
+        }
+
+        func channelInactive(context: ChannelHandlerContext) { other.close(promise: nil) }
+    }
+}
+#endif

@@ -53,6 +53,8 @@ need_tools() {
     need git git
     # The SQLite library that GRDB links.
     [ -f /usr/include/sqlite3.h ] || [ "$(uname)" = Darwin ] || need no-such-command libsqlite3-dev
+    # PostgreSQL's client library.
+    [ -f /usr/include/postgresql/libpq-fe.h ] || [ "$(uname)" = Darwin ] || need no-such-command libpq-dev
 }
 
 # The debug build, which demo and tests share. Other flags would cause a complete rebuild.

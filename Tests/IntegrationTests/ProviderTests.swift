@@ -46,7 +46,7 @@ final class ProviderTests {
 
     /// JSON Web Tokens of the device grant, which are bound to the keys of the devices.
     @Test(.enabled(if: PythonScript.has("glewlwyd"), "needs Debian's package glewlwyd")) func devicesSignInAtGlewlwyd() async throws {
-        let script = try await PythonScript("glewlwyd.py", [directory.path, "\(FreePort.take())"])
+        let script = try PythonScript("glewlwyd.py", [directory.path, "\(FreePort.take())"])
         let provider = try await script.answer(Provider.self)
         let home = try await home(trusting: #""issuer":"\#(provider.issuer)","audience":{"scope":"relay.device.register"}"#)
         let issuer = try url(provider.issuer)

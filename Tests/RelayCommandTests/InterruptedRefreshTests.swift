@@ -17,7 +17,7 @@ struct InterruptedRefreshTests {
 
     @Test func refreshThatWasSentIsStoredBeforeTheProcessEnds() async throws {
         let desk = try TestDevice()
-        let script = try await PythonScript("strict-issuer.py", ["\(FreePort.take())", "relay-test"])
+        let script = try PythonScript("strict-issuer.py", ["\(FreePort.take())", "relay-test"])
         let issuer = try await script.answer(Provider.self).issuer
         let account = try await TestAccount(
             issuers: #"{"embedded":false,"issuers":[{"issuer":"\#(issuer)","audience":"relay-test","autoProvision":true}]}"#

@@ -83,7 +83,7 @@ import Testing
     ) func providerOfOthersSignsIn() async throws {
         struct Provider: Decodable { var issuer: String }
         let desk = try TestDevice()
-        let script = try await PythonScript("glewlwyd.py", [desk.directory.path, "\(FreePort.take())"])
+        let script = try PythonScript("glewlwyd.py", [desk.directory.path, "\(FreePort.take())"])
         let issuer = try await script.answer(Provider.self).issuer
         let account = try await TestAccount(
             issuers:

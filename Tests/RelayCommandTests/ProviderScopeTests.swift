@@ -16,7 +16,7 @@ struct ProviderScopeTests {
 
     @Test func userNamesTheScopeOfTheAPI() async throws {
         let scope = "api://relay-api/access"
-        let script = try await PythonScript("strict-issuer.py", ["\(FreePort.take())", "relay-api", scope])
+        let script = try PythonScript("strict-issuer.py", ["\(FreePort.take())", "relay-api", scope])
         let issuer = try await script.answer(Provider.self).issuer
         let entry = #"{"issuer":"\#(issuer)","audience":"relay-api","scopesClaim":"scp","needsScopes":false,"autoProvision":true}"#
         let account = try await TestAccount(issuers: #"{"embedded":false,"issuers":[\#(entry)]}"#)

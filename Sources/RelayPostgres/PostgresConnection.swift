@@ -102,7 +102,14 @@ final class PostgresConnection {
     /// Undoes the transaction.
     func rollback() throws(PostgresError) {
         failure = nil
-        _ = try run("ROLLBACK", [])
+        do throws(PostgresError) {
+            _ = try run("ROLLBACK", [])
+        } catch {
+            guard error.isOfStatement else { throw error }
+            // A statement before has failed, whose error nobody had read, and the server has skipped this one.
+            failure = nil
+            _ = try run("ROLLBACK", [])
+        }
     }
 
     /// Forgets the error of a part of the transaction, which is undone by the next statement.

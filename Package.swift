@@ -241,8 +241,10 @@ let package = Package(
             name: "RelayPostgres",
             dependencies: [
                 .target(name: "CPostgres", condition: .when(traits: ["Postgres"])),
+                "RelayIssuer",
                 "RelayServer",
                 "RelayStorage",
+                server("NIOPosix", "swift-nio"),
             ],
             swiftSettings: settings
         ),
@@ -462,6 +464,7 @@ let package = Package(
             dependencies: [
                 "RelayIssuer",
                 "RelayLog",
+                "RelayPostgres",
                 "RelayProtocol",
                 "RelayServer",
                 "RelayStorage",

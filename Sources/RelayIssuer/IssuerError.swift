@@ -17,6 +17,8 @@ package enum IssuerError: Error, Hashable, Sendable, CustomStringConvertible {
     case wrongMasterKey
     /// SQLite failed with this result code.
     case database(code: Int32)
+    /// A database behind a network does not do what it is asked, for this reason.
+    case unavailable(String)
     /// A newer version of the issuer wrote the database.
     case databaseTooNew
     /// The database does not guarantee that a commit survives a loss of power.
@@ -43,6 +45,7 @@ package enum IssuerError: Error, Hashable, Sendable, CustomStringConvertible {
         case .masterKeyDamaged(let path): "the issuer's key file \(path) does not hold \(MasterKey.byteCount) bytes; restore it"
         case .wrongMasterKey: "the issuer's key file is not the one that its database was sealed with; restore it"
         case .database(let code): "the issuer's database cannot be used (SQLite result \(code)): \(Self.advice(code))"
+        case .unavailable(let reason): "the issuer's database cannot be used now: \(reason)"
         case .databaseTooNew: "the issuer's database was written by a newer version; update this one, or restore an older backup"
         case .notDurable: "the issuer's database does not take synchronous=FULL and WAL; the file system of its directory is not suitable"
         case .unknownUser: "there is no such user"

@@ -33,9 +33,7 @@ package final class PostgresStore: RelayStore {
     package init(_ parameters: [(name: String, value: String)], metrics: StoreMetrics = StoreMetrics()) throws(StoreError) {
         let parameters = parameters + PostgresSettings.parameters
         do {
-            let connection = try PostgresConnection(parameters)
-            try PostgresSettings.check(connection)
-            try PostgresSchema.migrate(connection)
+            try PostgresSettings.prepare(parameters)
         } catch let error as PostgresError {
             throw StoreError(error)
         } catch let error as StoreError {
@@ -89,8 +87,15 @@ enum PostgresSettings {
         (name: "tcp_user_timeout", value: "5000"), (name: "keepalives_idle", value: "5"), (name: "keepalives_interval", value: "5"),
     ]
 
+    /// Checks that a database is suitable, and brings it to this software's version.
+    static func prepare(_ parameters: [(name: String, value: String)]) throws {
+        let connection = try PostgresConnection(parameters)
+        try check(connection)
+        try PostgresSchema.migrate(connection)
+    }
+
     /// Checks what the server has made of the settings. A pooler in between may have dropped them.
-    static func check(_ connection: PostgresConnection) throws {
+    private static func check(_ connection: PostgresConnection) throws {
         guard connection.serverVersion >= 150_000 else {
             throw StoreError.unavailable("its server is too old: PostgreSQL 15 or later is needed")
         }

@@ -3,13 +3,32 @@
 
 import Logging
 import RelayProtocol
+import RelayTesting
 import Testing
 
 @testable import RelayIssuer
 
+#if Postgres
+import RelayPostgres
+#endif
+
 /// What every store of the issuer has to do.
 @Suite struct IssuerStoreTests {
-    enum Kind: CaseIterable, Sendable { case sqlite, memory }
+    enum Kind: CaseIterable, Sendable {
+        case sqlite, memory
+        #if Postgres
+        case postgres
+        #endif
+
+        static let all = allCases.filter(\.isPossible)
+
+        private var isPossible: Bool {
+            #if Postgres
+            if self == .postgres { return PostgresServer.isPossible }
+            #endif
+            return true
+        }
+    }
 
     static let (ada, bob) = ("ada-0123456789ab", "bob-0123456789ab")
     static let key = P256SigningKey().publicKey
@@ -26,6 +45,9 @@ import Testing
             switch kind {
             case .sqlite: try test.issuer.store
             case .memory: MemoryIssuerStore()
+            #if Postgres
+            case .postgres: try PostgresIssuerStore(PostgresServer.shared.get().makeDatabase(), master: MasterKey(randomBytes(32)))
+            #endif
             }
         try await store.write { records throws in
             try records.insert(IssuerUser(subject: Self.bob, name: "Bob"), key: "bob", now: 2)
@@ -96,7 +118,7 @@ import Testing
 
     // MARK: Transactions
 
-    @Test(arguments: Kind.allCases) func aTransactionIsAppliedCompletelyOrNotAtAll(_ kind: Kind) async throws {
+    @Test(arguments: Kind.all) func aTransactionIsAppliedCompletelyOrNotAtAll(_ kind: Kind) async throws {
         struct Failure: Error {}
         let store = try await open(kind)
         for error in [Failure(), IssuerError.nameTaken] as [any Error] {
@@ -115,7 +137,7 @@ import Testing
         await #expect(throws: IssuerError.nameTaken) { try await store.write { _ in throw IssuerError.nameTaken } }
     }
 
-    @Test(arguments: Kind.allCases) func aReadTransactionCannotWrite(_ kind: Kind) async throws {
+    @Test(arguments: Kind.all) func aReadTransactionCannotWrite(_ kind: Kind) async throws {
         let store = try await open(kind)
         await #expect(throws: IssuerError.self) { try await store.read { try $0.removeUser(Self.ada) } }
         await #expect(throws: IssuerError.self) { try await store.read { try $0.insert(Self.login(1)) } }
@@ -125,14 +147,14 @@ import Testing
         }
     }
 
-    @Test(arguments: Kind.allCases) func aClosedStoreServesNobody(_ kind: Kind) async throws {
+    @Test(arguments: Kind.all) func aClosedStoreServesNobody(_ kind: Kind) async throws {
         let store = try await open(kind)
         try store.close()
         await #expect(throws: IssuerError.self) { try await store.read { try $0.users() } }
         await #expect(throws: IssuerError.self) { try await store.write { try $0.removeUser(Self.ada) } }
     }
 
-    @Test(arguments: Kind.allCases) func aRowIsInsertedOnceAndForAUserWhoIsThere(_ kind: Kind) async throws {
+    @Test(arguments: Kind.all) func aRowIsInsertedOnceAndForAUserWhoIsThere(_ kind: Kind) async throws {
         let store = try await open(kind)
         let inserts: [@Sendable (any IssuerTransaction) throws -> Void] = [
             { try $0.insert(IssuerUser(subject: "cyd-0123456789ab", name: "Cyd"), key: "cyd", now: 3) },
@@ -160,7 +182,7 @@ import Testing
 
     // MARK: Users
 
-    @Test(arguments: Kind.allCases) func usersAreListedOldestFirstAndFoundByTheirKeys(_ kind: Kind) async throws {
+    @Test(arguments: Kind.all) func usersAreListedOldestFirstAndFoundByTheirKeys(_ kind: Kind) async throws {
         let store = try await open(kind)
         let (name, other) = (try #require(AccountName("Ada")), try #require(AccountName("Grace")))
         let (ada, bob) = (IssuerUser(subject: Self.ada, name: "Ada"), IssuerUser(subject: Self.bob, name: "Bob"))
@@ -178,7 +200,7 @@ import Testing
         await #expect(throws: IssuerError.self) { try await store.write { try $0.rename(Self.bob, to: other) } }
     }
 
-    @Test(arguments: Kind.allCases) func aRemovedUserLeavesNoRow(_ kind: Kind) async throws {
+    @Test(arguments: Kind.all) func aRemovedUserLeavesNoRow(_ kind: Kind) async throws {
         let store = try await open(kind)
         try await store.write { records throws in
             for (number, subject) in [Self.ada, Self.bob].enumerated() {
@@ -216,7 +238,7 @@ import Testing
 
     // MARK: How users sign in
 
-    @Test(arguments: Kind.allCases) func aUserHasOnePasswordAndOneSetUpToken(_ kind: Kind) async throws {
+    @Test(arguments: Kind.all) func aUserHasOnePasswordAndOneSetUpToken(_ kind: Kind) async throws {
         let store = try await open(kind)
         let (first, second) = (PasswordHash(decoyOf: .init()), PasswordHash(decoyOf: .init()))
         try await store.write { records throws in
@@ -241,7 +263,7 @@ import Testing
         }
     }
 
-    @Test(arguments: Kind.allCases) func aRecoveryCodeOfAUserWorksOnce(_ kind: Kind) async throws {
+    @Test(arguments: Kind.all) func aRecoveryCodeOfAUserWorksOnce(_ kind: Kind) async throws {
         let store = try await open(kind)
         try await store.write { records throws in
             try records.setRecoveryCodes([Self.digest(1), Self.digest(2)], of: Self.ada)
@@ -259,7 +281,7 @@ import Testing
         }
     }
 
-    @Test(arguments: Kind.allCases) func passkeysKeepTheirCounters(_ kind: Kind) async throws {
+    @Test(arguments: Kind.all) func passkeysKeepTheirCounters(_ kind: Kind) async throws {
         let store = try await open(kind)
         let passkeys = [try Self.passkey(1, created: 1), try Self.passkey(2), try Self.passkey(3)]
         let other = try Self.passkey(4, of: Self.bob)
@@ -280,7 +302,7 @@ import Testing
 
     // MARK: Signed-in browsers
 
-    @Test(arguments: Kind.allCases) func theLeastRecentlyUsedSessionEndsForANewOne(_ kind: Kind) async throws {
+    @Test(arguments: Kind.all) func theLeastRecentlyUsedSessionEndsForANewOne(_ kind: Kind) async throws {
         let store = try await open(kind)
         try await store.write { records throws in
             for number in 0..<WebSession.maximum { try records.insert(Self.session(number, used: Int64(number))) }
@@ -297,7 +319,7 @@ import Testing
         }
     }
 
-    @Test(arguments: Kind.allCases) func allSessionsEndWithTheirAuthorizations(_ kind: Kind) async throws {
+    @Test(arguments: Kind.all) func allSessionsEndWithTheirAuthorizations(_ kind: Kind) async throws {
         let store = try await open(kind)
         try await store.write { records throws in
             try records.insert(Self.session(1))
@@ -320,7 +342,7 @@ import Testing
 
     // MARK: Account events
 
-    @Test(arguments: Kind.allCases) func eventsAreBoundedAndFailuresDisplaceNoOthers(_ kind: Kind) async throws {
+    @Test(arguments: Kind.all) func eventsAreBoundedAndFailuresDisplaceNoOthers(_ kind: Kind) async throws {
         let store = try await open(kind)
         try await store.write { records throws in
             for number in 0..<600 {
@@ -335,7 +357,7 @@ import Testing
         #expect(events.first { $0.kind == .signedIn }?.detail == "598")
     }
 
-    @Test(arguments: Kind.allCases) func eventsAreListedNewestFirstAndFailuresAreCounted(_ kind: Kind) async throws {
+    @Test(arguments: Kind.all) func eventsAreListedNewestFirstAndFailuresAreCounted(_ kind: Kind) async throws {
         let store = try await open(kind)
         try await store.write { records throws in
             try records.note(.signedIn, of: Self.ada, "late", now: Self.after(1))
@@ -354,7 +376,7 @@ import Testing
 
     // MARK: The issuer
 
-    @Test(arguments: Kind.allCases) func theIssuerServesFromEveryStore(_ kind: Kind) async throws {
+    @Test(arguments: Kind.all) func theIssuerServesFromEveryStore(_ kind: Kind) async throws {
         let (store, device) = (try await open(kind), TestDevice())
         let issuer = Issuer(
             store: store,

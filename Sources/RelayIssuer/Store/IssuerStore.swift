@@ -6,6 +6,8 @@ package import RelayProtocol
 /// The issuer's durable data. A transaction is one closure over rows.
 package protocol IssuerStore: Sendable {
     /// Runs a transaction, which is applied completely or not at all. Returns when it is durable.
+    /// - Parameter body: It may run again, so it must have no effects outside.
+    /// - Throws: An error of the body, or of the store. After `unavailable` the transaction may be applied nevertheless.
     func write<Result: Sendable>(_ body: @escaping @Sendable (any IssuerTransaction) throws -> Result) async throws(IssuerError) -> Result
     func read<Result: Sendable>(_ body: @escaping @Sendable (any IssuerTransaction) throws -> Result) async throws(IssuerError) -> Result
     func close() throws(IssuerError)

@@ -3,7 +3,12 @@
 
 import Foundation
 import RelayProtocol
-import RelayStorage
+package import RelayStorage
+
+extension SQLDatabase {
+    /// The issuer's rows.
+    package var issuerTransaction: any IssuerTransaction { SQLIssuerTransaction(database: self) }
+}
 
 /// The issuer's rows in a database.
 struct SQLIssuerTransaction<Database: SQLDatabase>: IssuerTransaction {

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+#if Postgres
+import Foundation
+
+/// Runs transactions over a connection of its own, which it replaces when it is lost. Used by one thread at a time.
+final class PostgresSession {
+    /// How a transaction relates to concurrent ones. The values are those of `SET TRANSACTION`.
+    enum Mode: String {
+        /// As if all of them ran one after another.
+        case write = "ISOLATION LEVEL SERIALIZABLE"
+        /// As `write`, and it changes nothing.
+        case read = "ISOLATION LEVEL SERIALIZABLE READ ONLY"
+    }
+
+    /// The answer to a commit is lost, so nobody knows whether it was made.
+    struct CommitLost: Error {}
+
+    private let parameters: [(name: String, value: String)]
+    private var connection: PostgresConnection?
+
+    init(_ parameters: [(name: String, value: String)]) { self.parameters = parameters }
+
+    /// Ends the connection. The next transaction opens another one.
+    func close() { connection = nil }
+
+    /// Runs a transaction.
+    /// - Parameter body: Runs again if the transaction does not fit to concurrent ones, so it must have no effects outside.
+    /// - Throws: `CommitLost`, or why nothing is stored.
+    func run<Result>(_ mode: Mode, _ body: (PostgresDatabase) throws -> Result) throws -> Result {
+        var repeats = 0
+        while true {
+            let isConnected = connection != nil
+            do {
+                return try attempt(mode, body)
+            } catch let error as PostgresError {
+                guard repeats < Self.repeats(after: error, wasConnected: isConnected) else { throw error }
+                // Random, so that those that met do not meet again.
+                Thread.sleep(forTimeInterval: .random(in: 0...min(0.004 * pow(2, Double(repeats)), 0.25)))
+                repeats += 1
+            }
+        }
+    }
+
+    /// How often work is repeated after an error that left nothing stored.
+    private static func repeats(after error: PostgresError, wasConnected: Bool) -> Int {
+        switch error {
+        // serialization_failure, deadlock_detected
+        case .refused("40001", _), .refused("40P01", _): 12
+        // unique_violation: a concurrent transaction has added the row, and the work finds it now.
+        case .refused("23505", _): 1
+        // The connection does not know a statement any more, or a plan is out of date.
+        case .refused(let code, _) where Self.isOfConnection(code): 1
+        // The server may have restarted since the last work.
+        case .lost: wasConnected ? 1 : 0
+        case .refused, .timedOut, .misused: 0
+        }
+    }
+
+    /// Whether an error ends with a new connection: `invalid_sql_statement_name`, `feature_not_supported`.
+    private static func isOfConnection(_ code: String) -> Bool { ["26000", "0A000"].contains(code) }
+
+    private func attempt<Result>(_ mode: Mode, _ body: (PostgresDatabase) throws -> Result) throws -> Result {
+        let connection = try connection ?? PostgresConnection(parameters)
+        self.connection = connection
+        let result: Result
+        do {
+            try connection.begin()
+            // The answer is awaited: that a connection was lost meanwhile is known before the work.
+            _ = try connection.run("SET TRANSACTION \(mode.rawValue)", [])
+            result = try body(PostgresDatabase(connection: connection))
+        } catch {
+            // A statement's error counts, whatever the work has made of it.
+            throw undo(connection, connection.failure ?? error)
+        }
+        do {
+            try connection.commit()
+        } catch {
+            let failure = undo(connection, error)
+            // An error that has ended the connection may have come after the commit.
+            if mode != .read, !((failure as? PostgresError)?.isOfStatement ?? false) { throw CommitLost() }
+            throw failure
+        }
+        return result
+    }
+
+    /// Undoes a transaction, and gives up a connection that is of no use any more.
+    /// - Returns: Why the transaction failed.
+    private func undo(_ connection: PostgresConnection, _ error: any Error) -> any Error {
+        guard let failure = error as? PostgresError else {
+            if (try? connection.rollback()) == nil { self.connection = nil }
+            return error
+        }
+        guard failure.isOfStatement, (try? connection.rollback()) != nil else {
+            self.connection = nil
+            if case .refused(_, let message) = failure { return PostgresError.lost(message) }
+            return failure
+        }
+        if case .refused(let code, _) = failure, Self.isOfConnection(code) { self.connection = nil }
+        return failure
+    }
+}
+#endif

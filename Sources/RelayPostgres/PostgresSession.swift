@@ -17,6 +17,9 @@ final class PostgresSession {
     /// The answer to a commit is lost, so nobody knows whether it was made.
     struct CommitLost: Error {}
 
+    /// How often work is repeated that meets other work.
+    private static let maximumConflicts = 12
+
     private let parameters: [(name: String, value: String)]
     private var connection: PostgresConnection?
 
@@ -29,32 +32,39 @@ final class PostgresSession {
     /// - Parameter body: Runs again if the transaction does not fit to concurrent ones, so it must have no effects outside.
     /// - Throws: `CommitLost`, or why nothing is stored.
     func run<Result>(_ mode: Mode, _ body: (PostgresDatabase) throws -> Result) throws -> Result {
-        var repeats = 0
+        var (conflicts, others) = (0, 0)
         while true {
             let isConnected = connection != nil
             do {
                 return try attempt(mode, body)
             } catch let error as PostgresError {
-                guard repeats < Self.repeats(after: error, wasConnected: isConnected) else { throw error }
-                // Random, so that those that met do not meet again.
-                Thread.sleep(forTimeInterval: .random(in: 0...min(0.004 * pow(2, Double(repeats)), 0.25)))
-                repeats += 1
+                if Self.isConflict(error), conflicts < Self.maximumConflicts {
+                    // Random, so that those that met do not meet again.
+                    Thread.sleep(forTimeInterval: .random(in: 0...min(0.004 * pow(2, Double(conflicts)), 0.25)))
+                    conflicts += 1
+                } else if Self.mayPass(error, wasConnected: isConnected), others == 0 {
+                    others += 1
+                } else {
+                    throw error
+                }
             }
         }
     }
 
-    /// How often work is repeated after an error that left nothing stored.
-    private static func repeats(after error: PostgresError, wasConnected: Bool) -> Int {
+    /// Whether the transaction does not fit to concurrent ones: `serialization_failure`, `deadlock_detected`.
+    private static func isConflict(_ error: PostgresError) -> Bool {
+        guard case .refused(let code, _) = error else { return false }
+        return ["40001", "40P01"].contains(code)
+    }
+
+    /// Whether an error that left nothing stored may not come again.
+    private static func mayPass(_ error: PostgresError, wasConnected: Bool) -> Bool {
         switch error {
-        // serialization_failure, deadlock_detected
-        case .refused("40001", _), .refused("40P01", _): 12
         // unique_violation: a concurrent transaction has added the row, and the work finds it now.
-        case .refused("23505", _): 1
-        // The connection does not know a statement any more, or a plan is out of date.
-        case .refused(let code, _) where Self.isOfConnection(code): 1
+        case .refused(let code, _): code == "23505" || isOfConnection(code)
         // The server may have restarted since the last work.
-        case .lost: wasConnected ? 1 : 0
-        case .refused, .timedOut, .misused: 0
+        case .lost: wasConnected
+        case .timedOut, .misused: false
         }
     }
 

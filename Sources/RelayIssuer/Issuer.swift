@@ -84,7 +84,7 @@ package final class Issuer: Sendable {
             events: settings.events,
             origins: settings.origins
         )
-        limits = IssuerLimits(settings, now: now)
+        limits = IssuerLimits(settings, store: store, now: now)
         keyRing = KeyRing(store: store, master: master)
         accounts = settings.accounts
         accessTokens = AccessTokens(context: context, keyRing: keyRing, audience: settings.audience)

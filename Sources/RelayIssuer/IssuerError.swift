@@ -27,6 +27,8 @@ package enum IssuerError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The login is revoked or unknown.
     case unknownLogin
     case tooManyInvitations
+    /// The proof of an inviter's key was used before.
+    case usedProof
     case nameInvalid
     case nameTaken
     case resourceServerNameInvalid
@@ -51,6 +53,7 @@ package enum IssuerError: Error, Hashable, Sendable, CustomStringConvertible {
         case .unknownUser: "there is no such user"
         case .unknownLogin: "the login was revoked, or is not known here"
         case .tooManyInvitations: "there are already \(Invitation.maximumOpen) open invitations; let some be used or run out"
+        case .usedProof: "the DPoP proof was used; make a new one for each request"
         case .nameInvalid:
             "an account's name has 1 to \(AccountName.maximumCharacters) characters, some of them visible, and no control characters"
         case .resourceServerNameInvalid: "a resource server's name has 1 to 64 letters, digits and characters of -._~"

@@ -4,7 +4,7 @@
 import RelayProtocol
 import Synchronization
 
-/// The limits that several parts of the issuer share: failed requests of clients, and grants of users.
+/// The limits that several parts of the issuer share: failed requests of clients, and grants of users. They count in this process only.
 final class IssuerLimits: Sendable {
     /// The kinds of grants that are limited for each user and login.
     enum GrantKind: String {
@@ -35,13 +35,21 @@ final class IssuerLimits: Sendable {
         var failures: RateLimiter
         var tokens: GrantLimits
         var invitations: GrantLimits
-        var proofs: ReplayCache
+        /// When ended rows were last deleted from the store.
+        var cleaned: Milliseconds
     }
 
+    /// Lets a request count once, although its transaction may run again.
+    final class Request: Sendable {
+        fileprivate let isCounted = Atomic(false)
+    }
+
+    private let store: any IssuerStore
     private let now: @Sendable () -> Milliseconds
     private let state: Mutex<State>
 
-    init(_ settings: Issuer.Settings, now: @escaping @Sendable () -> Milliseconds) {
+    init(_ settings: Issuer.Settings, store: any IssuerStore, now: @escaping @Sendable () -> Milliseconds) {
+        self.store = store
         self.now = now
         let grants = GrantLimits(perUser: settings.grantsPerMinute, perLogin: settings.grantsPerLoginAndMinute)
         self.state = Mutex(
@@ -49,7 +57,7 @@ final class IssuerLimits: Sendable {
                 failures: RateLimiter(perWindow: settings.failuresPerMinute, capacity: settings.failureAddresses),
                 tokens: grants,
                 invitations: grants,
-                proofs: ReplayCache(began: now())
+                cleaned: now()
             )
         )
     }
@@ -57,8 +65,9 @@ final class IssuerLimits: Sendable {
     // MARK: Failed requests
 
     /// Runs a request. Only failures count against its networks. Above the limit, a failed request gets 429 instead of its
-    /// error; a valid request is always served.
+    /// error; a valid request is always served. Once in a minute, a request first deletes what has ended in the store.
     func serve<Result>(_ client: ClientNetworks, _ body: () async throws(OAuthError) -> Result) async throws(OAuthError) -> Result {
+        await cleanUp()
         do throws(OAuthError) {
             return try await body()
         } catch {
@@ -77,15 +86,32 @@ final class IssuerLimits: Sendable {
         }
     }
 
+    /// If it fails, a later request repeats it.
+    private func cleanUp() async {
+        let now = now()
+        let isDue = state.withLock { state in
+            guard abs(now.count - state.cleaned.count) >= 60_000 else { return false }
+            state.cleaned = now
+            return true
+        }
+        if isDue { try? await store.count { try $0.forgetEnded(before: now) } }
+    }
+
     // MARK: Grants
 
-    /// Applies the rate limits, and remembers the proof. Only proofs with a valid grant are remembered, and the rate limits
-    /// bound them for each user, so that no client can fill the replay cache.
+    /// Applies the rate limits of grants. They also bound for each user how many used proofs the store keeps.
     /// - Parameters:
     ///   - kind: What is requested.
     ///   - login: The requesting login; `nil` if one begins.
-    func rejection(of proof: DPoPProof?, _ kind: GrantKind, subject: String, login: String?, now: Milliseconds) -> OAuthError? {
+    func rejection(
+        of request: Request,
+        _ kind: GrantKind,
+        subject: String,
+        login: String?,
+        now: Milliseconds
+    ) -> OAuthError? {
         state.withLock { state in
+            guard !request.isCounted.load(ordering: .relaxed) else { return nil }
             let excess =
                 switch kind {
                 case .tokens: state.tokens.add(subject, login: login, now: now)
@@ -94,16 +120,12 @@ final class IssuerLimits: Sendable {
             if let excess {
                 return .later("too many \(kind.rawValue) in a minute \(excess.owner); wait as Retry-After says", after: excess.wait)
             }
-            guard let proof else { return nil }
-            return switch state.proofs.use(proof, now: now) {
-            case .fresh: nil
-            case .replayed:
-                OAuthError(
-                    .invalidDPoPProof,
-                    "the DPoP proof was used, or made before this server started; make a new one for each request"
-                )
-            case .full: .later("too many proofs at once; try again in a minute", status: 503, after: 60_000)
-            }
+            request.isCounted.store(true, ordering: .relaxed)
+            return nil
         }
     }
+}
+
+extension OAuthError {
+    static let usedProof = OAuthError(.invalidDPoPProof, IssuerError.usedProof.description)
 }

@@ -58,6 +58,12 @@ package final class PostgresIssuerStore: IssuerStore {
         try await run(.read) { try body($0.issuerTransaction) }
     }
 
+    package func count<Result: Sendable>(
+        _ body: @escaping @Sendable (any AttemptTransaction) throws -> Result
+    ) async throws(IssuerError) -> Result {
+        try await run(.count) { try body($0.attemptTransaction) }
+    }
+
     /// Waits for transactions that run. Later ones fail.
     package func close() throws(IssuerError) {
         try? threads.syncShutdownGracefully()

@@ -157,6 +157,18 @@ extension PostgresSchema {
             activates BIGINT NOT NULL
         )
         """,
+        // What is used once, and attempts. They are few, and change often.
+        "CREATE TABLE issuer_used (id BYTEA PRIMARY KEY CHECK (length(id) = 32), ends BIGINT NOT NULL)",
+        "CREATE INDEX issuer_used_ends ON issuer_used (ends)",
+        """
+        CREATE TABLE issuer_attempts (
+            id BYTEA PRIMARY KEY CHECK (length(id) = 32),
+            count BIGINT NOT NULL,
+            time BIGINT NOT NULL,
+            blocked BIGINT NOT NULL
+        )
+        """,
+        "CREATE INDEX issuer_attempts_time ON issuer_attempts (time)",
         "CREATE TABLE seal (one SMALLINT PRIMARY KEY CHECK (one = 1), sealed BYTEA NOT NULL)",
     ]
 }

@@ -12,6 +12,8 @@ final class PostgresSession {
         case write = "ISOLATION LEVEL SERIALIZABLE"
         /// As `write`, and it changes nothing.
         case read = "ISOLATION LEVEL SERIALIZABLE READ ONLY"
+        /// Each statement sees what is stored by then.
+        case count = "ISOLATION LEVEL READ COMMITTED"
     }
 
     /// The answer to a commit is lost, so nobody knows whether it was made.

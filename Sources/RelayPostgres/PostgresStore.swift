@@ -95,7 +95,7 @@ enum PostgresSettings {
     }
 
     /// Checks what the server has made of the settings. A pooler in between may have dropped them.
-    private static func check(_ connection: PostgresConnection) throws {
+    static func check(_ connection: PostgresConnection) throws {
         guard connection.serverVersion >= 150_000 else {
             throw StoreError.unavailable("its server is too old: PostgreSQL 15 or later is needed")
         }

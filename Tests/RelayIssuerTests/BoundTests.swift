@@ -7,45 +7,6 @@ import Testing
 @testable import RelayIssuer
 
 @Suite struct BoundTests {
-    func proof(_ name: UInt8, at time: Milliseconds = 1_000_000) throws -> DPoPProof {
-        try DPoPProof(checking: Self.text(name, at: time), method: "POST", urls: ["u"], now: time)
-    }
-
-    static let key = P256SigningKey()
-
-    static func text(_ name: UInt8, at time: Milliseconds) throws -> String {
-        try DPoPProof.make(method: "POST", url: "u", jti: [name], now: time, with: key)
-    }
-
-    @Test func proofIsRejectedAsReplayedUntilItExpires() throws {
-        var cache = ReplayCache(began: 1_000_000)
-        let first = try proof(1)
-        #expect(cache.use(first, now: 1_000_000) == .fresh)
-        #expect(cache.use(first, now: 1_000_000) == .replayed)
-        #expect(cache.use(first, now: 1_060_000) == .replayed)
-        // From here on the proof itself is too old.
-        #expect(throws: DPoPError.time) {
-            try DPoPProof(checking: Self.text(1, at: 1_000_000), method: "POST", urls: ["u"], now: first.ends)
-        }
-    }
-
-    /// Its use by the process before this one is not known.
-    @Test func proofFromBeforeTheStartIsRejected() throws {
-        var cache = ReplayCache(began: 1_000_500)
-        #expect(cache.use(try proof(1, at: 999_000), now: 1_000_500) == .replayed)
-        #expect(cache.use(try proof(1, at: 1_000_000), now: 1_000_500) == .fresh)
-    }
-
-    @Test func fullCacheKeepsUnexpiredProofs() throws {
-        var cache = ReplayCache(began: 1_000_000, capacity: 2)
-        #expect(cache.use(try proof(1), now: 1_000_000) == .fresh)
-        #expect(cache.use(try proof(2), now: 1_000_000) == .fresh)
-        #expect(cache.use(try proof(3), now: 1_000_000) == .full)
-        #expect(cache.use(try proof(1), now: 1_000_000) == .replayed)
-        #expect(cache.use(try proof(3, at: 1_061_000), now: 1_061_000) == .fresh)
-        #expect(cache.count == 1)
-    }
-
     @Test func countIsResetEachMinute() {
         var counts = RateLimiter(perWindow: 2, capacity: 10)
         #expect(counts.add("a", now: 1_000_000) == nil)
@@ -76,16 +37,38 @@ import Testing
         #expect(counts.add("a", now: 1_000_000) != nil)
     }
 
-    /// So that only an attempt that costs a hash fills the tables.
-    @Test func passwordAttemptThatIsRefusedIsNotCounted() {
-        var limits = SignInLimits(attemptsPerHour: BackOff.free + 1)
-        let account = SignInLimits.Account.user(subject: "a")
-        func client(_ number: Int) -> SignInLimits.Client { .new(ClientNetworks(["\(number)"])) }
-        for _ in 0..<BackOff.free { #expect(limits.attempt(account, by: client(1), now: 1_000_000) == nil) }
-        #expect(limits.attempt(account, by: client(1), now: 1_000_000) == 1_000)
-        #expect(limits.attempt(account, by: client(2), now: 1_000_000) == nil)
-        for number in 3..<100 { #expect(limits.attempt(account, by: client(number), now: 1_000_000) == 3_600_000) }
-        #expect(limits.count == 5)
+    /// So that only an attempt that costs a hash fills the store.
+    @Test func passwordAttemptThatIsRefusedIsNotCounted() async throws {
+        let test = try TestIssuer()
+        let (context, limits) = (try test.issuer.context, SignInLimits(.password, attemptsPerHour: AttemptLimit.free + 1))
+        func attempt(_ client: Int) async throws -> OAuthError? {
+            let limits = limits.limits(of: .user(subject: "a"), by: .new(ClientNetworks(["\(client)"])))
+            do throws(OAuthError) {
+                try await context.countAttempt(limits)
+                return nil
+            } catch { return error }
+        }
+        for _ in 0..<AttemptLimit.free { #expect(try await attempt(1) == nil) }
+        #expect(try await attempt(1) == .tooManyAttempts(1_000))
+        #expect(try await attempt(2) == nil)
+        for client in 3..<100 { #expect(try await attempt(client) == .tooManyAttempts(3_600_000)) }
+        #expect(try await test.attemptRows() == 5)
+    }
+
+    /// Requests delete them, so that they do not fill the store.
+    @Test func whatHasEndedIsDeleted() async throws {
+        let (test, device) = (try TestIssuer(), TestDevice())
+        _ = try await device.join(test, code: try await test.invite())
+        let limits = [AttemptLimit("a", "b")]
+        try await test.issuer.context.countAttempt(limits)
+        func rows() async throws -> [Int] { [try await test.count("issuer_used"), try await test.attemptRows()] }
+        #expect(try await rows() == [1, 1])
+        func request() async throws { try await test.browse { _ = try await TestBrowser($0).get("/login") } }
+        for (step, left) in [(59_999, [1, 1]), (120_000, [0, 1]), (Attempts.memory, [0, 0])] as [(Int64, [Int])] {
+            test.pass(step)
+            try await request()
+            #expect(try await rows() == left)
+        }
     }
 
     @Test func clockSetBackResetsTheCount() {

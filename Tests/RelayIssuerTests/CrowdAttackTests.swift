@@ -18,16 +18,16 @@ import Testing
     @Test func knownBrowsersHavePlacesOfTheirOwnAndTakeTurns() {
         var queue = PasswordHasher.Queue<String>(running: 2, places: 8, placesPerClient: 2)
         let attackers = (0..<4).map { PasswordHasher.Client(name: "\($0)") }
-        for attacker in attackers + attackers where queue.enter(attacker) == .wait { queue.wait(attacker.name, of: attacker) }
-        #expect(queue.enter(.init(name: "new")) == .refuse(.busy))
+        for attacker in attackers + attackers where queue.start(attacker) == false { queue.wait(attacker.name, of: attacker) }
+        #expect(queue.start(.init(name: "new")) == nil)
         let owner = PasswordHasher.Client(name: "owner", isKnown: true)
-        #expect(queue.enter(owner) == .wait)
+        #expect(queue.start(owner) == false)
         queue.wait("owner", of: owner)
         #expect(queue.leave(attackers[0]) == "owner")
         // A known client has no more than its own places, and does not keep new ones waiting.
-        #expect(queue.enter(owner) == .wait)
+        #expect(queue.start(owner) == false)
         queue.wait("owner", of: owner)
-        #expect(queue.enter(owner) == .refuse(.busy))
+        #expect(queue.start(owner) == nil)
         #expect(queue.leave(owner) == attackers[2].name)
         #expect(queue.leave(attackers[2]) == "owner")
     }
@@ -74,7 +74,7 @@ import Testing
             let own = try await attacker.signIn(name: "Eve")
             #expect(own.status == 303)
             let cookies = attacker.cookies.filter { $0.key == "__Host-relay-known" }
-            for number in 0..<BackOff.free {
+            for number in 0..<AttemptLimit.free {
                 let other = TestBrowser(client)
                 other.cookies = cookies
                 #expect(try await other.signIn(password: "guess number \(number)").status == 401)
@@ -82,7 +82,7 @@ import Testing
             let other = TestBrowser(client)
             other.cookies = cookies
             #expect(try await other.signIn().status == 429)
-            for number in 0..<BackOff.free {
+            for number in 0..<AttemptLimit.free {
                 let thief = TestBrowser(client, address: "203.0.113.\(number)")
                 thief.cookies = cookies
                 #expect(try await thief.signIn(name: "Eve", password: "guess number \(number)").status == 401)

@@ -27,14 +27,14 @@ import Testing
     @Test func guessedUserCodesAreDelayed() async throws {
         try await attack { app, browser in
             let begun = try await app.post("/device_authorization", DeviceGrantRouteTests.fields)
-            for _ in 0..<BackOff.free { #expect(try await browser.post("/device", ["user_code": UserCode().text]).status == 400) }
+            for _ in 0..<AttemptLimit.free { #expect(try await browser.post("/device", ["user_code": UserCode().text]).status == 400) }
             #expect(try await browser.post("/device", ["user_code": begun.userCode ?? ""]).status == 429)
             test.pass(1_000)
             // A right code in between does not reset the wait.
             #expect(try await browser.post("/device", ["user_code": begun.userCode ?? ""]).status == 200)
             #expect(try await browser.post("/device", ["user_code": UserCode().text]).status == 429)
             for text in ["", "x", "<script>", String(repeating: "B", count: 10_000)] {
-                test.pass(BackOff.longest)
+                test.pass(AttemptLimit.longestWait)
                 let page = try await browser.post("/device", ["user_code": text])
                 #expect(page.status == 400 && !page.text.contains("<script>"))
             }

@@ -107,6 +107,85 @@ extension IssuerStoreTests {
         }
     }
 
+    // MARK: Limits
+
+    @Test(arguments: Kind.all) func aProofIsUsedOnceAndRememberedAfterItsEnd(_ kind: Kind) async throws {
+        let store = try await open(kind)
+        func use(_ number: Int) async throws -> Bool {
+            try await store.write { try $0.use(Self.digest(number), until: Self.after(Int64(number))) }
+        }
+        for number in 1...2 { #expect(try await use(number)) }
+        #expect(try await !use(1))
+        await #expect(throws: IssuerError.self) { try await store.read { try $0.use(Self.digest(3), until: Self.now) } }
+        // What the transaction does not grant is not used.
+        await #expect(throws: IssuerError.nameTaken) {
+            try await store.write { records in
+                #expect(try records.use(Self.digest(3), until: Self.now))
+                throw IssuerError.nameTaken
+            }
+        }
+        #expect(try await use(3))
+        try await store.count { try $0.forgetEnded(before: Self.after(1)) }
+        #expect(try await !use(1))
+        try await store.count { try $0.forgetEnded(before: Self.after(1 + UsedOnce.memory)) }
+        #expect(try await use(1))
+        #expect(try await !use(2))
+    }
+
+    @Test(arguments: Kind.all) func attemptsAreCountedByName(_ kind: Kind) async throws {
+        let store = try await open(kind)
+        let (first, second) = (Self.digest(1), Self.digest(2))
+        let counted = Attempts(count: 2, time: Self.now, blockedUntil: Self.after(7))
+        try await store.count { rows throws in
+            #expect(try rows.attempts(first) == nil)
+            #expect(try rows.heldAttempts(first, now: Self.now) == Attempts(time: Self.now))
+            try rows.set(counted, first)
+            #expect(try rows.attempts(first) == counted && rows.heldAttempts(first, now: Self.after(1)) == counted)
+            // Only attempts that are held are replaced.
+            try rows.set(counted, second)
+            try rows.takeAttemptBack(second)
+            try rows.removeAttempts(second)
+            #expect(try rows.attempts(second) == nil)
+        }
+        try await store.count { rows throws in
+            for count in [1, 0] {
+                try rows.takeAttemptBack(first)
+                #expect(try rows.attempts(first) == Attempts(count: count, time: Self.now))
+            }
+            try rows.takeAttemptBack(first)
+            #expect(try rows.attempts(first)?.count == 0)
+            _ = try rows.heldAttempts(second, now: Self.after(1))
+            try rows.forgetEnded(before: Self.after(Attempts.memory))
+            #expect(try rows.attempts(first) == nil && rows.attempts(second) != nil)
+            try rows.removeAttempts(second)
+            #expect(try rows.attempts(second) == nil)
+        }
+        await #expect(throws: IssuerError.self) {
+            try await store.count { rows in
+                _ = try rows.heldAttempts(first, now: Self.now)
+                throw IssuerError.nameTaken
+            }
+        }
+        #expect(try await store.count { try $0.attempts(first) } == nil)
+    }
+
+    @Test(arguments: Kind.all) func simultaneousAttemptsAreAllCounted(_ kind: Kind) async throws {
+        let store = try await open(kind)
+        let limits = [AttemptLimit("a", "1"), AttemptLimit("b", "1", .perHour(7)), AttemptLimit("c", "1", .growingWaits(free: 100))]
+        let context = try test.issuer.context.with(store, now: Self.now)
+        let counted = await withTaskGroup { group in
+            for number in 0..<20 {
+                // Whoever counts under some of the names in another order must not wait for ever.
+                let own = number.isMultiple(of: 2) ? limits : [limits[2], limits[1]]
+                group.addTask { (try? await context.countAttempt(own)) == nil ? 0 : 1 }
+            }
+            return await group.reduce(0, +)
+        }
+        #expect(counted == 7)
+        let counts = try await store.count { rows in try limits.map { try rows.attempts($0.id)?.count ?? 0 } }
+        #expect(counts[0] <= 5 && Array(counts[1...]) == [7, 7])
+    }
+
     // MARK: Resource servers
 
     @Test(arguments: Kind.all) func resourceServersAreListedByName(_ kind: Kind) async throws {
@@ -271,5 +350,12 @@ extension IssuerStoreTests {
         }
         await #expect(throws: IssuerError.self) { try await store.write { try $0.setSeal([1]) } }
         await #expect(throws: IssuerError.wrongMasterKey) { try await store.write { try $0.checkSeal(by: MasterKey(randomBytes(32))) } }
+    }
+}
+
+extension IssuerContext {
+    /// The same with another store, at a fixed time.
+    fileprivate func with(_ store: any IssuerStore, now: Milliseconds) -> IssuerContext {
+        IssuerContext(store: store, master: master, now: { now }, logger: logger, events: events, origins: origins)
     }
 }

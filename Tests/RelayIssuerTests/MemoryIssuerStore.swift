@@ -18,9 +18,14 @@ final class MemoryIssuerStore: IssuerStore {
         try run(isWritable: false, body)
     }
 
+    func count<Result: Sendable>(_ body: @escaping @Sendable (any AttemptTransaction) throws -> Result) async throws(IssuerError) -> Result
+    {
+        try run(isWritable: true, body)
+    }
+
     func close() throws(IssuerError) { rows.withLock { $0 = nil } }
 
-    private func run<Result>(isWritable: Bool, _ body: (any IssuerTransaction) throws -> Result) throws(IssuerError) -> Result {
+    private func run<Result>(isWritable: Bool, _ body: (MemoryIssuerTransaction) throws -> Result) throws(IssuerError) -> Result {
         do {
             return try rows.withLock { rows in
                 guard let before = rows else { throw MemoryIssuerTransaction.Rejected() }
@@ -73,6 +78,9 @@ struct MemoryIssuerRows {
     var logins: [FamilyID: RefreshFamily] = [:]
     var keys: [String: SealedSigningKey] = [:]
     var seal: [UInt8]?
+    /// When they end.
+    var used: [Digest256: Milliseconds] = [:]
+    var attempts: [Digest256: Attempts] = [:]
 
     /// Deletes logins, and what refers to them.
     mutating func removeLogins(where isGone: (RefreshFamily) -> Bool) {
@@ -332,6 +340,16 @@ final class MemoryIssuerTransaction: IssuerTransaction {
 
     func removeDeviceAuthorization(_ code: Digest256) throws { try change { $0.devices[code] = nil } }
 
+    // MARK: Limits
+
+    func use(_ id: Digest256, until end: Milliseconds) throws -> Bool {
+        try change { rows in
+            guard rows.used[id] == nil else { return false }
+            rows.used[id] = end
+            return true
+        }
+    }
+
     // MARK: Resource servers
 
     func setResourceServer(_ name: String, secret: Digest256) throws { try change { $0.resourceServers[name] = secret } }
@@ -418,6 +436,35 @@ final class MemoryIssuerTransaction: IssuerTransaction {
         try change { rows in
             guard rows.seal == nil else { throw Rejected() }
             rows.seal = seal
+        }
+    }
+}
+
+extension MemoryIssuerTransaction: AttemptTransaction {
+    func attempts(_ id: Digest256) -> Attempts? { rows.attempts[id] }
+
+    func heldAttempts(_ id: Digest256, now: Milliseconds) throws -> Attempts? {
+        if rows.attempts[id] == nil { try change { $0.attempts[id] = Attempts(time: now) } }
+        return attempts(id)
+    }
+
+    func set(_ attempts: Attempts, _ id: Digest256) throws {
+        try change { rows in if rows.attempts[id] != nil { rows.attempts[id] = attempts } }
+    }
+
+    func takeAttemptBack(_ id: Digest256) throws {
+        try change { rows in
+            guard let attempts = rows.attempts[id], attempts.count > 0 else { return }
+            rows.attempts[id] = Attempts(count: attempts.count - 1, time: attempts.time)
+        }
+    }
+
+    func removeAttempts(_ id: Digest256) throws { try change { $0.attempts[id] = nil } }
+
+    func forgetEnded(before now: Milliseconds) throws {
+        try change { rows in
+            rows.used = rows.used.filter { $0.value.count > now.count - UsedOnce.memory }
+            rows.attempts = rows.attempts.filter { $0.value.time.count > now.count - Attempts.memory }
         }
     }
 }

@@ -69,41 +69,49 @@ import Testing
 
     @Test func runningAndWaitingHashesAreBounded() {
         var queue = PasswordHasher.Queue<Int>(running: 2, places: 4, placesPerClient: 3)
-        #expect(queue.enter(.init(name: "a")) == .start)
-        #expect(queue.enter(.init(name: "a")) == .start)
-        #expect(queue.enter(.init(name: "a")) == .wait)
-        queue.wait(1, of: .init(name: "a"))
-        #expect(queue.enter(.init(name: "a")) == .refuse(.busy))
-        #expect(queue.enter(.init(name: "b")) == .wait)
-        queue.wait(2, of: .init(name: "a"))
-        #expect(queue.enter(.init(name: "c")) == .refuse(.busy))
-        #expect(queue.leave(.init(name: "a")) == 1)
-        #expect(queue.leave(.init(name: "a")) == 2)
-        #expect(queue.leave(.init(name: "a")) == nil)
-        #expect(queue.leave(.init(name: "b")) == nil)
-        #expect(queue.enter(.init(name: "c")) == .start)
+        let (a, b, c) = (PasswordHasher.Client(name: "a"), PasswordHasher.Client(name: "b"), PasswordHasher.Client(name: "c"))
+        for isStarted in [true, true, false] { #expect(queue.start(a) == isStarted) }
+        queue.wait(1, of: a)
+        #expect(queue.start(a) == nil)
+        #expect(queue.start(b) == false)
+        queue.wait(2, of: b)
+        #expect(queue.start(c) == nil)
+        #expect(queue.leave(a) == 1)
+        #expect(queue.leave(a) == 2)
+        #expect(queue.leave(a) == nil)
+        #expect(queue.leave(b) == nil)
+        #expect(queue.start(c) == true)
+    }
+
+    @Test func placeOfAHashThatDoesNotBeginIsFree() {
+        var queue = PasswordHasher.Queue<Int>(running: 1, places: 2, placesPerClient: 1)
+        let (a, b) = (PasswordHasher.Client(name: "a"), PasswordHasher.Client(name: "b"))
+        #expect(queue.start(a) == true)
+        for isFree in [true, false] { #expect(queue.enter(b) == isFree) }
+        queue.leaveUnused(b)
+        #expect(queue.start(b) == false)
+        queue.wait(1, of: b)
+        #expect(queue.leave(a) == 1)
+        #expect(queue.leave(b) == nil)
     }
 
     /// Who has no place is not asked for, and who is not admitted takes none.
-    @Test func placeIsTakenByAnAdmittedHashOnly() {
-        var queue = PasswordHasher.Queue<Int>(running: 1, places: 2, placesPerClient: 2)
-        var asked = 0
-        func enter(_ wait: Milliseconds?) -> PasswordHasher.Queue<Int>.Entry {
-            queue.enter(.init(name: "a")) {
-                asked += 1
-                return wait
+    @Test func placeIsTakenByAnAdmittedHashOnly() async throws {
+        let hasher = PasswordHasher(cost: cost, queue: .init(running: 1, places: 1, placesPerClient: 1))
+        let client = PasswordHasher.Client(name: "a")
+        let refusal = OAuthError.tooManyAttempts(7)
+        for _ in 0..<2 {
+            await #expect(throws: PasswordHasher.Rejection.refused(refusal)) {
+                try await hasher.run(client, admit: { () async throws(OAuthError) in throw refusal }) {}
             }
         }
-        #expect(enter(7) == .refuse(.tooSoon(7)))
-        #expect(enter(nil) == .start)
-        #expect(enter(7) == .refuse(.tooSoon(7)))
-        #expect(enter(nil) == .wait)
-        queue.wait(1, of: .init(name: "a"))
-        #expect(asked == 4)
-        #expect(enter(nil) == .refuse(.busy))
-        #expect(asked == 4)
-        #expect(queue.leave(.init(name: "a")) == 1)
-        #expect(queue.leave(.init(name: "a")) == nil)
+        let other: () async throws(OAuthError) -> Void = {
+            await #expect(throws: PasswordHasher.Rejection.busy) {
+                try await hasher.run(client, admit: { () async throws(OAuthError) in Issue.record("it has no place") }) {}
+            }
+        }
+        try await hasher.run(client, admit: other) {}
+        try await hasher.run(client) {}
     }
 
     @Test func twoPasswordsAreHashedAtATime() async throws {
@@ -170,46 +178,72 @@ import Testing
         func leave() { counts.withLock { $0.now -= 1 } }
     }
 
+    /// Counts under a name.
+    private struct Counter {
+        var limit = AttemptLimit("kind", "name")
+        var attempts: Attempts?
+
+        mutating func attempt(now: Milliseconds) -> Milliseconds? {
+            if let wait = limit.wait(after: attempts, now: now) { return wait }
+            attempts = limit.adding(to: attempts, now: now)
+            return nil
+        }
+    }
+
     @Test func failuresDoubleTheDelay() {
-        var backOff = BackOff()
-        for _ in 0..<BackOff.free { #expect(backOff.attempt("a", now: 1_000_000) == nil) }
-        #expect(backOff.attempt("a", now: 1_000_000) == 1_000)
-        #expect(backOff.attempt("b", now: 1_000_000) == nil)
-        #expect(backOff.attempt("a", now: 1_001_000) == nil)
-        #expect(backOff.attempt("a", now: 1_001_000) == 2_000)
+        var counter = Counter()
+        for _ in 0..<AttemptLimit.free { #expect(counter.attempt(now: 1_000_000) == nil) }
+        #expect(counter.attempt(now: 1_000_000) == 1_000)
+        #expect(counter.attempt(now: 1_001_000) == nil)
+        #expect(counter.attempt(now: 1_001_000) == 2_000)
         var now: Milliseconds = 1_003_000
         for _ in 0..<30 {
-            #expect(backOff.attempt("a", now: now) == nil)
-            let wait = backOff.attempt("a", now: now) ?? 0
-            #expect(wait.count <= BackOff.longest)
+            #expect(counter.attempt(now: now) == nil)
+            let wait = counter.attempt(now: now) ?? 0
+            #expect(wait.count <= AttemptLimit.longestWait)
             now = Milliseconds(clamping: now.count + wait.count)
         }
         // A refused attempt does not lengthen the wait, and an hour later everything is forgotten.
-        #expect(backOff.attempt("a", now: Milliseconds(clamping: now.count + BackOff.memory)) == nil)
-        #expect(backOff.attempt("a", now: Milliseconds(clamping: now.count + BackOff.memory)) == nil)
-        backOff.succeed("a")
-        #expect(backOff.count == 1)
+        #expect(counter.attempt(now: Milliseconds(clamping: now.count + Attempts.memory)) == nil)
+        #expect(counter.attempt(now: Milliseconds(clamping: now.count + Attempts.memory)) == nil)
+        #expect(counter.attempts?.count == 2)
+    }
+
+    @Test func anHourHasANumberOfAttempts() {
+        var counter = Counter(limit: AttemptLimit("kind", "name", .perHour(2)))
+        #expect(counter.attempt(now: 1_000_000) == nil && counter.attempt(now: 2_000_000) == nil)
+        #expect(counter.attempt(now: 2_000_000) == 2_600_000)
+        #expect(counter.attempt(now: 4_599_999) == 1)
+        #expect(counter.attempt(now: 4_600_000) == nil)
+        #expect(counter.attempts == Attempts(count: 1, time: 4_600_000))
+    }
+
+    @Test func damagedAttemptsAreLimited() {
+        let end = Milliseconds(clamping: Int64.max)
+        for attempts in [Attempts(count: .max, time: 1_000_000), Attempts(count: .min, time: 1_000_000, blockedUntil: end)] {
+            for rule in [AttemptLimit.Rule.growingWaits(free: 5), .perHour(2)] {
+                let limit = AttemptLimit("kind", "name", rule)
+                #expect((limit.wait(after: attempts, now: 1_000_000) ?? 0).count <= Attempts.memory)
+                #expect(limit.adding(to: attempts, now: 1_000_000).count > 0)
+            }
+        }
     }
 
     /// A client sends the head of a request early and its form late, or the clock is set back.
-    @Test(arguments: [1, 60_000, BackOff.memory - 1]) func anEarlierTimeForgetsNoFailure(by step: Int64) {
+    @Test(arguments: [1, 60_000, Attempts.memory - 1]) func anEarlierTimeForgetsNoFailure(by step: Int64) {
         let (now, earlier): (Milliseconds, Milliseconds) = (10_000_000, Milliseconds(clamping: 10_000_000 - step))
-        var backOff = BackOff()
-        for number in 0..<BackOff.free { #expect(backOff.attempt("a", now: number.isMultiple(of: 2) ? now : earlier) == nil) }
-        let wait = backOff.attempt("a", now: earlier)?.count ?? 0
-        #expect((1...BackOff.longest).contains(wait))
-        var limiter = RateLimiter(perWindow: 2, capacity: 10, window: BackOff.memory)
+        var counter = Counter()
+        for number in 0..<AttemptLimit.free { #expect(counter.attempt(now: number.isMultiple(of: 2) ? now : earlier) == nil) }
+        let wait = counter.attempt(now: earlier)?.count ?? 0
+        #expect((1...AttemptLimit.longestWait).contains(wait))
+        var hourly = Counter(limit: AttemptLimit("kind", "name", .perHour(2)))
+        #expect(hourly.attempt(now: now) == nil && hourly.attempt(now: earlier) == nil)
+        #expect((1...Attempts.memory).contains(hourly.attempt(now: earlier)?.count ?? 0))
+        #expect(hourly.attempt(now: now) != nil)
+        var limiter = RateLimiter(perWindow: 2, capacity: 10, window: Attempts.memory)
         #expect(limiter.add("a", now: now) == nil && limiter.add("a", now: earlier) == nil)
-        #expect((1...BackOff.memory).contains(limiter.add("a", now: earlier)?.count ?? 0))
+        #expect((1...Attempts.memory).contains(limiter.add("a", now: earlier)?.count ?? 0))
         #expect(limiter.add("a", now: now) != nil)
-    }
-
-    @Test func namesInMemoryAreBounded() {
-        var backOff = BackOff(capacity: 100)
-        for number in 0..<1_000 {
-            #expect(backOff.attempt("\(number)", now: 1_000_000) == nil)
-            #expect(backOff.count <= 100)
-        }
     }
 
     @Test func browserHasAShortName() {
@@ -231,4 +265,10 @@ import Testing
         let html: HTML = "<p title=\"\(name)\">\(3) \(HTML("<b>x</b>"))</p>"
         #expect(html.text == "<p title=\"&lt;script&gt;alert(&#39;&amp;&quot;&#39;)&lt;/script&gt;\u{FFFD}\">3 <b>x</b></p>")
     }
+}
+
+extension PasswordHasher.Queue {
+    /// Takes a place, and begins a hash.
+    /// - Returns: `nil` if there is no place, `false` if the hash has to wait.
+    mutating func start(_ client: PasswordHasher.Client) -> Bool? { enter(client) ? begin() : nil }
 }

@@ -85,6 +85,39 @@ import Testing
         #expect(try await stores[0].read { try $0.passkey([1])?.counter } == passkey.counter + 40)
     }
 
+    private func refresh(_ token: Secret<String>?, of device: TestDevice, at issuer: Issuer) async throws -> Secret<String>? {
+        let form = try device.form(["grant_type": "refresh_token", "refresh_token": try #require(token).exposed])
+        return try await issuer.tokens.exchange(form, proof: device.proof(at: Self.now), at: TestIssuer.url).refreshToken
+    }
+
+    /// As at one issuer, the second one repeats the answer of the first one. An older token ends the login at both.
+    @Test func aRefreshTokenHasOneSuccessor() async throws {
+        let (issuers, device) = ([try issuer(), try issuer()], TestDevice())
+        let code = try await issuers[0].invite(subject: try await issuers[0].createUser(name: "Ada")).exposed
+        let form = try device.form(["grant_type": TokenRequest.preAuthorizedCode, "pre-authorized_code": code])
+        let first = try await issuers[1].tokens.exchange(form, proof: device.proof(at: Self.now), at: TestIssuer.url).refreshToken
+        var token = first
+        for _ in 0..<5 {
+            let present = token
+            let next = try await withThrowingTaskGroup(of: String?.self) { group in
+                for issuer in issuers { group.addTask { try await refresh(present, of: device, at: issuer)?.exposed } }
+                return try await group.reduce(into: Set()) { $0.insert($1) }
+            }
+            #expect(next.count == 1 && !next.contains(present?.exposed))
+            token = (next.first ?? nil).map { Secret($0) }
+        }
+        let last = token
+        let results = await withTaskGroup { group in
+            for issuer in issuers { group.addTask { try? await refresh(first, of: device, at: issuer)?.exposed } }
+            return await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(results == [nil, nil])
+        for issuer in issuers {
+            await #expect(throws: OAuthError.self) { try await refresh(last, of: device, at: issuer) }
+            #expect(try await issuer.revokedLogins().count == 1)
+        }
+    }
+
     @Test func issuersSignWithTheSameKeys() async throws {
         let issuers = [try issuer(), try issuer()]
         let keys = try await withThrowingTaskGroup(of: Set<String?>.self) { group in

@@ -129,6 +129,16 @@ final class Gate: Sendable {
 }
 
 extension TestIssuer {
+    func count(_ table: String) async throws -> Int {
+        try await issuer.store.read { records in
+            let db = try #require(records as? SQLIssuerTransaction<Database>).database
+            return try Int.fetchOne(db, sql: "SELECT count(*) FROM \(table)") ?? 0
+        }
+    }
+
+    /// The number of names under which attempts are counted.
+    func attemptRows() async throws -> Int { try await count("issuer_attempts") }
+
     /// All rows of the database, as text.
     func contents() async throws -> String {
         try await issuer.store.read { records in

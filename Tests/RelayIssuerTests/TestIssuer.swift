@@ -62,7 +62,9 @@ final class TestIssuer: Sendable {
         return try await issuer.createUser(name: "Ada")
     }
 
+    /// - Parameter store: `nil` for the one in the directory.
     func make(
+        on store: (any IssuerStore)? = nil,
         failuresPerMinute: Int = 100_000,
         grantsPerMinute: Int = 100_000,
         passwordAttemptsPerHour: Int = 100,
@@ -77,15 +79,12 @@ final class TestIssuer: Sendable {
         settings.passwordCost = 4
         settings.mayInvite = { key, _ in await mayInvite(key) }
         settings.accounts = accounts
-        return try Issuer.open(
-            directory,
-            settings: settings,
-            now: { [world] in world.time.withLock { $0 } },
-            logger: logger,
-            revoked: { [world] login in
-                world.logins.withLock { $0.append(login) }
-            }
-        )
+        let world = world
+        let now: @Sendable () -> Milliseconds = { world.time.withLock { $0 } }
+        let revoked: @Sendable (RevokedLogin) -> Void = { login in world.logins.withLock { $0.append(login) } }
+        guard let store else { return try Issuer.open(directory, settings: settings, now: now, logger: logger, revoked: revoked) }
+        let master = try MasterKey(path: directory + "/issuer.key", mayCreate: false)
+        return Issuer(store: store, master: master, settings: settings, now: now, logger: logger, revoked: revoked)
     }
 
     /// Closes and opens the issuer, like a restart.

@@ -8,8 +8,6 @@ import Synchronization
 final class DeviceAuthorizations: Sendable {
     private let context: IssuerContext
     private let requests: Mutex<RateLimiter>
-    /// Attempts with user codes.
-    private let userCodes = Mutex(BackOff())
 
     /// - Parameter perTenMinutes: How many devices an address may begin to sign in.
     init(_ context: IssuerContext, perTenMinutes: Int) {
@@ -69,7 +67,7 @@ final class DeviceAuthorizations: Sendable {
     /// Returns the pending device whose code a user typed; `nil` if there is none.
     func pending(userCode typed: String, for subject: String, now: Milliseconds) async throws(OAuthError) -> DeviceAuthorization? {
         // Valid codes count too. Otherwise an attacker could enter codes of their own devices between guesses.
-        if let wait = userCodes.withLock({ $0.attempt(subject, now: context.now()) }) { throw .tooManyAttempts(wait) }
+        try await context.countAttempt([AttemptLimit("user code", subject)])
         guard let digest = UserCode(typed: typed)?.digest(by: context.master.userCodeKey) else { return nil }
         let found = try await context.read { try $0.deviceAuthorization(userCode: digest) }
         return found.flatMap { $0.isPending(at: now) ? $0 : nil }

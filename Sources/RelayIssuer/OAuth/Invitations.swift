@@ -55,10 +55,12 @@ struct Invitations: Sendable {
     /// - Parameters:
     ///   - inviter: The inviting endpoint; `nil` for the operator.
     ///   - session: The inviter's login, which must not be revoked.
+    ///   - proof: The inviter's proof, which must not be used.
     func make(
         subject: String,
         inviter: Invitation.Inviter? = nil,
-        session: String? = nil
+        session: String? = nil,
+        proof: DPoPProof? = nil
     ) async throws(IssuerError) -> Secret<String> {
         let code = InvitationCode()
         let now = context.now()
@@ -69,6 +71,7 @@ struct Invitations: Sendable {
                 // Checked in the transaction that stores the invitation, so that a later revocation of the login finds the invitation.
                 guard let family = try records.family(session: session), family.revoked == nil else { throw IssuerError.unknownLogin }
             }
+            if let proof, try !records.use(proof.id, until: proof.ends) { throw IssuerError.usedProof }
             try records.forget(before: now)
             guard try records.openInvitations(of: subject, now: now) < Invitation.maximumOpen else { throw IssuerError.tooManyInvitations }
             try records.insert(Invitation(code: code.digest, subject: subject, inviter: inviter, expires: expires))
@@ -81,16 +84,22 @@ struct Invitations: Sendable {
     func answer(_ presented: InviteCredentials) async throws(OAuthError) -> InvitationResponse {
         let now = context.now()
         let inviter = try await check(presented, now: now)
-        guard await mayInvite(inviter.key.jwkThumbprint, inviter.subject) else {
+        let key = inviter.proof.key
+        guard await mayInvite(key.jwkThumbprint, inviter.subject) else {
             throw .denied("this device may not invite before another one has approved it: approve this device on another one first")
         }
         do throws(IssuerError) {
-            let endpoint = Invitation.Inviter(key: inviter.key.jwkThumbprint, endpoint: EndpointID(inviter.key))
-            return InvitationResponse(code: try await make(subject: inviter.subject, inviter: endpoint, session: inviter.session))
+            let endpoint = Invitation.Inviter(key: key.jwkThumbprint, endpoint: EndpointID(key))
+            let code = try await make(subject: inviter.subject, inviter: endpoint, session: inviter.session, proof: inviter.proof)
+            return InvitationResponse(code: code)
         } catch {
             switch error {
             case .tooManyInvitations: throw .later(error.description, after: Milliseconds(clamping: Invitation.life))
             case .unknownUser: throw .unauthorized("the token's account is gone")
+            case .usedProof:
+                var rejection = OAuthError.usedProof
+                rejection.status = 401
+                throw rejection
             case .unknownLogin: throw .unauthorized("the login was revoked; join again")
             default: throw context.failed(error)
             }
@@ -101,7 +110,7 @@ struct Invitations: Sendable {
     private struct Caller {
         var subject: String
         var session: String
-        var key: SigningPublicKey
+        var proof: DPoPProof
     }
 
     private func check(_ presented: InviteCredentials, now: Milliseconds) async throws(OAuthError) -> Caller {
@@ -118,12 +127,9 @@ struct Invitations: Sendable {
         guard let scopes = Scopes(parsing: claims.scope), scopes.names.contains("relay.device.register") else {
             throw OAuthError(.insufficientScope, "the token needs the scope relay.device.register", status: 403)
         }
-        // Checked last, so that only requests with a valid token fill the replay cache.
-        if var rejection = limits.rejection(of: proof, .invitations, subject: claims.sub, login: claims.sid, now: now) {
-            if rejection.code == .invalidDPoPProof { rejection.status = 401 }
-            throw rejection
-        }
-        return Caller(subject: claims.sub, session: session, key: proof.key)
+        // Checked last, so that only requests with a valid token count.
+        if let rejection = limits.rejection(of: .init(), .invitations, subject: claims.sub, login: claims.sid, now: now) { throw rejection }
+        return Caller(subject: claims.sub, session: session, proof: proof)
     }
 
     /// Checks the proof of the key that the token is bound to. A token without a binding could come from any client and

@@ -12,6 +12,7 @@ struct TokenGrantContext {
     /// The thumbprint of the key that proved the request.
     let key: String?
     let now: Milliseconds
+    let counted: IssuerLimits.Request
     let records: any IssuerTransaction
 }
 
@@ -78,9 +79,10 @@ final class TokenEndpoint: Sendable {
         let now = context.now()
         try await checkKnown(request.grant)
         let proof = try checked(proof, now: now)
-        let key = proof?.key.jwkThumbprint
+        try countPoll(request.grant, now: now)
+        let (key, counted) = (proof?.key.jwkThumbprint, IssuerLimits.Request())
         let outcome = try await context.write { [self] records in
-            try redeem(TokenGrantContext(request: request, proof: proof, key: key, now: now, records: records))
+            try redeem(TokenGrantContext(request: request, proof: proof, key: key, now: now, counted: counted, records: records))
         }
         let granted: Granted
         switch outcome {
@@ -131,6 +133,11 @@ final class TokenEndpoint: Sendable {
         }
     }
 
+    private func countPoll(_ grant: TokenRequest.Grant, now: Milliseconds) throws(OAuthError) {
+        guard case .device(let code) = grant, polls.withLock({ $0.add("\(code)", now: now) }) != nil else { return }
+        throw OAuthError(.slowDown, "ask less often: at most once in \(DeviceAuthorization.interval / 1_000) seconds")
+    }
+
     // MARK: Grants
 
     private func redeem(_ grant: TokenGrantContext) throws -> GrantOutcome {
@@ -155,7 +162,7 @@ final class TokenEndpoint: Sendable {
             guard family.revoked == nil else {
                 return .refused(family.isOfReusedLink ? TokenRequest.reusedLink : TokenRequest.unknownCode)
             }
-            return logins.repeated(family, grant)
+            return try logins.repeated(family, grant)
         case .usedAgain: return .usedAgain(subject: invitation.subject)
         case .revoke(let id):
             guard var family = try records.family(id), family.revoked == nil else { return .usedAgain(subject: invitation.subject) }
@@ -193,9 +200,6 @@ final class TokenEndpoint: Sendable {
 
     private func redeem(device code: Digest256, _ grant: TokenGrantContext) throws -> GrantOutcome {
         guard let stored = try grant.records.deviceAuthorization(code) else { return .refused(TokenRequest.unknownDeviceCode) }
-        if polls.withLock({ $0.add("\(code)", now: grant.now) }) != nil {
-            return .refused(OAuthError(.slowDown, "ask less often: at most once in \(DeviceAuthorization.interval / 1_000) seconds"))
-        }
         switch stored.answer(client: grant.request.client, now: grant.now) {
         case .refuse(let error): return .refused(error)
         case .grant(let subject):

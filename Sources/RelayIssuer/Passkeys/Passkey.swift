@@ -113,7 +113,7 @@ package struct PasskeyClientData: JSONReadable, Sendable {
 struct PasskeyChallenge: Hashable, Sendable {
     static let life: Int64 = 600_000
 
-    let time: Milliseconds
+    private let time: Milliseconds
     private let bytes: [UInt8]
 
     init(browser: BrowserToken, now: Milliseconds, key: SymmetricKey) {

@@ -8,15 +8,12 @@ import Synchronization
 final class Passkeys: Sendable {
     private let context: IssuerContext
     private let browsers: SignIn
-    /// The challenges that passkeys answered. `signIns` bounds them for each user, so that no user can fill the cache.
-    let challenges: Mutex<ReplayCache>
-    /// Sign-ins by subject.
+    /// Sign-ins by subject. They also bound for each user how many answered challenges the store keeps.
     private let signIns: Mutex<RateLimiter>
 
     init(_ context: IssuerContext, signIn: SignIn, perMinute: Int) {
         self.context = context
         self.browsers = signIn
-        self.challenges = Mutex(ReplayCache(began: context.now()))
         self.signIns = Mutex(RateLimiter(perWindow: perMinute, capacity: 10_000))
     }
 
@@ -63,12 +60,8 @@ final class Passkeys: Sendable {
             )
         }
         let challenge = checked.challenge
-        switch challenges.withLock({ $0.use(challenge.id, made: challenge.time, until: challenge.ends, now: visit.now) }) {
-        case .fresh: break
-        case .replayed: return nil
-        case .full: throw .later("Too many people sign in with passkeys at this moment. Try again in a minute.", status: 503, after: 60_000)
-        }
         return try await context.write { [browsers] records in
+            guard try records.use(challenge.id, until: challenge.ends) else { return nil }
             guard var passkey = try records.passkey(id), passkey.accepts(counter: checked.data.counter) else { return nil }
             passkey.counter = checked.data.counter
             try records.update(passkey)

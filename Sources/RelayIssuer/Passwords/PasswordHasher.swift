@@ -40,34 +40,39 @@ final class PasswordHasher: Sendable {
             self.placesPerClient = placesPerClient
         }
 
-        enum Entry: Hashable {
-            case start
-            case wait
-            case refuse(Rejection)
-        }
-
-        /// - Parameter admit: Is called once there is a place. `nil` takes the place; a time rejects the request.
-        mutating func enter(_ client: Client, admit: () -> Milliseconds? = { nil }) -> Entry {
+        /// Takes a place.
+        /// - Returns: Whether there was one.
+        mutating func enter(_ client: Client) -> Bool {
             let taken = client.isKnown ? known.taken : new.taken
-            guard taken < places, clients[client, default: 0] < placesPerClient else { return .refuse(.busy) }
-            if let wait = admit() { return .refuse(.tooSoon(wait)) }
+            guard taken < places, clients[client, default: 0] < placesPerClient else { return false }
             clients[client, default: 0] += 1
             if client.isKnown { known.taken += 1 } else { new.taken += 1 }
-            guard active < running else { return .wait }
-            active += 1
-            return .start
+            return true
         }
 
-        /// Adds a waiter. Must be called after `enter` returned `wait`.
+        /// Frees the place of a client whose hash does not begin.
+        mutating func leaveUnused(_ client: Client) {
+            clients[client] = clients[client].flatMap { $0 > 1 ? $0 - 1 : nil }
+            if client.isKnown { known.taken -= 1 } else { new.taken -= 1 }
+        }
+
+        /// Begins the hash of a client that has a place.
+        /// - Returns: Whether it starts now. Otherwise `wait` must be called.
+        mutating func begin() -> Bool {
+            guard active < running else { return false }
+            active += 1
+            return true
+        }
+
+        /// Adds a waiter.
         mutating func wait(_ waiter: Waiter, of client: Client) {
             if client.isKnown { known.waiting.append(waiter) } else { new.waiting.append(waiter) }
         }
 
-        /// Frees the place of a client.
+        /// Frees the place of a client whose hash has ended.
         /// - Returns: The waiter that starts now.
         mutating func leave(_ client: Client) -> Waiter? {
-            clients[client] = clients[client].flatMap { $0 > 1 ? $0 - 1 : nil }
-            if client.isKnown { known.taken -= 1 } else { new.taken -= 1 }
+            leaveUnused(client)
             // New and known clients alternate, so that neither kind starves the other.
             lastWasKnown = !known.waiting.isEmpty && (new.waiting.isEmpty || !lastWasKnown)
             if lastWasKnown { return known.waiting.removeFirst() }
@@ -81,8 +86,8 @@ final class PasswordHasher: Sendable {
     enum Rejection: Error, Hashable {
         /// All places are taken.
         case busy
-        /// The caller's limit is reached. The value is the time to wait.
-        case tooSoon(Milliseconds)
+        /// The caller did not admit it.
+        case refused(OAuthError)
     }
 
     private let threads: NIOThreadPool
@@ -107,13 +112,13 @@ final class PasswordHasher: Sendable {
 
     /// - Parameters:
     ///   - hash: `nil` for a user that does not exist, or has no password.
-    ///   - admit: Counts the attempt once there is a place, so that each counted attempt costs a hash. If it returns a time, the attempt is
+    ///   - admit: Counts the attempt once there is a place, so that each counted attempt costs a hash. If it throws, the attempt is
     ///     rejected.
     func matches(
         _ password: Secret<String>,
         _ hash: PasswordHash?,
         for client: Client,
-        admit: @Sendable () -> Milliseconds?
+        admit: () async throws(OAuthError) -> Void
     ) async throws(Rejection) -> Bool {
         let (compared, isKnown) = (hash ?? decoy, hash != nil)
         return try await run(client, admit: admit) { compared.matches(password) } && isKnown
@@ -121,25 +126,24 @@ final class PasswordHasher: Sendable {
 
     func run<Result: Sendable>(
         _ client: Client,
-        admit: @Sendable () -> Milliseconds? = { nil },
+        admit: () async throws(OAuthError) -> Void = {},
         _ work: @escaping @Sendable () -> Result
     ) async throws(Rejection) -> Result {
-        var rejection: Rejection?
+        guard queue.withLock({ $0.enter(client) }) else { throw .busy }
+        do throws(OAuthError) {
+            try await admit()
+        } catch {
+            queue.withLock { $0.leaveUnused(client) }
+            throw .refused(error)
+        }
         await withCheckedContinuation { continuation in
             let mayStart = queue.withLock { queue in
-                switch queue.enter(client, admit: admit) {
-                case .start: return true
-                case .wait:
-                    queue.wait(continuation, of: client)
-                    return false
-                case .refuse(let reason):
-                    rejection = reason
-                    return true
-                }
+                if queue.begin() { return true }
+                queue.wait(continuation, of: client)
+                return false
             }
             if mayStart { continuation.resume() }
         }
-        if let rejection { throw rejection }
         let result = await withCheckedContinuation { continuation in
             threads.submit { _ in continuation.resume(returning: work()) }
         }

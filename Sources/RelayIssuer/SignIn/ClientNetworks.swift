@@ -42,19 +42,3 @@ extension RateLimiter {
         return nil
     }
 }
-
-extension BackOff {
-    /// Counts an attempt in all networks of a client, or in none.
-    /// - Returns: `nil` if it may be tried; otherwise the time to wait.
-    mutating func attempt(_ client: ClientNetworks, now: Milliseconds) -> Milliseconds? {
-        let waits = client.shares.compactMap { wait($0.network, now: now) }
-        if let longest = waits.max() { return longest }
-        for (network, factor) in client.shares { _ = attempt(network, times: factor, now: now) }
-        return nil
-    }
-
-    /// Takes back an attempt that succeeded, in all networks of a client.
-    mutating func takeBack(_ client: ClientNetworks, now: Milliseconds) {
-        for (network, _) in client.shares { takeBack(network, now: now) }
-    }
-}

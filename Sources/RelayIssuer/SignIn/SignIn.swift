@@ -3,7 +3,6 @@
 
 import RelayLog
 import RelayProtocol
-import Synchronization
 
 /// An attempt of a person to sign in with a name.
 struct SignInAttempt: Sendable {
@@ -43,17 +42,17 @@ struct CheckedPassword: Sendable {
 final class SignIn: Sendable {
     private let context: IssuerContext
     let hasher: PasswordHasher
-    /// Attempts with passwords. Each attempt costs a hash, so attackers cannot cheaply displace other entries from the tables.
-    let passwords: Mutex<SignInLimits>
+    /// Attempts with passwords. Each attempt costs a hash, so attackers cannot cheaply fill the store.
+    private let passwords: SignInLimits
     /// Attempts with recovery codes. A code cannot be guessed, so there is no hourly limit. Attackers must not be able to lock the owner
     /// out of recovery.
-    private let recoveries = Mutex(SignInLimits(attemptsPerHour: .max))
+    private let recoveries = SignInLimits(.recoveryCode)
 
     /// - Parameter cost: The cost of a new password's hash, as the base-2 logarithm of scrypt's N.
     init(_ context: IssuerContext, attemptsPerHour: Int, cost: Int) {
         self.context = context
         self.hasher = PasswordHasher(cost: .init(logRounds: min(max(cost, 1), 20)))
-        self.passwords = Mutex(SignInLimits(attemptsPerHour: attemptsPerHour))
+        self.passwords = SignInLimits(.password, attemptsPerHour: attemptsPerHour)
     }
 
     // MARK: Checks
@@ -67,11 +66,11 @@ final class SignIn: Sendable {
         let found = try await context.read { records -> (user: IssuerUser, password: PasswordHash?)? in
             try records.user(named: name).map { ($0, try records.password(of: $0.subject)) }
         }
-        let account = account(of: name, found?.user)
         let client = client(of: attempt, found?.user)
+        let limits = passwords.limits(of: account(of: name, found?.user), by: client)
         let isCorrect = try await hashing { () async throws(PasswordHasher.Rejection) in
-            try await hasher.matches(password, found?.password, for: client.ofHasher) {
-                passwords.withLock { $0.attempt(account, by: client, now: context.now()) }
+            try await hasher.matches(password, found?.password, for: client.ofHasher) { () async throws(OAuthError) in
+                try await context.countAttempt(limits)
             }
         }
         guard isCorrect, let found, let stored = found.password else {
@@ -80,7 +79,7 @@ final class SignIn: Sendable {
             }
             return nil
         }
-        passwords.withLock { $0.succeed(account, by: client, now: context.now()) }
+        await context.attemptSucceeded(limits)
         return try await renewing(CheckedPassword(user: found.user, stored: stored), password)
     }
 
@@ -115,8 +114,8 @@ final class SignIn: Sendable {
     private func check(_ attempt: SignInAttempt, recoveryCode: String) async throws(OAuthError) -> SetUpToken? {
         guard let name = attempt.name else { return nil }
         let user = try await context.read { try $0.user(named: name) }
-        let (account, client) = (account(of: name, user), client(of: attempt, user))
-        if let wait = recoveries.withLock({ $0.attempt(account, by: client, now: context.now()) }) { throw .tooManyAttempts(wait) }
+        let limits = recoveries.limits(of: account(of: name, user), by: client(of: attempt, user))
+        try await context.countAttempt(limits)
         guard let user, let code = RecoveryCode(typed: recoveryCode) else { return nil }
         let (digest, token) = (code.digest(by: context.master.recoveryKey), SetUpToken())
         let isCorrect = try await context.write { records in
@@ -127,7 +126,7 @@ final class SignIn: Sendable {
             return true
         }
         guard isCorrect else { return nil }
-        recoveries.withLock { $0.succeed(account, by: client, now: context.now()) }
+        await context.attemptSucceeded(limits)
         return token
     }
 
@@ -157,7 +156,7 @@ final class SignIn: Sendable {
         } catch {
             switch error {
             case .busy: throw .later("Too many people sign in at this moment. Try again in a few seconds.", status: 503, after: 5_000)
-            case .tooSoon(let wait): throw .tooManyAttempts(wait)
+            case .refused(let error): throw error
             }
         }
     }

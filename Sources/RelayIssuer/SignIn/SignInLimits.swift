@@ -5,7 +5,7 @@ import RelayProtocol
 
 /// The limits of attempts to sign in with a password or a recovery code. They count by the account that was found, and never by the typed
 /// text: two texts that find the same account count together.
-struct SignInLimits {
+struct SignInLimits: Sendable {
     /// The account that an attempt is for.
     enum Account: Hashable, Sendable {
         case user(subject: String)
@@ -43,53 +43,30 @@ struct SignInLimits {
         }
     }
 
-    /// Attempts of a network, for all names together.
-    private var networks = BackOff(free: 20)
-    /// Attempts of a client for an account.
-    private var pairs: BackOff
-    /// Attempts of all new clients for an account.
-    private var accounts: RateLimiter
-    /// Attempts of all new clients for names that no account has. The table is separate, so that made-up names displace no account.
-    private var strangers: RateLimiter
-
-    /// The number of names in memory.
-    var count: Int { networks.count + pairs.count + accounts.count + strangers.count }
-
-    init(attemptsPerHour: Int, pairs: BackOff = BackOff()) {
-        self.pairs = pairs
-        self.accounts = RateLimiter(perWindow: attemptsPerHour, capacity: 65_536, window: 3_600_000)
-        self.strangers = accounts
+    /// What the attempts are made with.
+    enum Kind: String, Sendable {
+        case password
+        case recoveryCode = "recovery code"
     }
 
-    private static func pair(_ account: Account, _ client: Client) -> String { "\(client.name) \(account.name)" }
+    private let kind: Kind
+    private let attemptsPerHour: Int?
 
-    private func wait(_ account: Account, now: Milliseconds) -> Milliseconds? {
-        switch account {
-        case .user: accounts.wait(account.name, now: now)
-        case .none: strangers.wait(account.name, now: now)
+    /// - Parameter attemptsPerHour: The limit of attempts of all new clients for an account; `nil` if there is none.
+    init(_ kind: Kind, attemptsPerHour: Int? = nil) {
+        self.kind = kind
+        self.attemptsPerHour = attemptsPerHour
+    }
+
+    /// Returns the limits in which an attempt counts.
+    func limits(of account: Account, by client: Client) -> [AttemptLimit] {
+        let pair = AttemptLimit("\(kind.rawValue), client and account", "\(client.name) \(account.name)", success: .forgetsAll)
+        guard case .new(let networks) = client else { return [pair] }
+        // For all names together.
+        let shared = networks.shares.map { network, factor in
+            AttemptLimit("\(kind.rawValue), network", network, .growingWaits(free: 20 * factor), success: .takesOneBack)
         }
-    }
-
-    private mutating func add(_ account: Account, now: Milliseconds) {
-        switch account {
-        case .user: _ = accounts.add(account.name, now: now)
-        case .none: _ = strangers.add(account.name, now: now)
-        }
-    }
-
-    /// Counts an attempt in all limits or in none, before it is tried, so that concurrent attempts cannot exceed them.
-    /// - Returns: `nil` if it may be tried; otherwise the time to wait.
-    mutating func attempt(_ account: Account, by client: Client, now: Milliseconds) -> Milliseconds? {
-        let pair = Self.pair(account, client)
-        guard case .new(let networks) = client else { return pairs.attempt(pair, now: now) }
-        if let wait = wait(account, now: now) ?? pairs.wait(pair, now: now) ?? self.networks.attempt(networks, now: now) { return wait }
-        add(account, now: now)
-        return pairs.attempt(pair, now: now)
-    }
-
-    /// Forgets the client's failures for the account after a success.
-    mutating func succeed(_ account: Account, by client: Client, now: Milliseconds) {
-        pairs.succeed(Self.pair(account, client))
-        if case .new(let networks) = client { self.networks.takeBack(networks, now: now) }
+        let whole = attemptsPerHour.map { AttemptLimit("\(kind.rawValue), account", account.name, .perHour($0)) }
+        return [pair] + shared + (whole.map { [$0] } ?? [])
     }
 }

@@ -10,7 +10,31 @@ package protocol IssuerStore: Sendable {
     /// - Throws: An error of the body, or of the store. After `unavailable` the transaction may be applied nevertheless.
     func write<Result: Sendable>(_ body: @escaping @Sendable (any IssuerTransaction) throws -> Result) async throws(IssuerError) -> Result
     func read<Result: Sendable>(_ body: @escaping @Sendable (any IssuerTransaction) throws -> Result) async throws(IssuerError) -> Result
+    /// Runs a transaction that counts. Concurrent ones run at the same time, but wait for each other with a name that one of them holds.
+    /// - Parameter body: As in `write`.
+    func count<Result: Sendable>(_ body: @escaping @Sendable (any AttemptTransaction) throws -> Result) async throws(IssuerError) -> Result
     func close() throws(IssuerError)
+}
+
+/// The rows of attempts, within one transaction. See `AttemptLimit` for the names.
+package protocol AttemptTransaction {
+    func attempts(_ id: Digest256) throws -> Attempts?
+    /// As `attempts`. Until the transaction ends, no other one holds the name or changes what is counted under it.
+    func heldAttempts(_ id: Digest256, now: Milliseconds) throws -> Attempts?
+    /// Replaces attempts that are held.
+    func set(_ attempts: Attempts, _ id: Digest256) throws
+    /// Counts one attempt less, and ends the wait.
+    func takeAttemptBack(_ id: Digest256) throws
+    func removeAttempts(_ id: Digest256) throws
+    /// Deletes attempts, proofs and challenges that do not count any more. It is apart from `IssuerTransaction.use`, because transactions that
+    /// both delete such rows do not fit to each other.
+    func forgetEnded(before now: Milliseconds) throws
+}
+
+/// What may be used once: a DPoP proof, or a challenge that a passkey answers.
+package enum UsedOnce {
+    /// How long it is remembered after its end, in milliseconds. The clock of another node may be behind.
+    package static let memory: Int64 = 60_000
 }
 
 /// The issuer's rows, within one transaction. It is an error to insert a row that is there already, or a row of a user who is not, and to
@@ -101,6 +125,13 @@ package protocol IssuerTransaction {
     func makeRoomForDeviceAuthorization(at now: Milliseconds) throws -> Bool
     func decide(_ code: Digest256, _ decision: DeviceAuthorization.Decision) throws
     func removeDeviceAuthorization(_ code: Digest256) throws
+
+    // MARK: Proofs and challenges
+
+    /// Uses a proof or a challenge for what the transaction grants.
+    /// - Parameter end: When it is no longer valid.
+    /// - Returns: Whether it was not used before.
+    func use(_ id: Digest256, until end: Milliseconds) throws -> Bool
 
     // MARK: Resource servers
 

@@ -8,6 +8,8 @@ package import RelayStorage
 extension SQLDatabase {
     /// The issuer's rows.
     package var issuerTransaction: any IssuerTransaction { SQLIssuerTransaction(database: self) }
+    /// The issuer's rows of attempts.
+    package var attemptTransaction: any AttemptTransaction { SQLIssuerTransaction(database: self) }
 }
 
 /// The issuer's rows in a database.

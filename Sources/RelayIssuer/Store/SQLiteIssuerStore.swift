@@ -35,6 +35,16 @@ struct SQLiteIssuerStore: IssuerStore {
         }
     }
 
+    /// As `write`: SQLite has one writer.
+    func count<Result: Sendable>(_ body: @escaping @Sendable (any AttemptTransaction) throws -> Result) async throws(IssuerError) -> Result
+    {
+        do {
+            return try await database.write { try body(SQLIssuerTransaction(database: $0)) }
+        } catch {
+            throw SQLiteIssuerStore.issuerError(error)
+        }
+    }
+
     func close() throws(IssuerError) {
         try SQLiteIssuerStore.translated { try database.close() }
     }
@@ -215,6 +225,24 @@ extension SQLiteIssuerStore {
         }
         migrator.registerMigration("4 why a login ended") { db in
             try db.execute(sql: "ALTER TABLE login ADD COLUMN link_reused INTEGER NOT NULL DEFAULT 0 CHECK (link_reused IN (0, 1))")
+        }
+        migrator.registerMigration("5 used proofs and challenges, attempts") { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE issuer_used (
+                        id BLOB NOT NULL PRIMARY KEY CHECK (length(id) = 32),
+                        ends INTEGER NOT NULL
+                    ) STRICT, WITHOUT ROWID;
+                    CREATE INDEX issuer_used_ends ON issuer_used (ends);
+                    CREATE TABLE issuer_attempts (
+                        id BLOB NOT NULL PRIMARY KEY CHECK (length(id) = 32),
+                        count INTEGER NOT NULL,
+                        time INTEGER NOT NULL,
+                        blocked INTEGER NOT NULL
+                    ) STRICT, WITHOUT ROWID;
+                    CREATE INDEX issuer_attempts_time ON issuer_attempts (time);
+                    """
+            )
         }
         return migrator
     }

@@ -50,7 +50,7 @@ struct Logins: Sendable {
         // RFC 6749 §4.1.3 defines no `scope` for a code. A client that sends one gets no more than the user allowed.
         let scopes = grant.request.scopes ?? allowed
         guard scopes.isSubset(of: allowed) else { return .refused(OAuthError(.invalidScope, "the user allowed \(allowed) only")) }
-        if let rejection = rejection(of: grant, subject: subject, login: nil) { return .refused(rejection) }
+        if let rejection = try rejection(of: grant, subject: subject, login: nil) { return .refused(rejection) }
         let (records, now) = (grant.records, grant.now)
         // A login without a refresh token is stored too, so that its access token can be revoked.
         let family = RefreshFamily(
@@ -73,8 +73,8 @@ struct Logins: Sendable {
     }
 
     /// Gives a login again whose first response may have been lost.
-    func repeated(_ family: RefreshFamily, _ grant: TokenGrantContext) -> GrantOutcome {
-        if let rejection = rejection(of: grant, subject: family.subject, login: family.id.session) { return .refused(rejection) }
+    func repeated(_ family: RefreshFamily, _ grant: TokenGrantContext) throws -> GrantOutcome {
+        if let rejection = try rejection(of: grant, subject: family.subject, login: family.id.session) { return .refused(rejection) }
         return .granted(Granted(family: family, scopes: family.scopes, refreshToken: firstToken(of: family)))
     }
 
@@ -97,7 +97,7 @@ struct Logins: Sendable {
         guard scopes.isSubset(of: family.scopes) else {
             return .refused(OAuthError(.invalidScope, "the login allows \(family.scopes) only"))
         }
-        if let rejection = rejection(of: grant, subject: family.subject, login: family.id.session) { return .refused(rejection) }
+        if let rejection = try rejection(of: grant, subject: family.subject, login: family.id.session) { return .refused(rejection) }
         if decision != .reissueSuccessor {
             family.rotate(from: token.number, now: now)
             try records.update(family)
@@ -107,8 +107,11 @@ struct Logins: Sendable {
         )
     }
 
-    private func rejection(of grant: TokenGrantContext, subject: String, login: String?) -> OAuthError? {
-        limits.rejection(of: grant.proof, .tokens, subject: subject, login: login, now: grant.now)
+    /// Counts a valid grant, and uses its proof.
+    private func rejection(of grant: TokenGrantContext, subject: String, login: String?) throws -> OAuthError? {
+        if let rejection = limits.rejection(of: grant.counted, .tokens, subject: subject, login: login, now: grant.now) { return rejection }
+        guard let proof = grant.proof else { return nil }
+        return try grant.records.use(proof.id, until: proof.ends) ? nil : .usedProof
     }
 
     private func issued(to family: RefreshFamily) -> RefreshToken {

@@ -71,6 +71,18 @@ import Testing
         }
     }
 
+    /// A database repeats transactions that met others.
+    @Test func requestWhoseTransactionRunsAgainCountsOnce() throws {
+        let test = try TestIssuer()
+        let (issuer, request) = (try test.make(grantsPerMinute: 1), IssuerLimits.Request())
+        func rejection(of request: IssuerLimits.Request) -> OAuthError? {
+            issuer.limits.rejection(of: request, .tokens, subject: "a", login: "b", now: test.now)
+        }
+        for _ in 0..<2 { #expect(rejection(of: request) == nil) }
+        #expect(rejection(of: .init())?.status == 429)
+        try issuer.close()
+    }
+
     @Test func clockSetBackResetsTheCount() {
         var counts = RateLimiter(perWindow: 1, capacity: 10)
         #expect(counts.add("a", now: 2_000_000) == nil)

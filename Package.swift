@@ -251,8 +251,10 @@ let package = Package(
         .target(
             name: "RelayComposition",
             dependencies: [
+                "BuildVersion",
                 "RelayIssuer",
                 "RelayLog",
+                "RelayPostgres",
                 "RelayProtocol",
                 "RelayPush",
                 "RelayServer",

@@ -17,13 +17,13 @@ import sys
 import time
 
 from servers import (
-    CLIENT_CORE, SERVER_CORE, TICKS, Failed, Mosquitto, NATS, PushService, Relay, Splice, certificate, check_microseconds, cpu_seconds,
+    CLIENT_CORE, SERVER_CORE, TICKS, Failed, Mosquitto, NATS, Postgres, PushService, Relay, Splice, certificate, check_microseconds, cpu_seconds,
     free_port, load, public_key_work, resident_kib, start,
 )
 
 # The time of one P-256 verification on the machine for which the targets were set. Targets that are times or rates apply to that machine.
 REFERENCE_MICROSECONDS = 34
-GROUPS = ["tunnel", "sdk", "launch", "idle", "presence", "storm", "asleep", "growth", "bulk"]
+GROUPS = ["tunnel", "sdk", "launch", "idle", "presence", "storm", "asleep", "growth", "bulk", "store"]
 
 
 def progress(text):
@@ -201,6 +201,37 @@ class Bench:
             alone = self.in_turns("the relay's part", part, [relay], turns=1 if self.quick else 3)
             rate = alone["relay"]["perSecond"]
             self.absolute("launches sealed beforehand, 64 in flight", rate, "/s", 5_000, "launch.relayPerSecond")
+
+    def store(self):
+        """Launches that were sealed beforehand, on SQLite, on PostgreSQL, and on PostgreSQL beside a second node with the same load."""
+        count = ["--count", 20 if self.quick else 150]
+        rounds = 1 if self.quick else self.rounds
+
+        def cost(relay):
+            before = relay.commits()
+            result = relay.measure("relay-launches", "--server", relay.pid, *count)
+            launches = result["launches"]
+            commits = (relay.commits() - before) / launches
+            return {"cpu": result["serverSeconds"] / launches * 1e6, "commits": commits, "perSecond": result["perSecond"]}
+
+        def beside(first, second):
+            with second.benchmark("relay-launches", "--count", 100_000):
+                return cost(first)
+
+        with Postgres() as database, self.relay() as sqlite, Relay(self.products, store=database.uri("one")) as one:
+            one.invite(rounds)
+            with Relay(self.products, store=database.uri("two")) as first, Relay(self.products, store=first.store, first=first) as second:
+                first.invite(rounds)
+                second.invite(rounds)
+                measures = {"SQLite": lambda: cost(sqlite), "PostgreSQL": lambda: cost(one), "two nodes": lambda: beside(first, second)}
+                results = self.in_turns("launches by store", measures, [sqlite, one, first, second, database])
+        ours, peer, two = results["PostgreSQL"], results["SQLite"], results["two nodes"]
+        ratio = ours["cpu"] / peer["cpu"]
+        self.row("relay CPU per launch, PostgreSQL", ours["cpu"], {"SQLite": peer["cpu"]}, "µs", "≤ 1.5", "store.cpuRatio", ratio, ratio <= 1.5)
+        ratio = two["cpu"] / ours["cpu"]
+        self.row("relay CPU per launch, of two nodes", two["cpu"], {"one node": ours["cpu"]}, "µs", "within 10 %", met=0.9 <= ratio <= 1.1)
+        self.row("commits per launch, PostgreSQL", ours["commits"], {"SQLite": peer["commits"]}, "")
+        self.row("launches sealed beforehand, PostgreSQL", ours["perSecond"], {"SQLite": peer["perSecond"]}, "/s")
 
     @property
     def crowd_size(self):

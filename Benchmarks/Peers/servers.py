@@ -11,6 +11,7 @@ import pathlib
 import random
 import resource
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -168,11 +169,63 @@ class Splice(Server):
         return [self.products / "splice", self.port]
 
 
+class Postgres(Server):
+    """A PostgreSQL server on a Unix socket. Its processes run beside the clients, not on the core of the relay."""
+
+    core = CLIENT_CORE
+
+    def __init__(self):
+        super().__init__()
+        programs = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
+        if not programs:
+            raise Failed("PostgreSQL is not installed")
+        self.programs = programs[-1]
+        shutil.chown(self.directory, "postgres")
+        self.run("initdb", "--auth=trust", "--username=relay", "--locale=C.UTF-8", "--encoding=UTF8", self.directory / "data")
+
+    def command(self, program="postgres", *words):
+        # It does not run as root.
+        words = words or ("-D", self.directory / "data", "-k", self.directory, "-c", "listen_addresses=", "-c", "max_connections=200")
+        return ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", self.programs / program, *words]
+
+    def run(self, program, *words):
+        done = subprocess.run([str(word) for word in self.command(program, *words)], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Failed(done.stderr)
+
+    def launch(self):
+        log = open(self.directory / "log", "a")
+        self.process = start(self.command(), self.core, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        for _ in range(50 * self.patience):
+            with contextlib.suppress(Failed):
+                return self.run("pg_isready", "-q", "-h", self.directory)
+            time.sleep(0.02)
+        raise Failed(f"PostgreSQL did not start: {(self.directory / 'log').read_text()[-2000:]}")
+
+    def kill(self):
+        # At a kill, its processes would remain.
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        if self.process:
+            self.process.wait()
+
+    def uri(self, name):
+        """Of a database that is created."""
+        self.run("createdb", "-h", self.directory, "-U", "relay", name)
+        return f"postgres:///{name}?host={self.directory}&user=relay"
+
+
 class Relay(Server):
     protocol = "tunnel"
 
-    def __init__(self, products, tls=False, flags=()):
+    def __init__(self, products, tls=False, flags=(), store=None, first=None):
+        """With a store, a node of a relay on PostgreSQL: the first one, or one beside it."""
         super().__init__()
+        self.store, self.metrics = store, free_port()
+        if first:
+            (self.directory / "data").mkdir(mode=0o700)
+            for name in ("relay.key", "issuer.key"):
+                shutil.copy2(first.directory / "data" / name, self.directory / "data" / name)
         self.products = products
         self.tls = tls
         self.flags = flags
@@ -192,6 +245,7 @@ class Relay(Server):
             self.products / "relayd", "serve", "--data-directory", self.directory / "data", "--log-level", "warning",
             # On a loopback address the relay would use plain HTTP.
             "--listen", f"{'0.0.0.0' if self.tls else '127.0.0.1'}:{self.port}", "--url", self.url,
+            "--metrics-listen", f"127.0.0.1:{self.metrics}", *(["--store", self.store, "--node-url", self.url] if self.store else []),
             "--tunnel-listen", f"127.0.0.1:{self.port + 1}", "--unauthenticated-per-address", "100000",
             *[word for limit in limits for word in ("--limit", limit)], *self.flags,
         ]
@@ -221,13 +275,30 @@ class Relay(Server):
         done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
         if done.returncode != 0:
             raise Failed(done.stderr)
+        return done.stdout
+
+    def account(self, name):
+        """Makes an account.
+        Returns the code of a link to it."""
+        self.run("account", "add", name)
+        return self.run("invite", name).strip().rpartition("invite=")[2]
+
+    def commits(self):
+        connection = http.client.HTTPConnection("127.0.0.1", self.metrics)
+        connection.request("GET", "/metrics")
+        text = connection.getresponse().read().decode()
+        return float(next(line for line in text.splitlines() if line.startswith("relay_store_commit_seconds_count")).split()[1])
 
     def invite(self, count):
         """Creates accounts for a crowd and for the measurements, with a token for each. The requests use many addresses, because the rate
         per address is limited."""
-        self.next_person, count = count, count + MEASUREMENTS
-        command = ["accounts", "--data-directory", self.directory / "data", "--relay", self.url, "--relay-id", self.id, "--count", count]
-        codes = self.run_benchmark(*command, target=False).split()
+        if self.store:
+            # The issuer's database is elsewhere, so the relay makes them, one by one.
+            self.next_person, codes = 0, [self.account(f"Person {self.port} {number}") for number in range(count)]
+        else:
+            self.next_person, count = count, count + MEASUREMENTS
+            command = ["accounts", "--data-directory", self.directory / "data", "--relay", self.url, "--relay-id", self.id, "--count", count]
+            codes = self.run_benchmark(*command, target=False).split()
         people = []
         for number, code in enumerate(codes):
             form = {

@@ -37,6 +37,7 @@ actor LightEndpoint {
     private var channel: EndpointChannelStateMachine
     private var socket: ControlConnection?
     private(set) var dialled = NIODeadline.now()
+    private var address: RelayAddress
     private var timer: (deadline: Int64, task: Scheduled<Void>)?
     private var answers: [RequestRef: Answer] = [:]
     private var delegate = Delegate()
@@ -45,6 +46,7 @@ actor LightEndpoint {
     init(_ name: String, at target: RelayTarget, person: Person, account: String? = nil, keys: Keys = Keys(), on loop: any EventLoop) {
         self.name = name
         self.target = target
+        address = target.address
         self.loop = loop
         self.account = account ?? "unknown"
         relay = target.id
@@ -189,9 +191,11 @@ actor LightEndpoint {
         switch action {
         case .requestToken(let attempt):
             loop.execute { self.assumeIsolated { $0.perform($0.channel.tokenReady(attempt: attempt, $0.token, now: $0.now)) } }
-        case .dial(let attempt, _):
+        case .dial(let attempt, let url):
             dialled = .now()
-            ControlChannelClient(group: loop).dial(target.address, trust: RelayTrust(relay: relay)) { [weak self] event in
+            // Of another node of the relay.
+            address = url.flatMap { URL(string: $0) }.flatMap { try? RelayAddress($0) } ?? target.address
+            ControlChannelClient(group: loop).dial(address, trust: RelayTrust(relay: relay)) { [weak self] event in
                 self?.assumeIsolated { $0.take(event, of: attempt) }
             }
         case .makeHello(let attempt, let challenge, let token): makeHello(attempt, challenge, token)
@@ -223,7 +227,7 @@ actor LightEndpoint {
     private func makeHello(_ attempt: Int, _ challenge: RelayMessage.Challenge, _ token: Secret<String>) {
         do {
             let record = try currentRecord()
-            let origin = target.address.origin
+            let origin = address.origin
             let statement = HelloStatement(
                 relay: challenge.relay,
                 origin: origin,
@@ -239,7 +243,7 @@ actor LightEndpoint {
                 signature: Blob(try statement.sign(with: identityKey)),
                 role: .host,
                 instance: Blob(instance),
-                features: []
+                features: [ControlFeatures.moved]
             )
             var random = SystemRandomNumberGenerator()
             perform(channel.helloReady(attempt: attempt, hello, now: now, random: &random))

@@ -50,8 +50,7 @@ actor RelayNode {
         let logger = Logger(label: "test-relay", factory: { _ in SwiftLogNoOpLogHandler() })
         let composition = try await Composition(
             configuration,
-            store: store,
-            key: key,
+            stores: try Stores(store, in: configuration.dataDirectory),
             metrics: PrometheusMetrics(),
             logger: logger
         )

@@ -32,11 +32,11 @@ package struct Composition: Sendable {
 
     package init(
         _ configuration: RelayConfiguration,
-        store: any RelayStore,
-        key: RelayKey,
+        stores: Stores,
         metrics: PrometheusMetrics,
         logger: Logger
     ) async throws {
+        let (store, key) = (stores.relay, stores.key)
         let clock = RelayClock.system
         let now: @Sendable () -> Milliseconds = { clock.now().time }
         let tasks = BackgroundTasks()
@@ -52,7 +52,9 @@ package struct Composition: Sendable {
         settings.failureAddresses = configuration.tokenFailureAddresses
         // An endpoint refreshes every 15 minutes.
         settings.grantsPerMinute = 10 * configuration.limits[.endpointsPerAccount]
-        let issuer = try Issuer.open(configuration.dataDirectory, settings: settings, now: now, logger: logger) { revocations.add($0) }
+        let issuer = Issuer(store: stores.issuer, master: stores.master, settings: settings, now: now, logger: logger) {
+            revocations.add($0)
+        }
         let file = try Self.issuersFile(configuration)
         let trusted = TrustedIssuers(
             embedded: file.isEmbeddedTrusted ? Self.trusted(issuer, at: key.id) : nil,
@@ -61,16 +63,16 @@ package struct Composition: Sendable {
         ) { TokenVerifier(issuers: $0, now: now, logger: logger, tasks: tasks, metrics: IssuerMetrics(factory: metrics)) }
         let tokens = trusted.verifier
         for login in try await issuer.revokedLogins() { tokens.revoke(login) }
-        for token in try await store.transactGlobally({ try $0.revokedTokens() }) {
-            tokens.revoke(Login(issuer: "", session: token.digest), until: Milliseconds(clamping: token.ends))
-        }
+        try await tokens.revokeStored(in: store)
         // The verifiers of other issuers share the revoked logins.
         revocations.begin { tokens.revoke($0) }
-        let readiness = Readiness(store: store, now: now)
+        let readiness = Readiness(store: store, leases: stores.leases, now: now)
         let registry = AppRegistry(store: store, key: key, now: now)
         let wakes = try PushWakes(configuration.push, registry: registry, metrics: metrics, now: now, logger: logger)
         let core = RelayCore(
             store: store,
+            leases: stores.leases,
+            nodeURL: configuration.nodeURL,
             relay: key.id,
             limits: configuration.limits,
             now: now,
@@ -120,6 +122,7 @@ package struct Composition: Sendable {
         self.trusted = trusted
         self.wakes = wakes
         self.logger = logger
+        let others = stores.leases.map { _ in OtherNodes(issuer: issuer, store: store, tokens: tokens, wakes: wakes, now: now) }
         let warnings = file.issuers.flatMap { $0.warnings(origins: origins) }
         self.issuer = issuer
         self.hasIssuer = file.isEmbeddedTrusted
@@ -144,7 +147,12 @@ package struct Composition: Sendable {
                 await wakes.prepare()
                 tasks.start { await tokens.checkIssuers() }
             },
-            run: { await wakes.run() },
+            run: {
+                await withDiscardingTaskGroup { group in
+                    group.addTask { await wakes.run() }
+                    if let others { group.addTask { await others.run() } }
+                }
+            },
             tasks: tasks
         )
     }
@@ -203,11 +211,13 @@ extension Composition {
 /// Readiness of the relay: whether a write reaches the disk. It tests at most once per second, independent of the number of requests.
 private actor Readiness {
     private let store: any RelayStore
+    private let leases: (any AccountLeases)?
     private let now: @Sendable () -> Milliseconds
     private var last: (time: Int64, obstacle: String?)?
 
-    init(store: any RelayStore, now: @escaping @Sendable () -> Milliseconds) {
+    init(store: any RelayStore, leases: (any AccountLeases)?, now: @escaping @Sendable () -> Milliseconds) {
         self.store = store
+        self.leases = leases
         self.now = now
     }
 
@@ -216,7 +226,7 @@ private actor Readiness {
         get async {
             let time = now().count
             if let last, (0..<1_000).contains(time - last.time) { return last.obstacle }
-            var obstacle: String?
+            var obstacle = leases?.obstacle
             do {
                 try await store.transactGlobally { try $0.probe() }
             } catch {
@@ -235,12 +245,6 @@ private final class LoginRevocations: Sendable {
 
     func begin(_ receive: @escaping @Sendable (RevokedLogin) -> Void) { receiver.withLock { $0 = receive } }
     func add(_ login: RevokedLogin) { receiver.withLock { $0 }?(login) }
-}
-
-extension TokenVerifier {
-    nonisolated func revoke(_ login: RevokedLogin) {
-        revoke(session: login.session, of: Composition.issuerKey, until: login.tokensEnd)
-    }
 }
 
 extension RelayConfiguration {

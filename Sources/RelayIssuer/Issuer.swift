@@ -106,10 +106,18 @@ package final class Issuer: Sendable {
         logger: Logger,
         revoked: @escaping @Sendable (RevokedLogin) -> Void = { _ in }
     ) throws(IssuerError) -> Issuer {
-        let database = directory + "/issuer.sqlite"
-        let master = try MasterKey(path: directory + "/issuer.key", mayCreate: !PrivateFile.exists(database))
-        let store = try SQLiteIssuerStore(path: database, master: master)
+        let (store, master) = try openStore(in: directory)
         return Issuer(store: store, master: master, settings: settings, now: now, logger: logger, revoked: revoked)
+    }
+
+    /// The name of the file with the key that seals the store.
+    package static let keyFileName = "issuer.key"
+
+    /// Opens the database and the key file in a directory, or creates them.
+    package static func openStore(in directory: String) throws(IssuerError) -> (any IssuerStore, MasterKey) {
+        let database = directory + "/issuer.sqlite"
+        let master = try MasterKey(path: "\(directory)/\(keyFileName)", mayCreate: !PrivateFile.exists(database))
+        return (try SQLiteIssuerStore(path: database, master: master), master)
     }
 
     /// Closes the store. Later requests fail.
@@ -124,6 +132,8 @@ package final class Issuer: Sendable {
     /// Returns the public keys that verify the issuer's tokens.
     package func publishedKeys() async throws(IssuerError) -> JSONWebKeySet { try await keyRing.published(at: context.now()) }
 
-    /// Returns the revoked logins whose access tokens may still be valid. A relay loads them at its start.
-    package func revokedLogins() async throws(IssuerError) -> [RevokedLogin] { try await logins.revoked() }
+    /// Returns the logins that were revoked since a time, and whose access tokens may still be valid. A relay loads all of them at its start.
+    package func revokedLogins(since time: Milliseconds = 0) async throws(IssuerError) -> [RevokedLogin] {
+        try await logins.revoked(since: time)
+    }
 }

@@ -24,7 +24,7 @@ package enum RelayEvent: Hashable, Sendable {
     }
 
     /// Who revoked an endpoint, or made an account.
-    package enum Actor: Hashable, Sendable {
+    package enum Actor: Codable, Hashable, Sendable {
         case `operator`
         /// The account's owner, on the account page.
         case owner

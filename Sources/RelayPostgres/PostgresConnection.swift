@@ -37,7 +37,9 @@ final class PostgresConnection {
     /// The error of the present transaction. The server refuses all that follows until its end.
     private(set) var failure: PostgresError?
     /// How long an answer may take, in milliseconds; `nil` for ever.
-    var patience: CInt? = 6_000
+    var patience: CInt? = PostgresConnection.patience
+
+    private static let patience: CInt = 6_000
 
     private final class Warnings { var count = 0 }
 
@@ -82,16 +84,19 @@ final class PostgresConnection {
 
     // MARK: Transactions
 
-    func begin() throws(PostgresError) {
+    /// - Parameter isSerializable: Whether the transaction runs as if it were alone. Otherwise each statement sees what is stored by then.
+    func begin(isSerializable: Bool = false) throws(PostgresError) {
         (writes, failure) = (0, nil)
-        try send("BEGIN", [])
+        try send(isSerializable ? "BEGIN ISOLATION LEVEL SERIALIZABLE" : "BEGIN", [])
     }
 
     /// Ends the transaction.
+    /// - Parameter isAwaited: Whether the answer is waited for, however long that takes.
     /// - Throws: `refused` if it is not stored; any other error if that is not known.
-    func commit() throws(PostgresError) {
-        (warnings.count, patience) = (0, nil)
-        defer { patience = 6_000 }
+    func commit(isAwaited: Bool = true) throws(PostgresError) {
+        warnings.count = 0
+        if isAwaited { patience = nil }
+        defer { patience = Self.patience }
         let answer = try run("COMMIT", [])
         // The server answers ROLLBACK if a statement has failed.
         guard answer.tag == "COMMIT" else { throw .refused(code: "25P02", message: "the transaction had failed") }

@@ -21,6 +21,8 @@ struct PostgresDatabase: StoreDatabase {
         try connection.run(sql, values.map { $0?.sqlValue }, mayWrite: true).changes
     }
 
+    static var isShared: Bool { true }
+
     static func contains(_ column: String) -> String { "position(CAST(? AS bytea) IN \(column)) > 0" }
 
     func probe() throws { try execute("UPDATE probes SET number = number + 1", []) }

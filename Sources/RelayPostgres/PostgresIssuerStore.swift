@@ -31,15 +31,15 @@ package final class PostgresIssuerStore: IssuerStore {
     ///   - parameters: As in libpq's manual, section "Parameter Key Words".
     ///   - master: The key that sealed the rows, or seals them now.
     package init(_ parameters: [(name: String, value: String)], master: MasterKey) throws(IssuerError) {
-        let parameters = parameters + PostgresSettings.parameters
-        let first = PostgresSession(parameters)
+        let connected = PostgresSettings.parameters(parameters, of: nil)
+        let first = PostgresSession(connected)
         do {
             try PostgresSettings.prepare(parameters)
             try first.run(.write) { try $0.issuerTransaction.checkSeal(by: master) }
         } catch {
             throw IssuerError(error)
         }
-        let others = (1..<Self.threadCount).map { _ in PostgresSession(parameters) }
+        let others = (1..<Self.threadCount).map { _ in PostgresSession(connected) }
         state = Mutex(State(free: ([first] + others).map { Connection(session: $0) }))
         threads.start()
     }

@@ -7,25 +7,24 @@ import RelayStorage
 /// The schema. A released migration never changes; new ones are appended.
 enum PostgresSchema {
     /// Each entry leads to the version of its position, from 1.
-    static let migrations = [first + issuer]
+    static let migrations = [first + nodes + issuer]
 
     static var version: Int { migrations.count }
 
     /// See `SQLiteSchema` for the meaning of the columns. Truth values are numbers, as there. Texts are compared by their bytes.
     private static let first = [
         "CREATE TABLE meta (id SMALLINT PRIMARY KEY CHECK (id = 1), began BIGINT NOT NULL)",
+        // The relay whose key all nodes have. `history` names the database's system and timeline, in which nothing that was stored is lost.
+        """
+        CREATE TABLE relay (
+            one SMALLINT PRIMARY KEY CHECK (one = 1),
+            id TEXT COLLATE "C" CHECK (length(id) = 52),
+            history TEXT COLLATE "C"
+        )
+        """,
+        "INSERT INTO relay (one) VALUES (1)",
         "CREATE TABLE probes (number BIGINT NOT NULL)",
         "INSERT INTO probes (number) VALUES (0)",
-        // The last batch that a thread of a node has written, and how often its connection was replaced.
-        """
-        CREATE TABLE store_writer (
-            node UUID NOT NULL,
-            thread SMALLINT NOT NULL,
-            batch BIGINT NOT NULL,
-            checks BIGINT NOT NULL,
-            PRIMARY KEY (node, thread)
-        ) WITH (fillfactor = 50)
-        """,
         """
         CREATE TABLE accounts (
             id TEXT COLLATE "C" PRIMARY KEY CHECK (length(id) = 32),

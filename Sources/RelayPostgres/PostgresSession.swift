@@ -40,7 +40,7 @@ final class PostgresSession {
             do {
                 return try attempt(mode, body)
             } catch let error as PostgresError {
-                if Self.isConflict(error), conflicts < Self.maximumConflicts {
+                if error.isConflict, conflicts < Self.maximumConflicts {
                     // Random, so that those that met do not meet again.
                     Thread.sleep(forTimeInterval: .random(in: 0...min(0.004 * pow(2, Double(conflicts)), 0.25)))
                     conflicts += 1
@@ -51,12 +51,6 @@ final class PostgresSession {
                 }
             }
         }
-    }
-
-    /// Whether the transaction does not fit to concurrent ones: `serialization_failure`, `deadlock_detected`.
-    private static func isConflict(_ error: PostgresError) -> Bool {
-        guard case .refused(let code, _) = error else { return false }
-        return ["40001", "40P01"].contains(code)
     }
 
     /// Whether an error that left nothing stored may not come again.

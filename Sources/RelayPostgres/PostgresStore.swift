@@ -2,65 +2,104 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 #if Postgres
-import Foundation
+package import RelayProtocol
 package import RelayServer
 import RelayStorage
+import Synchronization
 
-/// The store in a PostgreSQL database. Each account is always on one of several threads, each with a connection, a cache, and commits of its
-/// own; the relay's own work has another one.
-package final class PostgresStore: RelayStore {
+/// The store in a PostgreSQL database that several nodes share. Each account is always on one of several threads, each with a connection, a
+/// cache, and commits of its own; the relay's own work has another one.
+package final class PostgresStore: RelayStore, AccountLeases {
     private static let threadCount = 8
-    private static let largestGroup = 64
 
-    /// A thread and what it uses.
-    private struct Lane: Sendable {
-        let thread: StoreThread
-        nonisolated(unsafe) let writer: PostgresWriter
+    /// What the threads call. They are made before it is complete.
+    private struct Links {
+        var lanes: [PostgresLane] = []
+        var report: @Sendable (LeaseEvent) -> Void = { _ in }
+    }
 
-        func submit(_ work: StoreWork) {
-            thread.submit(work) { group in
-                _ = thread.join(&group)
-                return writer.commit(group)
+    let node: PostgresNode
+    let lanes: [PostgresLane]
+    private let global: PostgresLane
+    private let links: SharedLinks
+
+    private final class SharedLinks: Sendable { let value = Mutex(Links()) }
+
+    /// Answers of all threads.
+    private final class Answers: Sendable {
+        private let state: Mutex<(missing: Int, areAllTrue: Bool)>
+
+        init(_ count: Int) { state = Mutex((count, true)) }
+
+        /// - Returns: Whether all are true, after the last one.
+        func add(_ answer: Bool) -> Bool? {
+            state.withLock { state in
+                state = (state.missing - 1, state.areAllTrue && answer)
+                return state.missing == 0 ? state.areAllTrue : nil
             }
         }
     }
 
-    private let lanes: [Lane]
-    private let global: Lane
-
     /// Opens a database, and creates its tables if there are none.
-    /// - Parameter parameters: As in libpq's manual, section "Parameter Key Words".
-    package init(_ parameters: [(name: String, value: String)], metrics: StoreMetrics = StoreMetrics()) throws(StoreError) {
-        let parameters = parameters + PostgresSettings.parameters
-        do {
-            try PostgresSettings.prepare(parameters)
-        } catch let error as PostgresError {
-            throw StoreError(error)
-        } catch let error as StoreError {
-            throw error
-        } catch is PostgresSchema.SchemaTooNew {
-            throw .tooNew("the PostgreSQL database")
-        } catch {
-            throw .notADatabase("the PostgreSQL database")
-        }
-        let node = UUID().uuidString
-        lanes = (0..<Self.threadCount).map { Self.lane($0, parameters, node, metrics) }
-        global = Self.lane(Self.threadCount, parameters, node, metrics)
-    }
-
-    private static func lane(
-        _ number: Int,
+    /// - Parameters:
+    ///   - parameters: As in libpq's manual, section "Parameter Key Words".
+    ///   - url: Where endpoints reach this node.
+    ///   - version: This software's version.
+    package init(
         _ parameters: [(name: String, value: String)],
-        _ node: String,
-        _ metrics: StoreMetrics
-    ) -> Lane {
-        Lane(
-            thread: StoreThread("relay.store.\(number)", largestGroup: largestGroup, metrics: metrics),
-            writer: PostgresWriter(parameters, node: node, thread: number)
-        )
+        url: Origin? = nil,
+        version: String = "",
+        metrics: StoreMetrics = StoreMetrics(),
+        now: @escaping @Sendable () -> Milliseconds
+    ) throws(StoreError) {
+        let (node, links) = (try Self.node(parameters, url, version, now), SharedLinks())
+        func lane(_ number: Int, isOwn: (@Sendable (AccountID) -> Bool)?) -> PostgresLane {
+            PostgresLane(number, parameters, node, metrics: metrics, now: now, isOwn: isOwn) { account, answer in
+                let lanes = links.value.withLock { $0.lanes }
+                lanes[account.shard(of: lanes.count)].claim(.known(account), answer: answer)
+            } lost: { account in
+                links.value.withLock { $0.report }(.lost(account))
+            }
+        }
+        let lanes = (0..<Self.threadCount).map { number in lane(number) { $0.shard(of: Self.threadCount) == number } }
+        links.value.withLock { $0.lanes = lanes }
+        (self.node, self.lanes, self.links) = (node, lanes, links)
+        let global = lane(Self.threadCount, isOwn: nil)
+        self.global = global
+        node.begin(isAlive: { (lanes + [global]).allSatisfy(\.isAlive) }) { event in
+            switch event {
+            case .otherDied: links.value.withLock { $0.report }(.nodeDied)
+            case .became(let node): for lane in lanes + [global] { lane.become(node) }
+            case .drained:
+                for lane in lanes { lane.giveBackAll {} }
+            case .cutOff:
+                links.value.withLock { $0.report }(.cutOff)
+                for lane in lanes { lane.loseAll() }
+            case .databaseBegan(let time): links.value.withLock { $0.report }(.databaseBegan(Milliseconds(clamping: time)))
+            case .primaryChanged:
+                let answers = Answers(lanes.count + 1)
+                for lane in lanes + [global] {
+                    lane.confirm { isConfirmed in if let all = answers.add(isConfirmed) { node.confirm(all) } }
+                }
+            }
+        }
     }
 
-    private subscript(account: AccountID?) -> Lane { account.map { lanes[$0.shard(of: Self.threadCount)] } ?? global }
+    private static func node(
+        _ parameters: [(name: String, value: String)],
+        _ url: Origin?,
+        _ version: String,
+        _ now: @escaping @Sendable () -> Milliseconds
+    ) throws(StoreError) -> PostgresNode {
+        try PostgresLocation.translated {
+            try PostgresSettings.prepare(parameters)
+            return try PostgresNode(parameters, url: url, version: version, now: now)
+        }
+    }
+
+    package var nodeID: NodeID { node.id }
+
+    private subscript(account: AccountID?) -> PostgresLane { account.map { lanes[$0.shard(of: Self.threadCount)] } ?? global }
 
     package func submit(_ work: StoreWork) { self[work.account].submit(work) }
 
@@ -68,8 +107,31 @@ package final class PostgresStore: RelayStore {
         self[account].thread.hasRoom(for: channel, of: account, waiter: waiter)
     }
 
-    /// Waits for submitted work. Later work fails.
-    package func close() { for lane in lanes + [global] { lane.thread.sync { lane.writer.close() } } }
+    package func claim(_ account: ClaimedAccount, answer: @escaping @Sendable (AccountClaim) -> Void) {
+        self[account.likely].claim(account, answer: answer)
+    }
+
+    package func giveBack(_ account: AccountID) { self[account].giveBack(account) }
+
+    package var obstacle: String? { node.obstacle }
+
+    package var scope: AccountScope {
+        let (id, living) = node.living
+        return .node(id, part: living.firstIndex(of: id) ?? 0, of: living.count)
+    }
+
+    package func giveBackAll() async {
+        node.leave()
+        for lane in lanes { await withCheckedContinuation { continuation in lane.giveBackAll { continuation.resume() } } }
+    }
+
+    package func begin(_ report: @escaping @Sendable (LeaseEvent) -> Void) { links.value.withLock { $0.report = report } }
+
+    /// Waits for submitted work. Later work fails. The leases become free.
+    package func close() {
+        for lane in lanes + [global] { lane.close() }
+        node.stop()
+    }
 }
 
 /// How the relay uses PostgreSQL.
@@ -80,16 +142,24 @@ enum PostgresSettings {
         ("default_transaction_isolation", "read committed"),
     ]
 
-    static let parameters = [
+    private static let fixed = [
         (name: "options", value: session.map { "-c \($0.0)=\($0.1.replacing(" ", with: "\\ "))" }.joined(separator: " ")),
-        (name: "application_name", value: "relayd"), (name: "client_encoding", value: "UTF8"),
-        (name: "target_session_attrs", value: "read-write"), (name: "connect_timeout", value: "2"),
-        (name: "tcp_user_timeout", value: "5000"), (name: "keepalives_idle", value: "5"), (name: "keepalives_interval", value: "5"),
+        (name: "client_encoding", value: "UTF8"), (name: "target_session_attrs", value: "read-write"),
+        (name: "connect_timeout", value: "2"), (name: "tcp_user_timeout", value: "5000"), (name: "keepalives_idle", value: "5"),
+        (name: "keepalives_interval", value: "5"),
     ]
 
+    /// The parameters of a connection.
+    /// - Parameter node: Whose connection it is, by which the others can end it; `nil` for one that is closed at once.
+    static func parameters(_ given: [(name: String, value: String)], of node: NodeID?) -> [(name: String, value: String)] {
+        given + fixed + [(name: "application_name", value: node.map(applicationName) ?? "relayd")]
+    }
+
+    static func applicationName(of node: NodeID) -> String { "relayd \(node)" }
+
     /// Checks that a database is suitable, and brings it to this software's version.
-    static func prepare(_ parameters: [(name: String, value: String)]) throws {
-        let connection = try PostgresConnection(parameters)
+    static func prepare(_ given: [(name: String, value: String)]) throws {
+        let connection = try PostgresConnection(parameters(given, of: nil))
         try check(connection)
         try PostgresSchema.migrate(connection)
     }

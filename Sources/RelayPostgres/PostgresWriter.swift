@@ -10,18 +10,29 @@ import RelayStorage
 ///
 /// Its row in `store_writer` has the number of its last batch, and counts its connections. A new connection raises that count first: this
 /// waits for the old connection's transaction, tells whether its batch is stored, and lets it fail if the server reads it only then.
+///
+/// The last statement of each transaction is a fence. It fails if this node no longer has the leases of all accounts in the group, or if
+/// the connection was replaced. Epochs only grow, so who has a lease at the end has had it throughout.
 final class PostgresWriter {
+    /// How often a group is repeated that met transactions of others.
+    private static let maximumConflicts = 20
+
     private let parameters: [(name: String, value: String)]
-    private let node: String
     private let thread: Int
-    private let cache = StoreCache()
+    private(set) var node: NodeID
+    /// `nil` for the relay's own work, which needs no lease.
+    let leases: PostgresLeases?
+    /// Without leases, other threads and nodes change the rows.
+    private let cache: StoreCache?
     private var connection: PostgresConnection?
     /// The last batch that is stored, and how often the connection was replaced.
     private var (batch, checks): (Int64, Int64) = (0, 0)
     private var isClosed = false
 
-    init(_ parameters: [(name: String, value: String)], node: String, thread: Int) {
-        (self.parameters, self.node, self.thread) = (parameters, node, thread)
+    /// - Parameter leases: For the work of accounts.
+    init(_ parameters: [(name: String, value: String)], node: NodeID, thread: Int, leases: PostgresLeases? = nil) {
+        (self.parameters, self.node, self.thread, self.leases) = (parameters, node, thread, leases)
+        cache = leases == nil ? nil : StoreCache()
     }
 
     func close() {
@@ -29,28 +40,57 @@ final class PostgresWriter {
         connection = nil
     }
 
+    /// Begins again as another node, without leases.
+    func become(_ node: NodeID) {
+        self.node = node
+        (connection, batch, checks) = (nil, 0, 0)
+        loseAll()
+    }
+
+    func loseAll() {
+        leases?.loseAll()
+        cache?.forgetAll()
+        cache?.groupUndone()
+    }
+
+    // MARK: Groups
+
     /// Commits a group.
-    /// - Returns: The error if it is not stored.
-    func commit(_ group: [StoreWork]) -> StoreError? {
-        guard !isClosed else { return .unavailable("the relay is stopping") }
-        do {
-            let connection = try connection ?? open()
+    func commit(_ group: [StoreWork]) -> StoreThread.Outcome {
+        guard !isClosed else { return .init(.unavailable("the relay is stopping")) }
+        var lost: Set<AccountID> = []
+        if let leases { for case let account? in group.map(\.account) where !leases.has(account) { lost.insert(account) } }
+        while true {
+            let present = lost.isEmpty ? group : group.filter { $0.account.map { !lost.contains($0) } ?? true }
+            if present.isEmpty { return .init(lost: lost) }
             do {
-                try run(group, on: connection, inSavepoints: false)
-                try store(on: connection)
-            } catch  where Self.isRepeated(error) {
-                // This is rare. Savepoints around all work would cost more.
-                cache.groupUndone()
-                try connection.rollback()
-                try run(group, on: connection, inSavepoints: true)
-                try store(on: connection)
+                try commit(present, on: try connection ?? open())
+                return .init(lost: lost)
+            } catch {
+                let gone = undo(present, after: error)
+                guard !gone.isEmpty else { return .init(StoreError(anyOf: error), lost: lost) }
+                lost.formUnion(gone)
             }
-            cache.groupCommitted()
-            return nil
-        } catch {
-            cache.groupUndone()
-            undo(error)
-            return (error as? PostgresError).map { StoreError($0) } ?? .unavailable("a write failed")
+        }
+    }
+
+    private func commit(_ group: [StoreWork], on connection: PostgresConnection) throws {
+        var (conflicts, inSavepoints) = (0, false)
+        while true {
+            do {
+                try run(group, on: connection, inSavepoints: inSavepoints)
+                try store(group, on: connection)
+                cache?.groupCommitted()
+                return
+            } catch let error as PostgresError where error.isConflict && conflicts < Self.maximumConflicts {
+                conflicts += 1
+                Thread.sleep(forTimeInterval: .random(in: 0...0.01) * Double(conflicts))
+            } catch  where !inSavepoints && Self.isRepeated(error) {
+                // This is rare. Savepoints around all work would cost more.
+                inSavepoints = true
+            }
+            cache?.groupUndone()
+            try connection.rollback()
         }
     }
 
@@ -60,25 +100,28 @@ final class PostgresWriter {
     }
 
     /// Commits the transaction, and finds out whether it is stored.
-    private func store(on connection: PostgresConnection) throws {
-        guard connection.writes > 0 else { return try connection.commit() }
+    private func store(_ group: [StoreWork], on connection: PostgresConnection) throws {
         let next = batch + 1
-        try connection.send(Self.note, [.integer(next)] + row + [.integer(checks)], mayWrite: true)
-        do {
+        let writes = connection.writes > 0
+        do throws(PostgresError) {
+            if writes { try connection.send(Self.note, [.integer(next)] + row + [.integer(checks)], mayWrite: true) }
+            try leases?.sendFence(for: group, writes: writes, node: node, on: connection)
             try connection.commit()
-        } catch  where !error.isOfStatement {
+        } catch {
+            if error.isDivisionByZero { throw Fenced() }
+            guard writes else { throw error }
+            // A server that ends may say so after the commit. Only a connection that still works shows that nothing is stored.
+            if error.isOfStatement, (try? connection.rollback()) != nil { throw error }
             try find(next, after: error)
         }
-        batch = next
+        if writes { batch = next }
     }
 
-    private var row: [SQLValue] { [.text(node), .integer(Int64(thread))] }
+    private var row: [SQLValue] { [.text("\(node)"), .integer(Int64(thread))] }
 
     /// Fails if the connection was replaced.
     private static let note = """
-        WITH noted AS (
-            UPDATE store_writer SET batch = ? WHERE node = CAST(CAST(? AS TEXT) AS UUID) AND thread = ? AND checks = ? RETURNING 1
-        )
+        WITH noted AS (UPDATE store_writer SET batch = ? WHERE node = ? AND thread = ? AND checks = ? RETURNING 1)
         SELECT 1 / count(*) FROM noted
         """
 
@@ -88,7 +131,13 @@ final class PostgresWriter {
         connection = nil
         while !isClosed {
             Thread.sleep(forTimeInterval: .random(in: 0.1...2))
-            guard (try? open()) != nil else { continue }
+            do {
+                _ = try open()
+            } catch let lost as Lost {
+                throw lost
+            } catch {
+                continue
+            }
             guard batch == number else { throw error }
             return
         }
@@ -97,14 +146,14 @@ final class PostgresWriter {
 
     /// Opens a connection and reads what is stored.
     private func open() throws -> PostgresConnection {
-        let opened = try PostgresConnection(parameters)
+        let opened = try PostgresConnection(PostgresSettings.parameters(parameters, of: node))
         opened.patience = nil
         try opened.begin()
         try opened.send("SET LOCAL statement_timeout = 0", [])
         try opened.send("SET LOCAL lock_timeout = 0", [])
         let found = try opened.run(
             """
-            INSERT INTO store_writer (node, thread, batch, checks) VALUES (CAST(CAST(? AS TEXT) AS UUID), ?, 0, 0)
+            INSERT INTO store_writer (node, thread, batch, checks) VALUES (?, ?, 0, 0)
             ON CONFLICT (node, thread) DO UPDATE SET checks = store_writer.checks + 1 RETURNING batch, checks
             """,
             row,
@@ -113,33 +162,46 @@ final class PostgresWriter {
         guard let found = found.rows.first else { throw ColumnError() }
         let stored = (try found.integer(0), try found.integer(1))
         try opened.commit()
+        // The database has lost what it had acknowledged.
+        guard stored.0 >= batch else { throw Lost() }
         (batch, checks) = stored
         connection = opened
         return opened
     }
 
-    private func undo(_ error: any Error) {
-        guard let connection, let error = error as? PostgresError, error.isOfStatement, (try? connection.rollback()) != nil else {
+    /// Makes the connection usable again, or gives it up.
+    /// - Returns: The accounts whose leases are lost, if that is the reason of the error.
+    private func undo(_ group: [StoreWork], after error: any Error) -> Set<AccountID> {
+        cache?.groupUndone()
+        guard let connection, error is Fenced || (error as? PostgresError)?.isOfStatement ?? false, (try? connection.rollback()) != nil
+        else {
             connection = nil
-            return
+            return []
         }
+        guard error is Fenced else { return [] }
+        let gone = (try? leases?.lookForLost(group, node: node, on: connection)) ?? []
+        // Otherwise another connection of this thread has replaced this one.
+        if gone.isEmpty { self.connection = nil }
+        for account in gone { cache?.forget(account) }
+        return gone
     }
 
     private func run(_ group: [StoreWork], on connection: PostgresConnection, inSavepoints: Bool) throws {
         let transaction = PostgresDatabase(connection: connection).transaction(cache: cache)
         connection.isImmediate = inSavepoints
         defer { connection.isImmediate = false }
-        try connection.begin()
+        // The relay's own work is written for one writer; that of an account has one.
+        try connection.begin(isSerializable: leases == nil)
         for work in group {
             if inSavepoints { try connection.send("SAVEPOINT work", []) }
             let before = connection.writes
             let failure = work.run(transaction)
             // The server takes nothing more before this is undone.
             let broken = connection.failure
-            if let broken, !inSavepoints || !broken.isOfStatement { throw broken }
+            if let broken, !inSavepoints || !broken.isOfStatement || broken.isConflict { throw broken }
             let isPartial = failure != nil && (connection.writes != before || broken != nil)
             if isPartial, !inSavepoints { throw HalfWritten() }
-            if failure == nil { cache.workSucceeded() } else if isPartial { cache.workUndone() } else { cache.workFailed() }
+            if failure == nil { cache?.workSucceeded() } else if isPartial { cache?.workUndone() } else { cache?.workFailed() }
             guard inSavepoints else { continue }
             if isPartial {
                 connection.forgetFailure()
@@ -151,5 +213,62 @@ final class PostgresWriter {
 
     /// Work has failed after a write.
     private struct HalfWritten: Error {}
+    /// The fence has failed.
+    private struct Fenced: Error {}
+
+    /// The database does not have what this thread has stored.
+    private struct Lost: Error {}
+
+    /// Looks whether the database has what this thread has stored. Tries until there is an answer.
+    func confirm() -> Bool {
+        connection = nil
+        while !isClosed {
+            do {
+                _ = try open()
+                return true
+            } catch is Lost {
+                batch = 0
+                loseAll()
+                return false
+            } catch {
+                Thread.sleep(forTimeInterval: .random(in: 0.1...1))
+            }
+        }
+        return false
+    }
+
+    // MARK: Leases
+
+    /// Runs something about leases in a transaction of its own.
+    /// - Returns: `nil` if it is not known to be stored.
+    func transact<Value>(_ body: (PostgresConnection) throws -> Value) -> Value? {
+        guard !isClosed else { return nil }
+        do {
+            let connection = try connection ?? open()
+            try connection.begin()
+            let value = try body(connection)
+            try store([], on: connection)
+            return value
+        } catch {
+            _ = undo([], after: error)
+            return nil
+        }
+    }
+
+    func forget(_ account: AccountID) { cache?.forget(account) }
+}
+
+extension StoreError {
+    fileprivate init(anyOf error: any Error) {
+        self = (error as? PostgresError).map { StoreError($0) } ?? .unavailable("a write failed")
+    }
+}
+
+extension PostgresError {
+    private var code: String { if case .refused(let code, _) = self { code } else { "" } }
+
+    var isDivisionByZero: Bool { code == "22012" }
+    /// Transactions have met that cannot run one after the other (serialization_failure), or wait for each other (deadlock_detected).
+    var isConflict: Bool { code == "40001" || code == "40P01" }
 }
 #endif

@@ -8,7 +8,8 @@ package import RelayProtocol
 
 /// The name of a setting: `dataDirectory` in the file, `--data-directory` as a flag, `RELAYD_DATA_DIRECTORY` in the environment.
 package enum RelaySetting: String, CaseIterable, Sendable {
-    case listen, urls, tunnelListen, metricsListen, dataDirectory, certificateFile, keyFile, issuersFile, allowHttp, trustedProxies,
+    case listen, urls, tunnelListen, metricsListen, dataDirectory, store, nodeUrl, certificateFile, keyFile, issuersFile, allowHttp,
+        trustedProxies,
         unauthenticatedPerAddress, tokenFailuresPerMinute, tokenFailureAddresses, outboundBytes, idleSeconds, drainSeconds, logLevel,
         logFormat,
         pushAddresses, pushAuthoritiesFile, pushPrivateAddresses
@@ -78,6 +79,8 @@ extension RelayConfiguration {
                 return url
             }
         }
+        if let text = try values.text(.store) { store = try StoreLocation(text) }
+        if let text = try values.text(.nodeUrl) { nodeURL = try Self.nodeURL(text) }
         certificateFile = try values.text(.certificateFile)
         keyFile = try values.text(.keyFile)
         issuersFile = try values.text(.issuersFile)
@@ -119,6 +122,13 @@ extension RelayConfiguration {
             throw ConfigurationError("limits: \(error)")
         }
         for address in listen { _ = try security(of: address) }
+    }
+
+    private static func nodeURL(_ text: String) throws(ConfigurationError) -> Origin {
+        guard let url = Origin(text) else {
+            throw ConfigurationError("nodeUrl: '\(text)' is not scheme, host and port, such as https://node1.relay.example")
+        }
+        return url
     }
 
     private static func push(_ values: Values) throws(ConfigurationError) -> PushSettings {

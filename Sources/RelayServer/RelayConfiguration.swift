@@ -18,6 +18,10 @@ package struct RelayConfiguration: Sendable {
     package var metricsListen: ListenAddress?
     /// The directory of the relay's key and database.
     package var dataDirectory: String
+    /// Where the databases are.
+    package var store = StoreLocation.dataDirectory
+    /// Where endpoints reach this node of several.
+    package var nodeURL: Origin?
     /// A certificate chain in PEM. Requires `keyFile`.
     package var certificateFile: String?
     /// The certificate's key in PEM.
@@ -69,10 +73,25 @@ package struct RelayConfiguration: Sendable {
 
     /// Devices and browsers elsewhere send passwords and tokens to these URLs.
     package func checkURLs() throws(ConfigurationError) {
-        guard !allowsPlainHTTP, let url = urls.first(where: { !$0.isEncrypted && !$0.isLoopback }) else { return }
+        guard !allowsPlainHTTP, let url = (urls + [nodeURL].compactMap { $0 }).first(where: { !$0.isEncrypted && !$0.isLoopback }) else {
+            return
+        }
         throw ConfigurationError(
             "urls: \(url) is not encrypted: use https://\(url.authority), or set --allow-http if nothing but this relay's own network leads there"
         )
+    }
+
+    /// A node of several has two addresses.
+    package func checkNodeURL() throws(ConfigurationError) {
+        guard nodeURL != nil else { return }
+        guard store != .dataDirectory else {
+            throw ConfigurationError(
+                "nodeUrl: a relay with an SQLite store is the only node; name it with --url, or set --store postgres://…"
+            )
+        }
+        guard !urls.isEmpty else {
+            throw ConfigurationError("nodeUrl: it is in addition to the URL that all nodes have; name that one with --url")
+        }
     }
 
     /// How an address is protected.

@@ -156,7 +156,8 @@ package struct RelayService: Service {
                 case .ownKey: try TLSContext(.ownKey(key))
                 }
             if let tls { contexts.append(tls) }
-            let origins = OwnOrigins(urls: configuration.urls, isTLS: tls != nil)
+            let nodeURL = configuration.nodeURL.flatMap { configuration.urls.contains($0) ? nil : $0 }
+            let origins = OwnOrigins(urls: configuration.urls + (nodeURL.map { [$0] } ?? []), isTLS: tls != nil)
             let services = ControlServices(
                 core: parts.core,
                 tokens: parts.tokens,

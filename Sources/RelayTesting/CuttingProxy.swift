@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import Foundation
+package import Foundation
 import NIOCore
 import NIOPosix
 import Synchronization
@@ -12,7 +12,8 @@ package final class CuttingProxy: Sendable {
         case nothing, answer, request
     }
 
-    private let directory: URL
+    /// With the socket of the proxy.
+    package let directory: URL
     private let database: [(name: String, value: String)]
     private let state: State
     private let server: any Channel

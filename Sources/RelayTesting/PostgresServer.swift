@@ -5,8 +5,8 @@ package import Foundation
 
 /// A PostgreSQL server on a Unix socket in a directory of its own. It ends with this process. For tests only.
 package final class PostgresServer: @unchecked Sendable {
-    package struct Failed: Error {
-        package var message: String
+    package struct Failed: Error, CustomStringConvertible {
+        package var description: String
     }
 
     /// Debian keeps the programs of each version in a folder.
@@ -22,58 +22,154 @@ package final class PostgresServer: @unchecked Sendable {
     package static let shared = Result { try PostgresServer() }
 
     private static let asOther = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+    package static let user = "relay"
 
+    /// With its socket and its data.
     package let directory: URL
-    private let process = Process()
-    private let input = Pipe()
+    private var process: Process?
+    private var input: Pipe?
 
-    package init() throws {
-        guard let programs = Self.programs else { throw Failed(message: "PostgreSQL is not installed") }
+    private var data: String { directory.appending(path: "data").path }
+
+    /// - Parameter primary: The server that it follows; `nil` if it is a primary.
+    package init(following primary: PostgresServer? = nil) throws {
         directory = FileManager.default.temporaryDirectory.appending(path: "postgres-\(UUID().uuidString.prefix(8))")
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
         try Self.run(["chown", "postgres", directory.path])
-        let data = directory.appending(path: "data").path
-        try Self.run(
-            Self.asOther + ["\(programs)/initdb", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--username=relay", data]
-        )
+        if let primary {
+            try follow(primary)
+        } else {
+            try run("initdb", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--username=\(Self.user)", data)
+            try start()
+        }
+    }
+
+    deinit {
+        end()
+        try? FileManager.default.removeItem(at: directory)
+    }
+
+    private func start() throws {
+        guard let programs = Self.programs else { throw Failed(description: "PostgreSQL is not installed") }
+        let (process, input) = (Process(), ProcessStart.alone { Pipe() })
         process.executableURL = URL(filePath: "/usr/bin/env")
-        // The server's keeper waits for the end of its input, which is the end of this process.
+        // The server's keeper waits for the end of its input, which is the end of this process. Another shell would wait for SIGCHLD, which may be
+        // blocked here.
         process.arguments =
-            ["sh", "-c", #""$@" & read -r _; kill -QUIT $!; wait"#, "sh"] + Self.asOther
+            ["bash", "-c", #""$@" & read -r _; kill -QUIT $!; wait"#, "bash"] + Self.asOther
             + ["\(programs)/postgres", "-D", data, "-k", directory.path, "-c", "listen_addresses=", "-c", "max_connections=500"]
         process.standardInput = input
         process.standardOutput = FileHandle.nullDevice
         process.standardError = FileHandle.nullDevice
         try ProcessStart.alone { try process.run() }
-        for _ in 0..<600 {
-            if (try? Self.run(["\(programs)/pg_isready", "-q", "-h", directory.path])) != nil { return }
-            usleep(50_000)
-        }
-        throw Failed(message: "PostgreSQL does not start")
+        (self.process, self.input) = (process, input)
+        try wait("the server to start") { (try? self.run("pg_isready", "-q", "-h", directory.path)) != nil }
     }
 
-    deinit {
-        try? input.fileHandleForWriting.close()
-        process.waitUntilExit()
-        try? FileManager.default.removeItem(at: directory)
+    private func end() {
+        try? input?.fileHandleForWriting.close()
+        process?.waitUntilExit()
+        (process, input) = (nil, nil)
     }
+
+    // MARK: Databases
 
     /// Creates an empty database.
     /// - Returns: The parameters of a connection to it, as in libpq's manual.
     package func makeDatabase() throws -> [(name: String, value: String)] {
         let name = "test_\(UUID().uuidString.lowercased().replacing("-", with: "_"))"
-        try Self.run(["\(Self.programs ?? "")/createdb", "-h", directory.path, "-U", "relay", name])
-        return [("host", directory.path), ("user", "relay"), ("dbname", name)]
+        try makeDatabase(name)
+        return parameters(of: name)
     }
 
-    private static func run(_ command: [String]) throws {
+    /// The parameters of a connection to a database, as in libpq's manual.
+    package func parameters(of database: String) -> [(name: String, value: String)] {
+        [("host", directory.path), ("user", Self.user), ("dbname", database)]
+    }
+
+    package func makeDatabase(_ name: String) throws { try run("createdb", "-h", directory.path, "-U", Self.user, name) }
+
+    /// The URI of an empty database that is created.
+    package func makeURI() throws -> String {
+        "postgres:///\(try makeDatabase()[2].value)?host=\(directory.path)&user=\(Self.user)"
+    }
+
+    /// Runs a statement.
+    /// - Returns: Its rows, with columns separated by `|`.
+    @discardableResult
+    package func query(_ sql: String, in database: String = "postgres") throws -> String {
+        try run("psql", "-qAtX", "-v", "ON_ERROR_STOP=1", "-h", directory.path, "-U", Self.user, "-d", database, "-c", sql)
+    }
+
+    // MARK: Primary and standby
+
+    /// Copies a primary, and follows it from now on. What this server had is gone.
+    package func follow(_ primary: PostgresServer) throws {
+        end()
+        try? FileManager.default.removeItem(atPath: data)
+        try run("pg_basebackup", "-h", primary.directory.path, "-U", Self.user, "-D", data, "-R", "-X", "stream", "-c", "fast")
+        try start()
+    }
+
+    /// Whether commits wait for a standby.
+    package func setSynchronous(_ isSynchronous: Bool) throws {
+        let file = try FileHandle(forWritingTo: URL(filePath: "\(data)/postgresql.auto.conf"))
+        try file.seekToEnd()
+        try file.write(contentsOf: Data("synchronous_standby_names = '\(isSynchronous ? "*" : "")'\n".utf8))
+        try file.close()
+        try run("pg_ctl", "reload", "-s", "-D", data)
+        guard isSynchronous else { return }
+        try wait("the standby") { try self.query("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") == "1" }
+    }
+
+    /// Makes a standby the primary.
+    package func promote() throws {
+        try setSynchronous(false)
+        try run("pg_ctl", "promote", "-s", "-w", "-D", data)
+    }
+
+    /// Ends all its processes at once.
+    package func kill() throws {
+        try signal(SIGKILL)
+        end()
+    }
+
+    /// Stops its processes, without their knowledge.
+    package func freeze() throws { try signal(SIGSTOP) }
+    package func resume() throws { try signal(SIGCONT) }
+
+    private func signal(_ signal: Int32) throws {
+        let file = try String(contentsOfFile: "\(data)/postmaster.pid", encoding: .utf8)
+        guard let first = file.split(separator: "\n").first, let id = pid_t(first) else { throw Failed(description: "it does not run") }
+        let children = try Self.run(["sh", "-c", "cat /proc/\(id)/task/*/children"]).split(separator: " ").compactMap { pid_t($0) }
+        for id in [id] + children { _ = Foundation.kill(id, signal) }
+    }
+
+    // MARK: Programs
+
+    private func wait(_ what: String, until isMet: () throws -> Bool) throws {
+        for _ in 0..<1_200 {
+            if try isMet() { return }
+            usleep(50_000)
+        }
+        throw Failed(description: "waited for \(what)")
+    }
+
+    @discardableResult
+    private func run(_ program: String, _ arguments: String...) throws -> String {
+        try Self.run(Self.asOther + ["\(Self.programs ?? "")/\(program)"] + arguments)
+    }
+
+    @discardableResult
+    private static func run(_ command: [String]) throws -> String {
         let process = Process()
         process.executableURL = URL(filePath: "/usr/bin/env")
         process.arguments = command
-        process.standardOutput = FileHandle.nullDevice
         process.standardError = FileHandle.nullDevice
-        try ProcessStart.alone { try process.run() }
+        let output = try ProcessStart.reading(process)
+        let text = String(decoding: try output.readToEnd() ?? Data(), as: UTF8.self)
         process.waitUntilExit()
-        guard process.terminationStatus == 0 else { throw Failed(message: "\(command) ended with \(process.terminationStatus)") }
+        guard process.terminationStatus == 0 else { throw Failed(description: "\(command) ended with \(process.terminationStatus)") }
+        return text.trimmingCharacters(in: .whitespacesAndNewlines)
     }
 }

@@ -186,6 +186,12 @@ package final class RelaydProcess {
     /// Asks the service to stop, without waiting.
     package func terminate() { process?.terminate() }
 
+    package var isRunning: Bool { process?.isRunning ?? false }
+
+    /// Stops the process without its knowledge.
+    package func freeze() { if let process { _ = Foundation.kill(process.processIdentifier, SIGSTOP) } }
+    package func resume() { if let process { _ = Foundation.kill(process.processIdentifier, SIGCONT) } }
+
     package func kill() {
         guard let process else { return }
         _ = Foundation.kill(process.processIdentifier, SIGKILL)

@@ -26,14 +26,13 @@ func administer(
     // Nothing listens here, so the default addresses are used.
     configuration.listen = RelayConfiguration(dataDirectory: directory.path).listen
     let lock = try directory.lock()
-    let key = try RelayKey.load(in: directory.path)
     let output = LogOutput(.text, level: .warning) { StandardStream.error.writeLine($0) }
     let logger = Logger(label: "relayd") { _ in RelayLogHandler(output) }
-    let store = try SQLiteStore(holding: lock)
-    defer { store.close() }
-    store.logCopy(to: logger)
-    let composition = try await Composition(configuration, store: store, key: key, metrics: PrometheusMetrics(), logger: logger)
-    defer { try? composition.issuer.close() }
+    let metrics = PrometheusMetrics()
+    let clock = RelayClock.system
+    let stores = try Stores.open(configuration, holding: lock, metrics: metrics, now: { clock.now().time }, logger: logger)
+    defer { stores.close() }
+    let composition = try await Composition(configuration, stores: stores, metrics: metrics, logger: logger)
     try await composition.parts.core.start(tunnelPorts: [])
     guard let answer = await composition.parts.administer?(request) else { throw AdminError.noRelay(directory.path) }
     await composition.parts.core.stop()

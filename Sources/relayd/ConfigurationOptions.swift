@@ -42,6 +42,15 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
+            "Where endpoints reach this node, if several share a PostgreSQL database; --url is common to all nodes. "
+                + "(RELAYD_NODE_URL)",
+            valueName: "url"
+        )
+    )
+    var nodeUrl: String?
+
+    @Option(
+        help: ArgumentHelp(
             "A separate address for /metrics, such as 127.0.0.1:9090: plain HTTP without authentication. Default: none. "
                 + "(RELAYD_METRICS_LISTEN)",
             valueName: "address:port"
@@ -219,6 +228,7 @@ struct ConfigurationOptions: ParsableArguments {
         set(RelaySetting.listen.key, listen.isEmpty ? nil : .stringArray(listen))
         set(RelaySetting.tunnelListen.key, tunnelListen.isEmpty ? nil : .stringArray(tunnelListen))
         set(RelaySetting.urls.key, urls.isEmpty ? nil : .stringArray(urls))
+        set(RelaySetting.nodeUrl.key, nodeUrl.map { .string($0) })
         set(RelaySetting.metricsListen.key, metricsListen.map { .string($0) })
         set(RelaySetting.certificateFile.key, certificateFile.map { .string($0) })
         set(RelaySetting.keyFile.key, keyFile.map { .string($0) })

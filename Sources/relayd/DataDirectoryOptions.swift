@@ -29,6 +29,15 @@ struct DataDirectoryOptions: ParsableArguments {
     )
     var dataDirectory: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "Where the databases are: sqlite (the default) for files in the data directory, or the URI of a PostgreSQL database, such as "
+                + "postgres://relayd@db.example/relay, which several nodes share. (RELAYD_STORE)",
+            valueName: "store"
+        )
+    )
+    var store: String?
+
     /// Merges the settings of flags, environment and file.
     func read(
         environment: [String: String] = ProcessInfo.processInfo.environment,
@@ -39,6 +48,7 @@ struct DataDirectoryOptions: ParsableArguments {
         if let dataDirectory {
             flags[AbsoluteConfigKey(RelaySetting.dataDirectory.key)] = ConfigValue(.string(dataDirectory), isSecret: false)
         }
+        if let store { flags[AbsoluteConfigKey(RelaySetting.store.key)] = ConfigValue(.string(store), isSecret: false) }
         var providers: [any ConfigProvider] = [
             InMemoryProvider(name: "flags", values: flags),
             EnvironmentVariablesProvider(environmentVariables: environment).prefixKeys(with: "relayd"),

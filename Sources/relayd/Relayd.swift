@@ -19,7 +19,7 @@ struct Relayd: AsyncParsableCommand {
         version: "relayd \(BuildVersion.text)",
         subcommands: [
             ServeCommand.self, AccountCommand.self, InviteCommand.self, EndpointCommand.self, TokenCommand.self, AppCommand.self,
-            ResourceServerCommand.self, BackupCommand.self, RestoreCommand.self, LimitsCommand.self, DemoCommand.self,
+            ResourceServerCommand.self, NodeCommand.self, BackupCommand.self, RestoreCommand.self, LimitsCommand.self, DemoCommand.self,
         ],
         defaultSubcommand: ServeCommand.self
     )

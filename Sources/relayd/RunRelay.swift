@@ -12,17 +12,6 @@ import RelayStorage
 import ServiceLifecycle
 import Synchronization
 
-extension SQLiteStore {
-    /// Says that the relay has taken its database for a copy of an earlier state.
-    func logCopy(to logger: Logger) {
-        guard let droppedCommands else { return }
-        logger.warning(
-            "the database is an older copy, or lies in a copied directory: treated as restored; commands that were not offered yet wait for their senders",
-            metadata: ["commands": "\(droppedCommands)"]
-        )
-    }
-}
-
 /// Composes the relay from its settings, and runs it until SIGTERM or SIGINT.
 /// - Parameter greeting: Makes the text to print once when the relay is ready; it may use the open ports.
 func runRelay(
@@ -40,14 +29,15 @@ func runRelay(
     defer { withExtendedLifetime(ports) {} }
     let directory = try DataDirectory(configuration.dataDirectory, .made)
     let lock = try directory.lock()
-    let key = try RelayKey.load(in: directory.path)
+    let metrics = PrometheusMetrics(known: MetricDescription.all)
+    let clock = RelayClock.system
+    let stores = try Stores.open(configuration, holding: lock, metrics: metrics, now: { clock.now().time }, logger: logger)
+    defer { stores.close() }
+    let key = stores.key
     let serving = try Serving(relay: key.id, configuration)
     let runFile = Mutex<FileLock?>(nil)
-    let metrics = PrometheusMetrics(known: MetricDescription.all)
-    let store = try SQLiteStore(holding: lock, metrics: StoreMetrics(factory: metrics))
-    store.logCopy(to: logger)
-    metrics.add { [process = ProcessMetrics()] in process.samples + store.samples + [BuildVersion.sample] }
-    let composition = try await Composition(configuration, store: store, key: key, metrics: metrics, logger: logger)
+    metrics.add { [process = ProcessMetrics()] in process.samples + stores.samples() + [BuildVersion.sample] }
+    let composition = try await Composition(configuration, stores: stores, metrics: metrics, logger: logger)
     let (ready, isReady) = AsyncStream.makeStream(of: [Origin].self, bufferingPolicy: .bufferingOldest(1))
     let service = try RelayService(configuration: configuration, key: key, parts: composition.parts, logger: logger) { urls in
         // Other `relayd` commands find the running relay by the run file.

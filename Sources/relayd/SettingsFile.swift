@@ -110,7 +110,9 @@ extension RelaySetting {
     fileprivate var kind: SettingKind {
         switch self {
         case .listen, .tunnelListen, .urls, .trustedProxies, .pushAddresses: .texts
-        case .metricsListen, .dataDirectory, .certificateFile, .keyFile, .issuersFile, .pushAuthoritiesFile, .logLevel, .logFormat: .text
+        case .metricsListen, .dataDirectory, .store, .nodeUrl, .certificateFile, .keyFile, .issuersFile, .pushAuthoritiesFile, .logLevel,
+            .logFormat:
+            .text
         case .allowHttp, .pushPrivateAddresses: .bool
         case .unauthenticatedPerAddress, .tokenFailuresPerMinute, .tokenFailureAddresses, .outboundBytes, .idleSeconds, .drainSeconds:
             .number

@@ -23,6 +23,11 @@ import Testing
         #expect(text.contains("6 kills"))
     }
 
+    @Test(.enabled(if: PostgresServer.isPossible)) func nothingIsLostWhenNodesAndTheirDatabaseFail() async throws {
+        let text = try await torture("--nodes", "2", "--kills", "6", "--naps", "2", seed: 5)
+        #expect(text.contains("1 promotions"))
+    }
+
     /// - Returns: What the run tells.
     private func torture(_ faults: String..., seed: Int) async throws -> String {
         let process = Process()
@@ -135,7 +140,7 @@ import Testing
             ledger.handled(0, .succeeded)
         }
         // A target can run a command again; the others' state does not matter for that.
-        for (party, isExcused) in [(Party.target(0), true), (.target(1), false), (.sender(0), false), (.relayd, false)] {
+        for (party, isExcused) in [(Party.target(0), true), (.target(1), false), (.sender(0), false), (.relayd(0), false)] {
             let isFine = isKept(party) {
                 runs(&$0)
                 runs(&$0)
@@ -144,7 +149,7 @@ import Testing
             #expect(isFine == isExcused, "\(party)")
         }
         // The relay never states falsely that a command has not run, and a sender learns so only instead of an end that it has lost.
-        let isExpiredByRelay = isKept(.relayd) {
+        let isExpiredByRelay = isKept(.relayd(0)) {
             runs(&$0)
             _ = $0.ended("0", learned(.expired, byTarget: false))
         }
@@ -161,7 +166,7 @@ import Testing
             #expect(isFine)
         }
         // Nobody invents an answer.
-        for party in [Party.target(0), .sender(0), .relayd] {
+        for party in [Party.target(0), .sender(0), .relayd(0)] {
             #expect(!isKept(party) { _ = $0.ended("0", learned(.succeeded)) })
         }
         // A sender without the command tells nothing of it.

@@ -55,6 +55,9 @@ struct SettingSample {
         case .metricsListen: self.init("--metrics-listen", text: "127.0.0.1:9090") { $0.metricsListen?.description == "127.0.0.1:9090" }
         // RelaydProcessTests, where each relay has its own
         case .dataDirectory: self.init("--data-directory", text: "/data") { $0.dataDirectory == "/data" }
+        // NodeDeathTests
+        case .store: self.init("--store", text: "postgres://db.example/relay") { $0.store == .postgres("postgres://db.example/relay") }
+        case .nodeUrl: self.init("--node-url", text: "https://n.example") { $0.nodeURL?.description == "https://n.example" }
         // RelayTLSTests
         case .certificateFile: self.init("--certificate-file", text: "/chain.pem") { $0.certificateFile == "/chain.pem" }
         case .keyFile: self.init("--key-file", text: "/key.pem") { $0.keyFile == "/key.pem" }

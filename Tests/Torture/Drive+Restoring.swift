@@ -8,7 +8,7 @@ import RelayTesting
 /// Stored state that goes back: the database of a party is replaced by an earlier copy of it, as by a restored backup.
 extension Drive {
     func database(of party: Party) throws -> URL {
-        if party == .relayd { return relayd.directory.appending(path: "relay.sqlite") }
+        if case .relayd = party { return relays.sqlite }
         let accounts = home(of: party).appending(path: "storage/accounts")
         guard let account = try FileManager.default.contentsOfDirectory(atPath: accounts.path).first else {
             throw Failed(description: "\(party) has no account")

@@ -33,12 +33,13 @@ actor Drive {
     private let patience: Duration
     let directory: URL
     private let pushService: PushService
-    let relayd: RelaydProcess
+    let relays: Relays
     private let relayID: RelayID
     private let file: FileHandle
     var ledger: Ledger
 
-    private var isRelayUp = true
+    /// The nodes that run.
+    private var up: Set<Int>
     var children: [Party: ChildProcess] = [:]
     /// The number of starts of each party.
     private var lives: [Party: Int] = [:]
@@ -50,10 +51,18 @@ actor Drive {
     private var strikes: ArraySlice<Plan.Strike>
     private var copies: ArraySlice<Plan.Copy>
     private var cuts: ArraySlice<Plan.Cut>
+    var mishaps: ArraySlice<Plan.Mishap>
+    /// The nodes that stand still.
+    var standing: Set<Int> = []
+    /// Whether the standby is being promoted, or made anew.
+    var isPromoting = false
+    var lastProgress = ContinuousClock.now
+    /// What the relay has had to recover from lately.
+    var recoveries: [Recovery] = []
     private var approved: Set<Party> = []
     /// The senders whose state went back, until they have reported what they have.
     var goneBack: Set<Party> = []
-    private var strikesAtWork = 0
+    var strikesAtWork = 0
     var naps: ArraySlice<Plan.Nap>
     /// The targets that are about to sleep, and whether they will be frozen.
     var drowsy: [Party: Bool] = [:]
@@ -85,20 +94,17 @@ actor Drive {
         strikes = plan.strikes[...]
         copies = plan.copies[...]
         cuts = plan.cuts[...]
+        mishaps = plan.mishaps[...]
+        up = Set(0..<plan.nodes)
         naps = plan.naps[...]
         pushService = try await PushService()
         // High limits, so that the limits do not determine the pace.
         let limits = ["commandsPerSecond=10000", "mailboxCommandsPerSender=1000", "mailboxBytesPerSender=67108864"]
-        relayd = try await RelaydProcess(arguments: limits.flatMap { ["--limit", $0] } + pushService.relayArguments)
-        relayd.standardError = try Self.file(directory.appending(path: "relayd.log"))
-        _ = try await relayd.start()
-        _ = try await relayd.run("account", "add", "Anna")
-        // A relay whose database is younger than five minutes does not know what became of short commands.
-        _ = try await relayd.stop()
-        try await DatabaseQueue(path: relayd.directory.appending(path: "relay.sqlite").path).write {
-            try $0.execute(sql: "UPDATE meta SET began = began - 600000")
+        relays = try await Relays(plan.nodes, arguments: limits.flatMap { ["--limit", $0] } + pushService.relayArguments) {
+            try Self.file(directory.appending(path: $0))
         }
-        _ = try await relayd.start()
+        try await relays.start(account: "Anna")
+        let relayd = relays.nodes[0]
         let credential = directory.appending(path: "push-credential.json")
         try pushService.credential().write(to: credential)
         let credentialCommand = ["app", "credential", "fcm", "default", "--service-account", credential.path]
@@ -127,19 +133,21 @@ actor Drive {
     func end() {
         for child in children.values { child.kill() }
         for child in ending.values { child.kill() }
-        relayd.kill()
+        relays.kill()
     }
 
     /// - Returns: The duration of the run.
     func run() async throws -> Duration {
         // A party that joins later knows the earlier ones.
-        for party in plan.parties where party != .relayd { try await start(party, joining: true) }
+        for party in plan.parties where !party.isRelayd { try await start(party, joining: true) }
         if plan.hasPaths {
             for child in children.values { child.tell(.approve) }
             try await wait("for the devices to know each other") { $0.approved.count == $0.children.count }
         }
         let pushes = Task { for await push in pushService.pushes { self.deliver(push) } }
         defer { pushes.cancel() }
+        let beginnings = Task { try await self.watchBeginnings() }
+        defer { beginnings.cancel() }
         let begin = ContinuousClock.now
         lastReport = begin
         hasBegun = true
@@ -155,29 +163,19 @@ actor Drive {
         try await wait("for what the senders know") { $0.found.values.allSatisfy(\.isEmpty) }
         // The commands that a sender has lost wait at the relay, too.
         if !plan.copies.isEmpty { for target in 0..<plan.targets { wake(.target(target)) } }
-        try await wait("for the relay to forget") { $0.commandsAtRelay == 0 }
+        try await wait("for the relay to forget") { $0.relays.commands == 0 }
         for party in frozen { children[party]?.resume() }
         for party in plan.parties { children[party]?.tell(.stop) }
         try await wait("for everybody to stop") { drive in !drive.children.values.contains { $0.isRunning } }
         ledger.direct = directCommands
         if plan.hasPaths, ledger.direct == 0 { ledger.recordAnomaly("no command went directly") }
-        if try await relayd.stop() != 0 { ledger.recordAnomaly("relayd did not stop well") }
+        for node in relays.nodes where try await node.stop() != 0 { ledger.recordAnomaly("relayd did not stop well") }
         return duration
     }
 
     private var isDone: Bool {
-        strikes.isEmpty && cuts.isEmpty && strikesAtWork == 0 && naps.isEmpty
+        strikes.isEmpty && cuts.isEmpty && mishaps.isEmpty && strikesAtWork == 0 && naps.isEmpty
             && lanes.values.allSatisfy { $0.waiting.isEmpty && $0.current == nil && $0.open == 0 }
-    }
-
-    /// The number of commands in the relay's database.
-    private var commandsAtRelay: Int? {
-        var configuration = Configuration()
-        configuration.readonly = true
-        let path = relayd.directory.appending(path: "relay.sqlite").path
-        return try? DatabaseQueue(path: path, configuration: configuration).read {
-            try Int.fetchOne($0, sql: "SELECT count(*) FROM commands")
-        }
     }
 
     /// Waits for a condition, and fails if no report arrives for too long.
@@ -203,13 +201,13 @@ actor Drive {
         let home = home(of: party)
         try FileManager.default.createDirectory(at: home, withIntermediateDirectories: true)
         let command = if case .sender = party { "send" } else { "host" }
-        var arguments = [command, "--relay", relayd.origin, "--relay-id", "\(relayID)", "--directory", home.path]
+        var arguments = [command, "--relay", relays.nodes[node(of: party)].origin, "--relay-id", "\(relayID)", "--directory", home.path]
         if case .target = party { arguments += ["--token", "\(party)"] }
         if plan.hasPaths { arguments.append("--nearby") }
         if let notification {
             arguments += ["--notification", String(decoding: try JSONEncoder().encode(notification), as: UTF8.self)]
         }
-        if joining { arguments += ["--join", try await relayd.run("invite", "Anna")] }
+        if joining { arguments += ["--join", try await relays.nodes[0].run("invite", "Anna")] }
         let child = try ChildProcess(arguments, errors: Self.file(home.appending(path: "log")))
         lives[party, default: 0] += 1
         let life = lives[party, default: 0]
@@ -221,6 +219,14 @@ actor Drive {
         }
         guard joining else { return }
         try await wait("for \(party) to join") { $0.endpoints[party] != nil }
+    }
+
+    /// The node that a party dials first.
+    private func node(of party: Party) -> Int {
+        switch party {
+        case .relayd: 0
+        case .sender(let number), .target(let number): number % plan.nodes
+        }
     }
 
     func home(of party: Party) -> URL { directory.appending(path: "\(party)".replacingOccurrences(of: " ", with: "-")) }
@@ -240,9 +246,10 @@ actor Drive {
         guard let party = (parties[first...] + parties[..<first]).first(where: { isUp($0) }) else { return }
         write("kill", "\(party)")
         ledger.died(party)
-        if party == .relayd {
-            isRelayUp = false
-            relayd.kill()
+        if case .relayd(let node) = party {
+            up.remove(node)
+            relays.nodes[node].kill()
+            recoveries.append(Recovery(from: .death))
         } else {
             ready.remove(party)
             drowsy[party] = nil
@@ -252,9 +259,9 @@ actor Drive {
         if strike.goesBack { try goBack(party) }
         try await Task.sleep(for: .milliseconds(strike.down))
         write("start", "\(party)")
-        if party == .relayd {
-            _ = try await relayd.start()
-            isRelayUp = true
+        if case .relayd(let node) = party {
+            try await startAgain(node)
+            up.insert(node)
             if strike.isNoticed { for child in children.values { child.tell(.networkChanged) } }
         } else {
             try await start(party, joining: false)
@@ -290,10 +297,17 @@ actor Drive {
         }
     }
 
-    private func isUp(_ party: Party) -> Bool { party == .relayd ? isRelayUp : children[party] != nil }
+    private func isUp(_ party: Party) -> Bool {
+        if case .relayd(let node) = party { up.contains(node) && !standing.contains(node) } else { children[party] != nil }
+    }
 
     private func advance() {
         progress += 1
+        recovered()
+        while let next = mishaps.first, progress >= next.progress {
+            mishaps.removeFirst()
+            begin(next)
+        }
         while let next = naps.first, progress >= next.progress {
             naps.removeFirst()
             begin(next)

@@ -49,6 +49,17 @@ struct Ledger: Sendable {
 
     func issue(of command: String) -> Int? { issues[command] }
 
+    /// How often something happened to the nodes or their database.
+    private(set) var mishaps: [String: Int] = [:]
+    /// The longest time until something went on, by cause, in milliseconds.
+    private(set) var recoveries: [String: Int64] = [:]
+
+    mutating func happened(_ mishap: String) { mishaps[mishap, default: 0] += 1 }
+
+    mutating func recovered(from cause: String, after time: Duration) {
+        recoveries[cause] = max(recoveries[cause] ?? 0, Int64(time / .milliseconds(1)))
+    }
+
     mutating func died(_ party: Party) { kills[party, default: 0] += 1 }
 
     /// The stored state of a party went back.
@@ -187,7 +198,7 @@ struct Ledger: Sendable {
         // A relay that has gone back does not know either what became of later commands that it does not have.
         let isUnknown =
             ending == .forgotten && !entry.wentBack.isEmpty
-            || ending == .targetLost && (!entry.wentBack.isEmpty || restores[.relayd] != nil)
+            || ending == .targetLost && (!entry.wentBack.isEmpty || restores[.relayd(0)] != nil)
             // If the relay ends a command by its own word while it is offered directly, its lane may have gone on.
             || ending == .forgotten && direct > 0 && (entry.issue.cancelAfter != nil || entry.issue.life < 60_000)
         demand(

@@ -5,13 +5,17 @@ import RelayTesting
 
 /// A process that can be killed.
 enum Party: Hashable, Sendable, CustomStringConvertible {
-    case relayd
+    /// A node of the relay.
+    case relayd(Int)
     case sender(Int)
     case target(Int)
 
+    var isRelayd: Bool { if case .relayd = self { true } else { false } }
+
     var description: String {
         switch self {
-        case .relayd: "relayd"
+        case .relayd(0): "relayd"
+        case .relayd(let number): "relayd \(number)"
         case .sender(let number): "sender \(number)"
         case .target(let number): "target \(number)"
         }
@@ -60,7 +64,24 @@ struct Plan: Sendable {
         var down: Int
     }
 
+    /// What happens to a node of several, or to their database.
+    struct Mishap: Sendable {
+        enum Kind: Sendable {
+            /// The node stands still for so many milliseconds, longer than it has its leases.
+            case frozen(node: Int, Int)
+            /// What goes next between the node and the database is lost.
+            case cut(node: Int, answer: Bool)
+            /// The primary is killed, and the standby takes its place.
+            case promoted
+        }
+
+        /// As for a strike.
+        var progress: Int
+        var kind: Kind
+    }
+
     let seed: UInt64
+    let nodes: Int
     let senders: Int
     let targets: Int
     let issues: [Errand]
@@ -68,6 +89,7 @@ struct Plan: Sendable {
     let naps: [Nap]
     let copies: [Copy]
     let cuts: [Cut]
+    let mishaps: [Mishap]
     /// Whether the devices have a local network, too.
     let hasPaths: Bool
 
@@ -79,9 +101,10 @@ struct Plan: Sendable {
         kills: Int,
         naps: Int = 0,
         restores: Int = 0,
-        cuts: Int? = nil
+        cuts: Int? = nil,
+        nodes: Int = 1
     ) {
-        (self.seed, self.senders, self.targets, hasPaths) = (seed, senders, targets, cuts != nil)
+        (self.seed, self.senders, self.targets, hasPaths, self.nodes) = (seed, senders, targets, cuts != nil, nodes)
         var random = SeededGenerator(seed: seed)
         issues = (0..<commands).map { number in
             Errand(
@@ -98,7 +121,7 @@ struct Plan: Sendable {
             // The kinds of party alternate.
             let party: Party =
                 switch number % 8 {
-                case 0, 3, 6: .relayd
+                case 0, 3, 6: .relayd(nodes == 1 ? 0 : Int.random(in: 0..<nodes, using: &random))
                 case 1, 4, 7: .target(Int.random(in: 0..<targets, using: &random))
                 default: .sender(Int.random(in: 0..<senders, using: &random))
                 }
@@ -125,7 +148,7 @@ struct Plan: Sendable {
         for number in 0..<restores {
             let party: Party =
                 switch number % 3 {
-                case 0: .relayd
+                case 0: .relayd(0)
                 case 1: .sender(Int.random(in: 0..<senders, using: &random))
                 default: .target(Int.random(in: 0..<targets, using: &random))
                 }
@@ -147,15 +170,35 @@ struct Plan: Sendable {
         }.sorted { $0.progress < $1.progress }
         if hasPaths {
             // While the relay is away for long, commands go directly.
-            for index in strikes.indices where strikes[index].party == .relayd && random.oneIn(2) {
+            for index in strikes.indices where strikes[index].party == .relayd(0) && random.oneIn(2) {
                 strikes[index].down = Int.random(in: 3_000...8_000, using: &random)
             }
         }
+        mishaps = nodes == 1 ? [] : Self.mishaps(kills: kills, commands: commands, nodes: nodes, using: &random)
         self.copies = copies.sorted { $0.progress < $1.progress }
         self.strikes = strikes.sorted { $0.progress < $1.progress }
     }
 
+    /// Six of them for each twelve kills: two frozen nodes, three cuts, and a promotion.
+    private static func mishaps(kills: Int, commands: Int, nodes: Int, using random: inout some RandomNumberGenerator) -> [Mishap] {
+        let count = (kills + 11) / 12
+        let end = max(2, commands * 19 / 10)
+        func progress() -> Int { Int.random(in: 1...end, using: &random) }
+        func node() -> Int { Int.random(in: 0..<nodes, using: &random) }
+        var mishaps: [Mishap] = []
+        for number in 0..<count {
+            // One after the other: a standby that is being made cannot be promoted.
+            mishaps.append(Mishap(progress: end * (2 * number + 1) / (2 * count), kind: .promoted))
+            for _ in 0..<2 {
+                let time = Int.random(in: 11_000...16_000, using: &random)
+                mishaps.append(Mishap(progress: progress(), kind: .frozen(node: node(), time)))
+            }
+            for answer in [true, true, false] { mishaps.append(Mishap(progress: progress(), kind: .cut(node: node(), answer: answer))) }
+        }
+        return mishaps.sorted { $0.progress < $1.progress }
+    }
+
     var parties: [Party] {
-        [.relayd] + (0..<senders).map { .sender($0) } + (0..<targets).map { .target($0) }
+        (0..<nodes).map { .relayd($0) } + (0..<senders).map { .sender($0) } + (0..<targets).map { .target($0) }
     }
 }

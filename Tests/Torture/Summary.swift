@@ -19,6 +19,10 @@ struct Summary: Encodable, CustomStringConvertible {
     var pushes: Int
     /// How often stored state went back to an earlier copy.
     var restores: [String: Int]
+    /// What happened to the nodes and their database.
+    var mishaps: [String: Int]
+    /// The longest time until something went on after the death of a node, or after a promotion, in milliseconds.
+    var recoveries: [String: Int64]
     /// How many of the latest commands their targets may have got without the relay.
     var direct: Int
     /// Commands that their sender does not know any more.
@@ -46,6 +50,7 @@ struct Summary: Encodable, CustomStringConvertible {
         }
         kills = byKind(ledger.kills)
         restores = byKind(ledger.restores)
+        (mishaps, recoveries) = (ledger.mishaps, ledger.recoveries)
         direct = ledger.direct
         lost = ledger.entries.count { $0.isLost }
         naps = ledger.naps.values.reduce(0, +)
@@ -63,6 +68,9 @@ struct Summary: Encodable, CustomStringConvertible {
         return "\(isKept ? "kept" : "BROKEN"): \(launches) launches and \(messages) messages, \(accepted) accepted, \(handled) handled"
             + " (\(list(endings))); \(kills.values.reduce(0, +)) kills (\(list(kills))); \(naps) naps, \(pushes) pushes"
             + (restores.values.allSatisfy { $0 == 0 } ? "" : "; \(restores.values.reduce(0, +)) restores (\(list(restores))), \(lost) lost")
+            + (mishaps.isEmpty
+                ? ""
+                : "; \(list(mishaps)); longest pauses \(recoveries.map { "\($0.value) ms after a \($0.key)" }.sorted().joined(separator: ", "))")
             + (direct == 0 ? "" : "; \(direct) of the latest on the local network, too")
             + "; \(seconds) s; seed \(seed)"
     }

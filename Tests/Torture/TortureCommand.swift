@@ -18,6 +18,8 @@ import Foundation
 
         @Option(help: "How many launches and messages.")
         var commands = 10_000
+        @Option(help: "How many nodes the relay has. Several share a PostgreSQL primary with a standby; nodes and primary fail, too.")
+        var nodes = 1
         @Option(help: "How many devices issue them.")
         var senders = 4
         @Option(help: "How many devices handle them.")
@@ -42,7 +44,8 @@ import Foundation
         var json = false
 
         func validate() throws {
-            guard commands > 0, senders > 0, targets > 0, kills >= 0, naps >= 0, restores >= 0, window > 0, patience > 0 else {
+            guard nodes == 1 || restores == 0 else { throw ValidationError("--restores is for one node") }
+            guard commands > 0, nodes > 0, senders > 0, targets > 0, kills >= 0, naps >= 0, restores >= 0, window > 0, patience > 0 else {
                 throw ValidationError("the numbers have to be positive")
             }
         }
@@ -59,7 +62,8 @@ import Foundation
                 kills: kills,
                 naps: naps,
                 restores: restores,
-                cuts: paths ? kills / 2 : nil
+                cuts: paths ? kills / 2 : nil,
+                nodes: nodes
             )
             let home =
                 directory.map { URL(filePath: $0) }

@@ -111,7 +111,7 @@ final class OwnIdentity {
             signature: Blob(try statement.sign(with: endpoint.identityKey)),
             role: role,
             instance: Blob(instance),
-            features: []
+            features: [ControlFeatures.moved]
         )
     }
 

@@ -30,9 +30,7 @@ final class RelayDialer {
         if let url {
             let allowsPlaintext = endpoint.settings.allowsPlainHTTP
             guard let other = URL(exactly: url).flatMap({ try? RelayAddress($0, allowsPlaintext: allowsPlaintext) }),
-                // Without TLS the other address cannot prove that it is the relay, and a loopback address of this device is not the
-                // relay's.
-                other.isEncrypted || !target.isEncrypted
+                target.mayName(other)
             else { return .protocolError("the relay named an address that cannot be dialled") }
             target = other
         }
@@ -73,5 +71,13 @@ final class RelayDialer {
     func end() {
         dial?.cancel()
         dial = nil
+    }
+}
+
+extension RelayAddress {
+    /// Whether the relay at this address can have another one. Without TLS, the other one cannot prove that it is the relay. A relay elsewhere
+    /// has no address that leads to this device itself.
+    func mayName(_ other: RelayAddress) -> Bool {
+        (other.isEncrypted || !isEncrypted) && (RelayHosts.isThisDevice(host) || !RelayHosts.isThisDevice(other.host))
     }
 }

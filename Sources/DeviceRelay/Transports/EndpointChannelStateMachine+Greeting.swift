@@ -22,14 +22,33 @@ extension EndpointChannelStateMachine {
             return [.makeHello(attempt: attempt, challenge, token: token)]
         case (.welcome(let welcome), .awaitingWelcome):
             return open(welcome, now: now)
-        case (.rejected(let rejected), _):
-            let tokens: [Action] = rejected.code.isAboutToken ? [.invalidateToken] : []
-            if !rejected.retry { return tokens + stop(.rejected(rejected)) }
-            if let after = rejected.retryAfter { backOff.asked(after: after.count, now: now, random: &random) }
-            return tokens + retry(.rejected(rejected), close: 1000, now: now, random: &random)
+        case (.rejected(let rejected), .awaitingWelcome):
+            if let url = rejected.movedTo, moves < Self.maximumMoves { return move(to: url, now: now) }
+            return refused(rejected, now: now, random: &random)
+        case (.rejected(let rejected), _): return refused(rejected, now: now, random: &random)
         default:
             return breach("type is not allowed before welcome", now: now, random: &random)
         }
+    }
+
+    /// Goes on at another node of the relay, with the same token.
+    private mutating func move(to url: String, now: Int64) -> [Action] {
+        let left = attempt
+        attempt += 1
+        moves += 1
+        state = .dialing(since: now)
+        return [.close(attempt: left, code: 1000, reason: ""), .dial(attempt: attempt, url: url)]
+    }
+
+    private mutating func refused(
+        _ rejected: RelayMessage.Rejected,
+        now: Int64,
+        random: inout some RandomNumberGenerator
+    ) -> [Action] {
+        let tokens: [Action] = rejected.code.isAboutToken ? [.invalidateToken] : []
+        if !rejected.retry { return tokens + stop(.rejected(rejected)) }
+        if let after = rejected.retryAfter { backOff.asked(after: after.count, now: now, random: &random) }
+        return tokens + retry(.rejected(rejected), close: 1000, now: now, random: &random)
     }
 
     mutating func open(_ welcome: RelayMessage.Welcome, now: Int64) -> [Action] {
@@ -53,6 +72,14 @@ extension EndpointChannelStateMachine {
     /// One line of visible ASCII, as the journal keeps it.
     fileprivate static func isURL(_ text: String) -> Bool {
         (1...512).contains(text.utf8.count) && text.utf8.allSatisfy { (0x21...0x7E).contains($0) }
+    }
+}
+
+extension RelayMessage.Rejected {
+    /// Where the endpoint connects instead.
+    fileprivate var movedTo: String? {
+        guard code == .moved, let url, EndpointChannelStateMachine.isURL(url) else { return nil }
+        return url
     }
 }
 

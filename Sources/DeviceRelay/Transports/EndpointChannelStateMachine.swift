@@ -28,6 +28,8 @@ package struct EndpointChannelStateMachine: Hashable, Sendable {
     static let leavingTime: Int64 = 2_000
     /// The relay's time limit to answer a ping after the network changed.
     static let probeTime: Int64 = 5_000
+    /// How often in a row the relay may name another node.
+    static let maximumMoves = 3
     /// The pause before a failed token refresh is retried.
     static let refreshPause: Int64 = 10_000
     static let version = ProtocolVersion.current
@@ -82,6 +84,8 @@ package struct EndpointChannelStateMachine: Hashable, Sendable {
     /// The URLs that the relay named for reconnecting.
     var urls: [String] = []
     var urlIndex = 0
+    /// How often the relay has named another node since the last token was asked for.
+    var moves = 0
 
     package init(role: EndpointMessage.Hello.Role, relay: RelayID?, limits: Limits = Limits()) {
         self.role = role
@@ -137,6 +141,7 @@ package struct EndpointChannelStateMachine: Hashable, Sendable {
 
     mutating func begin() -> [Action] {
         attempt += 1
+        moves = 0
         state = .authorizing
         return [.requestToken(attempt: attempt)]
     }

@@ -179,9 +179,9 @@ struct Logins: Sendable {
         for login in ended { revoked(login) }
     }
 
-    /// Returns the revoked logins whose access tokens may still be valid.
-    func revoked() async throws(IssuerError) -> [RevokedLogin] {
-        let start = Milliseconds(clamping: context.now().count - RevokedLogin.memory)
+    /// Returns the logins that were revoked since a time, and whose access tokens may still be valid.
+    func revoked(since time: Milliseconds) async throws(IssuerError) -> [RevokedLogin] {
+        let start = max(time, Milliseconds(clamping: context.now().count - RevokedLogin.memory))
         return try await context.store.read { records in
             try records.revoked(since: start).compactMap { family in family.revoked.map { RevokedLogin(family, at: $0) } }
         }

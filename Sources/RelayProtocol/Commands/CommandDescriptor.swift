@@ -17,7 +17,7 @@ package struct CommandLane: Hashable, Sendable {
 }
 
 /// Identifies a command within an account. An id alone is unique only for its sender.
-package struct CommandKey: Hashable, Sendable {
+package struct CommandKey: Codable, Hashable, Sendable {
     package let sender: EndpointID
     package let id: CommandID
 

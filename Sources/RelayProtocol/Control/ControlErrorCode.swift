@@ -116,6 +116,8 @@ extension ControlErrorCode {
     package static let endpointRevoked = Self(rawValue: "endpointRevoked")
     /// This endpoint already has the maximum number of client channels.
     package static let tooManyClients = Self(rawValue: "tooManyClients")
+    /// Another node of the relay serves the account. `url` says where.
+    package static let moved = Self(rawValue: "moved")
     /// Endpoint and relay have no protocol version in common.
     package static let versionUnsupported = Self(rawValue: "versionUnsupported")
 }

@@ -27,3 +27,12 @@ package struct AccountID: Hashable, Sendable {
         self.init(String(digest.description.prefix(32)))
     }
 }
+
+extension AccountID: Codable {
+    package init(from decoder: any Decoder) throws { self.init(try decoder.singleValueContainer().decode(String.self)) }
+
+    package func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(rawValue)
+    }
+}

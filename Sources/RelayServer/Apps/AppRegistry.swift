@@ -68,10 +68,11 @@ package struct AppRegistry: Sendable {
     /// - Returns: What remains; `nil` after the identity was removed.
     package func remove(_ id: String, _ apps: [AppIdentity.App]) async throws -> AdminApp? {
         guard !apps.isEmpty else {
+            let time = now().count
             let withdrawn = try await store.transactGlobally { store in
                 guard try store.appIdentity(id) != nil else { throw Self.unknown(id) }
                 try store.removeAppIdentity(id)
-                return try store.withdrawUnproven(of: id)
+                return try store.withdrawUnproven(of: id, time: time)
             }
             if !withdrawn.isEmpty { self.withdrawn(withdrawn) }
             return nil
@@ -183,11 +184,12 @@ package struct AppRegistry: Sendable {
         _ body: @escaping @Sendable (any GlobalTransaction, AppIdentity?) throws -> AppIdentity,
         then: @escaping @Sendable (any GlobalTransaction) throws -> Void = { _ in }
     ) async throws -> AdminApp {
+        let time = now().count
         let (app, withdrawn) = try await store.transactGlobally { store in
             try store.put(try body(store, try store.appIdentity(id)))
             try then(store)
             guard let identity = try store.appIdentity(id) else { throw Self.unknown(id) }
-            return (AdminApp(identity, try store.credentials()), try store.withdrawUnproven(of: id))
+            return (AdminApp(identity, try store.credentials()), try store.withdrawUnproven(of: id, time: time))
         }
         if !withdrawn.isEmpty { self.withdrawn(withdrawn) }
         return app
@@ -197,14 +199,14 @@ package struct AppRegistry: Sendable {
 extension GlobalTransaction {
     /// Removes the registrations of apps that say they are of this identity and are not proven to be. So what an endpoint hears of another
     /// one's apps is what the relay has a proof of.
-    fileprivate func withdrawUnproven(of id: String) throws -> [AccountID: Set<EndpointID>] {
+    fileprivate func withdrawUnproven(of id: String, time: Int64) throws -> [AccountID: Set<EndpointID>] {
         let identity = try appIdentity(id)
         var withdrawn: [AccountID: Set<EndpointID>] = [:]
         for found in try registrations(mentioning: id) {
             guard let app = try? Unverified<AppRegistration>(decoding: found.row.registration).payload,
                 app.identity?.utf8.elementsEqual(id.utf8) == true, identity?.proves(app.appID) != true
             else { continue }
-            try withdraw(found.row.appID, of: found.endpoint, in: found.account)
+            try withdraw(found.row.appID, of: found.endpoint, in: found.account, time: time)
             withdrawn[found.account, default: []].insert(found.endpoint)
         }
         return withdrawn

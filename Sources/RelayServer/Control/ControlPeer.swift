@@ -56,6 +56,10 @@ package struct ProvedHello: Hashable, Sendable {
     package var tokenMade: Milliseconds?
     /// What the issuer calls the user, the best name first.
     package var names: [String]
+    /// Scheme, host and port that the endpoint has dialled.
+    package var origin: String
+    /// Whether the endpoint follows `moved`.
+    package var mayMove: Bool
 
     package init(
         identity: Identity,
@@ -69,7 +73,9 @@ package struct ProvedHello: Hashable, Sendable {
         inviter: EndpointID? = nil,
         address: String? = nil,
         tokenMade: Milliseconds? = nil,
-        names: [String] = []
+        names: [String] = [],
+        origin: String = "",
+        mayMove: Bool = true
     ) {
         self.identity = identity
         self.mayMakeAccount = mayMakeAccount
@@ -83,5 +89,7 @@ package struct ProvedHello: Hashable, Sendable {
         self.address = address
         self.tokenMade = tokenMade
         self.names = names
+        self.origin = origin
+        self.mayMove = mayMove
     }
 }

@@ -40,7 +40,9 @@ extension RelayChannelStateMachine {
                 inviter: token.inviter,
                 address: address,
                 tokenMade: token.made,
-                names: token.names
+                names: token.names,
+                origin: hello.origin,
+                mayMove: hello.features.contains(ControlFeatures.moved)
             )
             state = .connecting(proved, early: [])
             greetingEnds = now.uptime + helloTime

@@ -26,6 +26,8 @@ extension AccountRelay {
         case .success(.admitted(let row, let joining, let introduction, let registrations, let push, let accountName, let events)):
             for event in events { perform(.event(event)) }
             open(AccountChannel(id, hello, in: self.id, registrations: registrations), row, push, joining, introduction, accountName)
+        // Its node is looked for again.
+        case .failure(StoreError.leaseLost): perform(.redirect(hello, id, to: self.id))
         case .failure: perform(.reject(id, .unavailable))
         }
     }
@@ -117,10 +119,15 @@ extension AccountRelay {
 }
 
 extension RelayMessage.Rejected {
-    static let unavailable = RelayMessage.Rejected(
-        code: .unavailable,
-        message: "the relay accepts no endpoints now",
-        retry: true,
-        retryAfter: 5_000
-    )
+    static let unavailable = unavailable(retryAfter: 5_000)
+
+    static func unavailable(retryAfter time: Milliseconds) -> Self {
+        .init(code: .unavailable, message: "the relay accepts no endpoints now", retry: true, retryAfter: time)
+    }
+
+    /// - Parameter url: Of the node that serves the account.
+    static func moved(to url: Origin?) -> Self {
+        guard let url else { return .unavailable }
+        return .init(code: .moved, message: "another node of the relay serves this account", retry: true, url: "\(url)")
+    }
 }

@@ -21,7 +21,7 @@ package struct IdentityChange: Hashable, Sendable {
 }
 
 /// What removing an identity has done.
-package enum IdentityRemoval: Hashable, Sendable {
+package enum IdentityRemoval: Codable, Hashable, Sendable {
     case removed
     /// The account has no such identity.
     case unknown

@@ -9,7 +9,8 @@ extension AccountRelay {
     /// The presence that all watchers know after this call.
     /// - Returns: the presence, and whether they have to be told.
     mutating func takePresence(of row: EndpointRow, _ push: PushRow?) -> (presence: Presence, isNew: Bool) {
-        let (presence, isNew, until) = presences.take(of: row, push, connected: channels.hostSince(of: row.id), rules, at: now)
+        let connected = channels.hostSince(of: row.id)
+        let (presence, isNew, until) = presences.take(of: row, push, connected: connected, servedSince: servedSince, rules, at: now)
         if let until { noteDeadline(until) }
         return (presence, isNew)
     }

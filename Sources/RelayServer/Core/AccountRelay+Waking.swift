@@ -24,7 +24,7 @@ extension AccountRelay {
     /// - Parameter isSilent: the endpoint is connected, but does not answer.
     mutating func handlePush(of endpoint: EndpointID, isSilent: Bool = false) {
         let host: AccountWork.HostState = isSilent ? .silent : channels.host(of: endpoint) == nil ? .absent : .connected
-        transact(.handlePush(endpoint, host, tunnels: tunnels.urgency(for: endpoint), at: now.count))
+        transact(.handlePush(endpoint, host, tunnels: tunnels.urgency(for: endpoint), servedSince: servedSince, at: now.count))
     }
 
     mutating func handledPush(_ host: AccountWork.HostState, _ result: Result<(PushRow, WakeDecision)?, any Error>) {
@@ -84,12 +84,13 @@ extension AccountTransaction {
         in account: AccountID,
         _ host: AccountWork.HostState,
         tunnels: WakePayload.Urgency?,
+        servedSince: Milliseconds,
         _ rules: RelayRules,
         at time: Int64
     ) throws -> (PushRow, WakeDecision)? {
         guard var push = try push(of: endpoint), push.account == account else { return nil }
         let before = push
-        push.forgetLostWake(start: rules.startTime)
+        push.forgetLostWake(start: servedSince.count)
         var decision = WakeDecision.none
         if host == .connected {
             _ = push.connected(at: time)

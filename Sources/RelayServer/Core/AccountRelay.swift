@@ -73,14 +73,17 @@ struct AccountRelay: Sendable {
     var hosts = WakeableHosts()
     var tunnels: TunnelTable
     private(set) var isStopping: Bool
+    /// Since when this relay serves the account. What was connected before is not known.
+    let servedSince: Milliseconds
     private var actions: [Action] = []
     /// When `handleDeadlines` may have something to do, and the earliest such time that the owner knows.
     private var deadline: (next: Milliseconds?, known: Milliseconds?)
 
-    /// - Parameter isStopping: Whether the relay stops, and admits no endpoints.
-    init(_ id: AccountID, rules: RelayRules, isStopping: Bool = false) {
+    /// - Parameter isStopping: Whether the account admits no endpoints: the relay stops, or another node may serve the account.
+    init(_ id: AccountID, rules: RelayRules, servedSince: Milliseconds, isStopping: Bool = false) {
         self.id = id
         self.rules = rules
+        self.servedSince = servedSince
         self.isStopping = isStopping
         self.tunnels = TunnelTable(limits: rules.limits)
     }
@@ -105,6 +108,15 @@ struct AccountRelay: Sendable {
         isStopping = true
         for channel in channels.all { send(.restarting(.init(after: 1_000, spread: 5_000)), to: channel.id) }
         perform(tunnels.stop())
+    }
+
+    /// Another node may serve the account from now on. Its endpoints connect again, and find that node.
+    mutating func leave() {
+        isStopping = true
+        for channel in channels.all {
+            close(channel, saying: .restarting(.init(after: 0, spread: 1_000)), code: 1012, reason: "another node serves the account")
+        }
+        perform(tunnels.closeAll())
     }
 
     /// The longest time to the next `handleDeadlines` of an account that waits for something. The owner remembers each time until it comes,

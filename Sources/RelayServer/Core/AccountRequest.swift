@@ -1,11 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import RelayLog
-import RelayProtocol
+package import RelayLog
+package import RelayProtocol
 
 /// What others than the endpoints ask of an account: the operator, its owner, or the relay itself.
-enum AccountRequest: Hashable, Sendable {
+/// Between nodes it is JSON. A case keeps its form, since a node may be of the version before.
+package enum AccountRequest: Codable, Hashable, Sendable {
+    /// Make the account for an identity, or find it, and name it unless it has a name or another account has this one.
+    case add(Identity, name: String)
+    case rename(String)
+    /// The logins of a revoked endpoint have ended.
+    case loginsEnded(EndpointID)
+    /// Remove the registration of an app that has lost its proof.
+    case withdraw(_ appID: String, of: EndpointID)
+    /// Begin the wakes anew for which commands wait.
+    case restartWakes
     /// Let the account's endpoints in, or end their channels and let none in.
     case setDisabled(Bool)
     /// Remove the account with all that is of it.
@@ -22,14 +32,29 @@ enum AccountRequest: Hashable, Sendable {
     case endCommands([CommandKey])
 }
 
-enum AccountAnswer: Hashable, Sendable {
+package enum AccountAnswer: Codable, Hashable, Sendable {
     case done
     /// The identity belongs to another account.
     case ofAnother
+    /// The account of the identity.
+    case account(AccountID)
+    case nameTaken
     case unlinked(IdentityRemoval)
-    /// `nil` if there was no such endpoint; an endpoint that is already revoked counts.
-    case revoked(OperatorRevocation?)
+    /// - rows: The endpoints that were revoked, without those that were already.
+    /// - letIn: Those that the endpoint let in and that still exist.
+    case revoked(_ rows: [EndpointRow], letIn: [EndpointRow])
+    case noEndpoint
 }
+
+/// A request that others have left in the store.
+package struct LeftRequest: Hashable, Sendable {
+    package var id: Int64
+    package var account: AccountID
+    package var request: AccountRequest
+}
+
+/// Another transaction has answered the request, so this one does nothing.
+struct RequestIsAnswered: Error {}
 
 /// The result of a revocation by the operator.
 package struct OperatorRevocation: Hashable, Sendable {
@@ -57,61 +82,105 @@ extension AccountRelay {
 
 extension AccountRequest {
     /// The transaction of the request, and its completion.
+    /// - Parameter left: The request in the store, if it was left there. It is answered in the same transaction, so carried out once.
     func execution(
         as number: UInt64,
+        left: Int64?,
         of account: AccountID,
         _ rules: RelayRules,
         now: @escaping @Sendable () -> Milliseconds
     ) -> AccountWork.Execution {
+        func serve<Value: Sendable>(
+            _ body: @escaping @Sendable (any AccountTransaction) throws -> (AccountAnswer, Value),
+            then completion: @escaping @Sendable (inout AccountRelay, Value) -> Void
+        ) -> AccountWork.Execution {
+            .init { store in
+                let (answer, value) = try body(store)
+                if let left { try store.global.answer(left, answer, time: now().count) }
+                return (answer, value)
+            } then: { relay, result in
+                if case .success(let (_, value)) = result { completion(&relay, value) }
+                let answer = result.map { $0.0 }
+                relay.perform(.answer(number, answer.mapError { $0 as? StoreError ?? .unavailable("\($0)") }))
+            }
+        }
         switch self {
+        case .add(let identity, let name):
+            return serve { store in
+                if let other = try store.global.account(of: identity), other != account { return (.account(other), ()) }
+                if try store.account(account) == nil { try store.addAccount(account, identity: identity, time: now().count) }
+                if try store.account(account)?.name == nil { do { try store.setName(name, of: account) } catch is AccountNameTaken {} }
+                return (.account(account), ())
+            } then: { _, _ in
+            }
+        case .rename(let name):
+            return serve { store in
+                do { try store.setName(name, of: account) } catch is AccountNameTaken { return (.nameTaken, ()) }
+                return (.done, ())
+            } then: { _, _ in
+            }
+        case .loginsEnded(let endpoint):
+            return serve {
+                (.done, try $0.loginsEnded(of: endpoint))
+            } then: { _, _ in
+            }
+        case .withdraw(let appID, let endpoint):
+            return serve {
+                (.done, try $0.removeRegistration(appID, of: endpoint, in: account))
+            } then: { relay, _ in
+                relay.transact(.readRegistrations([endpoint]))
+            }
+        case .restartWakes:
+            return serve {
+                (.done, try $0.restartWakes(of: account, at: now().count))
+            } then: { _, _ in
+            }
         case .setDisabled(let isDisabled):
-            .init(answering: number) {
-                try $0.setDisabled(isDisabled, of: account)
+            return serve {
+                (.done, try $0.setDisabled(isDisabled, of: account))
             } then: { relay, _ in
                 if isDisabled { relay.closeAll(.init(code: .accountDisabled, message: "the relay's operator has disabled the account")) }
-                return .done
             }
         case .remove(let actor):
-            .init(answering: number) { store in
+            return serve { store in
                 let name = try store.accountName(account)
                 try store.removeAccount(account, time: now().count)
-                return name
+                return (.done, name)
             } then: { relay, name in
                 relay.perform(.event(.accountRemoved(account: name, by: actor)))
                 relay.closeAll(.init(code: .accountUnknown, message: "the account was removed"))
-                return .done
             }
         case .link(let identity):
-            .init(answering: number) {
-                try $0.link(identity, to: account, at: now().count)
+            return serve { store in
+                let result = try store.link(identity, to: account, at: now().count)
+                return (result.linking == .ofAnother ? .ofAnother : .done, result)
             } then: { relay, result in
                 if result.linking == .added { relay.changed(result.change) }
-                return result.linking == .ofAnother ? .ofAnother : .done
             }
         case .unlink(let identity):
-            .init(answering: number) {
-                try $0.unlink(identity, from: account)
-            } then: { relay, result in
-                if let change = result.change { relay.changed(change) }
-                return .unlinked(result.removal)
+            return serve { store in
+                let result = try store.unlink(identity, from: account)
+                return (.unlinked(result.removal), result.change)
+            } then: { relay, change in
+                if let change { relay.changed(change) }
             }
         case .revoke(let endpoint, let withLetIn, let actor):
-            .init(answering: number) {
-                try $0.revoke(endpoint, withLetIn: withLetIn, by: actor, in: account, rules, at: now().count)
-            } then: { relay, done in
-                guard let done else { return .revoked(nil) }
-                for removal in done.removals { relay.removed(removal) }
-                let letIn = done.letIn.map { EndpointStatus(row: $0, isConnected: !relay.channels.channels(of: $0.id).isEmpty) }
-                return .revoked(.init(revoked: done.revoked, letIn: letIn))
+            return serve { store -> (AccountAnswer, [EndpointRemoval]) in
+                guard let done = try store.revoke(endpoint, withLetIn: withLetIn, by: actor, in: account, rules, at: now().count) else {
+                    return (.noEndpoint, [])
+                }
+                return (.revoked(done.revoked, letIn: done.letIn), done.removals)
+            } then: { relay, removals in
+                for removal in removals { relay.removed(removal) }
             }
         case .endCommands(let commands):
-            .init(answering: number) { store in
-                try commands.compactMap { command in
+            return serve { store in
+                let changes = try commands.compactMap { command in
                     try store.change(StoredCommandKey(account: account, command: command)) { $0.handleDeadlines(now: now().count) }
                 }
+                return (.done, changes)
             } then: { relay, changes in
                 for change in changes { relay.perform(change) }
-                return .done
             }
         }
     }

@@ -47,6 +47,10 @@ final class AccountShards: Sendable {
     struct State: Sendable {
         /// `nil` before the start.
         var rules: RelayRules?
+        /// When the relay has started.
+        var started: Milliseconds = 0
+        /// The accounts that this node serves, and since when; `nil` if it is the only one, and serves all.
+        var served: [AccountID: Milliseconds]?
         var isStopping = false
         /// Only accounts with state in memory.
         var accounts: [AccountID: AccountRelay] = [:]

@@ -53,11 +53,12 @@ indirect enum AccountWork: Hashable, Sendable {
     // MARK: Wakes
     case register(EndpointMessage.NotificationsRegister, AccountChannel)
     /// - tunnels: the class of the tunnels that wait for the endpoint.
-    case handlePush(EndpointID, HostState, tunnels: WakePayload.Urgency?, at: Int64)
+    case handlePush(EndpointID, HostState, tunnels: WakePayload.Urgency?, servedSince: Milliseconds, at: Int64)
     case startWaking(EndpointID, at: Int64)
     case waked(WakeRequest, WakeOutcome)
 
-    case serve(AccountRequest, as: UInt64)
+    /// - left: the request in the store, if it was left there.
+    case serve(AccountRequest, as: UInt64, left: Int64?)
 }
 
 extension AccountWork {
@@ -105,18 +106,6 @@ extension AccountWork {
                     completion(&relay, value)
                 case .failure(let error): relay.fail(ref, error, on: channel.id)
                 }
-            }
-        }
-
-        /// Serves a request that came with a number.
-        init<Value: Sendable>(
-            answering number: UInt64,
-            _ body: @escaping @Sendable (any AccountTransaction) throws -> Value,
-            then completion: @escaping @Sendable (inout AccountRelay, Value) -> AccountAnswer
-        ) {
-            self.init(body) { relay, result in
-                let answer = result.map { completion(&relay, $0) }
-                relay.perform(.answer(number, answer.mapError { $0 as? StoreError ?? .unavailable("\($0)") }))
             }
         }
     }
@@ -237,9 +226,9 @@ extension AccountWork {
                 { try $0.register(request, on: channel, at: now().count) },
                 then: { $0.registered($1, on: channel) }
             )
-        case .handlePush(let endpoint, let presence, let tunnels, let time):
+        case .handlePush(let endpoint, let presence, let tunnels, let since, let time):
             .init(
-                { try $0.handlePush(of: endpoint, in: account, presence, tunnels: tunnels, rules, at: time) },
+                { try $0.handlePush(of: endpoint, in: account, presence, tunnels: tunnels, servedSince: since, rules, at: time) },
                 then: { $0.handledPush(presence, $1) }
             )
         case .startWaking(let endpoint, let time):
@@ -250,7 +239,7 @@ extension AccountWork {
                 then: { $0.waked(request.payload.endpoint, outcome, $1) }
             )
 
-        case .serve(let request, let number): request.execution(as: number, of: account, rules, now: now)
+        case .serve(let request, let number, let left): request.execution(as: number, left: left, of: account, rules, now: now)
         }
     }
 }

@@ -16,6 +16,10 @@ struct NodeJobs: Sendable {
         case searchUnwoken(after: EndpointID?)
         /// Tell the accounts what the relay can wake.
         case tell(WakeableApps, version: Int)
+        /// Serve the requests that others have left, then call `requestsServed`.
+        case serveRequests
+        /// Give back the accounts with nothing in memory, so that any node can serve them.
+        case giveBackIdle
         /// Write something, and call `storeWorks` if that succeeds.
         case probeStore
     }
@@ -45,6 +49,8 @@ struct NodeJobs: Sendable {
         case done
     }
 
+    /// How often accounts are given back.
+    private static let idleInterval: Int64 = 60_000
     /// How often logins are looked for that could not be ended.
     private static let loginsInterval: Int64 = 60_000
 
@@ -52,6 +58,8 @@ struct NodeJobs: Sendable {
     private let hasLogins: Bool
     /// Whether the relay sends wakes.
     private let hasWakes: Bool
+    /// Whether there may be other nodes.
+    private let hasNodes: Bool
     private(set) var isStarted = false
     private var isStopping = false
     private var isStoreFailing = false
@@ -59,14 +67,17 @@ struct NodeJobs: Sendable {
     private var loginsPass = LoginsPass.idle
     private var nextLoginsPass: Int64 = 0
     private var isReadingPushes = false
+    private var isServingRequests = false
+    private var nextIdlePass: Int64 = 0
     private var wakeSearch = WakeSearch.done
     private var wakeable = WakeableApps()
     /// How often that has changed.
     private var version = 0
 
-    init(hasLogins: Bool, hasWakes: Bool) {
+    init(hasLogins: Bool, hasWakes: Bool, hasNodes: Bool = false) {
         self.hasLogins = hasLogins
         self.hasWakes = hasWakes
+        self.hasNodes = hasNodes
     }
 
     var isEndingLogins: Bool { if case .running = loginsPass { true } else { false } }
@@ -93,7 +104,30 @@ struct NodeJobs: Sendable {
         }
         jobs += changed(wakeable)
         if isStoreFailing, !isStopping { jobs.append(.probeStore) }
+        guard hasNodes, !isStopping else { return jobs }
+        if !isServingRequests {
+            isServingRequests = true
+            jobs.append(.serveRequests)
+        }
+        if now >= nextIdlePass {
+            nextIdlePass = now + Self.idleInterval
+            jobs.append(.giveBackIdle)
+        }
         return jobs
+    }
+
+    // MARK: Nodes
+
+    mutating func requestsServed() { isServingRequests = false }
+
+    /// Another node is dead. Its endpoints have some time to come back, then those that have not may have to be woken.
+    mutating func nodeDied(at now: Int64) {
+        guard isStarted, hasWakes else { return }
+        if case .reading(let position, _) = wakeSearch {
+            wakeSearch = .reading(after: position, restarts: true)
+        } else {
+            wakeSearch = .waiting(until: now + Presences.startingPeriod)
+        }
     }
 
     // MARK: Commands

@@ -67,15 +67,17 @@ struct Presences: Sendable {
     /// - Parameters:
     ///   - push: the push registration, if the endpoint has one.
     ///   - connected: since when it has its host channel.
+    ///   - servedSince: since when the relay serves the account.
     /// - Returns: also whether the watchers have to be told, and when the presence changes by itself.
     mutating func take(
         of row: EndpointRow,
         _ push: PushRow?,
         connected: Milliseconds?,
+        servedSince: Milliseconds,
         _ rules: RelayRules,
         at now: Milliseconds
     ) -> (presence: Presence, isNew: Bool, until: Milliseconds?) {
-        let (presence, until) = presence(of: row, push, connected: connected, rules, at: now)
+        let (presence, until) = presence(of: row, push, connected: connected, servedSince: servedSince, rules, at: now)
         changes[row.id] = until
         return (presence, told.updateValue(presence, forKey: row.id) != presence, until)
     }
@@ -84,6 +86,7 @@ struct Presences: Sendable {
         of row: EndpointRow,
         _ push: PushRow?,
         connected: Milliseconds?,
+        servedSince: Milliseconds,
         _ rules: RelayRules,
         at now: Milliseconds
     ) -> (Presence, until: Milliseconds?) {
@@ -98,9 +101,9 @@ struct Presences: Sendable {
         }
         guard row.hasHosted else { return (Presence(.unavailable, .neverSeen), nil) }
         let departure = losses[row.id] ?? row.departure
-        let started = rules.startTime + Self.startingPeriod
-        if now.count < started, departure.map({ $0.time < rules.startTime }) ?? true {
-            return (Presence(.unknown, .relayStarting, since: Milliseconds(clamping: rules.startTime)), Milliseconds(clamping: started))
+        let started = servedSince.count + Self.startingPeriod
+        if now.count < started, departure.map({ $0.time < servedSince.count }) ?? true {
+            return (Presence(.unknown, .relayStarting, since: servedSince), Milliseconds(clamping: started))
         }
         guard let departure else { return (Presence(.unavailable, .lost, wakeability), nil) }
         return (Presence(.unavailable, departure.reason, since: Milliseconds(clamping: departure.time), wakeability), nil)

@@ -13,18 +13,14 @@ extension RelayCore {
     /// - Parameter name: For an account that has none yet; passed over if another account has it.
     @discardableResult
     package func addAccount(of identity: Identity, name: String) async throws -> AccountID {
-        let (id, time) = (AccountID(of: identity), now().count)
-        return try await store.transact(for: id) { store in
-            let account = try store.global.account(of: identity) ?? id
-            if try store.account(account) == nil { try store.addAccount(account, identity: identity, time: time) }
-            if try store.account(account)?.name == nil { do { try store.setName(name, of: account) } catch is AccountNameTaken {} }
-            return account
-        }
+        var account = AccountID(of: identity)
+        while case .account(let other) = try await perform(.add(identity, name: name), on: account), other != account { account = other }
+        return account
     }
 
     /// Throws `AccountNameTaken` if another account has the name.
     package func rename(_ account: AccountID, to name: String) async throws {
-        try await store.transact(for: account) { try $0.setName(name, of: account) }
+        if try await perform(.rename(name), on: account) == .nameTaken { throw AccountNameTaken() }
     }
 
     /// Gives an account one more identity.
@@ -50,7 +46,7 @@ extension RelayCore {
 
     /// All that is stored of an account, but for the sealed commands: those are counted.
     package func contents(of account: AccountID) async throws -> AccountContents {
-        try await store.transact(for: account) { store in
+        try await store.read { store in
             try AccountContents(
                 endpoints: store.endpoints(of: account).map { row in
                     .init(row: row, registrations: try store.registrations(of: row.id), vouchers: try store.vouchers(for: row.id))

@@ -13,20 +13,44 @@ extension RelayCore {
     /// How many batches a thread delivers before it returns to its own work.
     private static let batchesAtOnce = 8
 
-    /// Passes a request to an account. Calls back once, from any thread.
+    /// Passes a request to an account that this node serves, or can. Calls back once, from any thread.
+    /// - Parameter left: The request in the store, if it was left there.
     func perform(
         _ request: AccountRequest,
         on account: AccountID,
+        left: Int64? = nil,
         answer: @escaping @Sendable (Result<AccountAnswer, StoreError>) -> Void
     ) {
-        let number = shards[account].state.withLock { $0.add(request: answer) }
-        change(account) { $0.transact(.serve(request, as: number)) }
+        claim(.known(account)) { [self] claim in
+            guard case .here(let account, _) = claim else { return answer(.failure(.leaseLost)) }
+            let number = shards[account].state.withLock { $0.add(request: answer) }
+            change(account) { $0.transact(.serve(request, as: number, left: left)) }
+        }
     }
 
+    func serve(_ request: AccountRequest, on account: AccountID, left: Int64? = nil) async throws(StoreError) -> AccountAnswer {
+        try await withCheckedContinuation { continuation in
+            perform(request, on: account, left: left) { continuation.resume(returning: $0) }
+        }.get()
+    }
+
+    /// How long an answer of another node is waited for.
+    private static let answerTime = Milliseconds(10_000)
+
+    /// Passes a request to an account. If another node serves it, the request is left for that one.
     func perform(_ request: AccountRequest, on account: AccountID) async throws -> AccountAnswer {
-        try await withCheckedThrowingContinuation { continuation in
-            perform(request, on: account) { continuation.resume(with: $0) }
+        do throws(StoreError) {
+            return try await serve(request, on: account)
+        } catch {
+            guard error == .leaseLost, leases != nil else { throw error }
         }
+        let start = now()
+        let id = try await store.transactGlobally { try $0.add(request, of: account, time: start.count) }
+        while now().count < start.count + Self.answerTime.count {
+            try await Task.sleep(for: .milliseconds(250))
+            if let answer = try await store.transactGlobally({ try $0.answer(of: id) }) { return answer }
+        }
+        throw StoreError.unavailable("another node has to do this, and has not yet; it does so when it can")
     }
 
     /// Passes an input to an account and carries out its actions. Messages are sent after the lock is released, since a peer may call
@@ -69,7 +93,7 @@ extension RelayCore {
             state.outgoing.append(.call { self.verify(hello, as: channel, in: account) })
         case .redirect(let hello, let channel, let other):
             guard let arrival = state.arriving.removeValue(forKey: channel) else { return }
-            state.outgoing.append(.call { self.connect(hello, to: other, peer: arrival.peer, completion: arrival.completion) })
+            state.outgoing.append(.call { self.connect(hello, to: .known(other), peer: arrival.peer, completion: arrival.completion) })
         case .tunnel(let action):
             if let call = tunnels.perform(action, of: account) { state.outgoing.append(.call(call)) }
         case .wake(let request): state.outgoing.append(.call { self.send(request) })
@@ -95,7 +119,7 @@ extension RelayCore {
                 run: execution.run,
                 report: { [self, complete = execution.complete] failure in
                     endSpan?(failure == nil)
-                    if let error = change(account, { complete(&$0, failure) }) ?? nil { storeFailed(error) }
+                    if let error = change(account, { complete(&$0, failure) }) ?? nil, error != .leaseLost { storeFailed(error) }
                 }
             )
         )
@@ -133,7 +157,9 @@ extension AccountShards.State {
             if let deadline = relay.takeDeadline() { deadlines.insert(account, at: deadline) }
             return (result, actions, relay.rules, relay.isIdle)
         }
-        return give(&accounts[account, default: AccountRelay(account, rules: rules, isStopping: isStopping)])
+        let since = served == nil ? started : served?[account]
+        let isStopping = isStopping || since == nil
+        return give(&accounts[account, default: AccountRelay(account, rules: rules, servedSince: since ?? now, isStopping: isStopping)])
     }
 
     /// The accounts in memory that have something to do now.

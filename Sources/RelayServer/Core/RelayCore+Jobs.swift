@@ -37,6 +37,8 @@ extension RelayCore {
             case .handlePushes: handleDuePushes()
             case .searchUnwoken(let position): searchUnwoken(after: position)
             case .tell(let wakeable, let version): tell(wakeable, version: version)
+            case .serveRequests: serveRequests()
+            case .giveBackIdle: giveBackIdle()
             case .probeStore: probeStore()
             }
         }
@@ -46,9 +48,9 @@ extension RelayCore {
 
     /// Finds commands that have expired, were not answered or were not acknowledged, and passes them to their accounts.
     private func endCommands() {
-        let now = now
+        let (now, scope) = (now, scope)
         transact { store in
-            try store.dueCommands(at: now().count, limit: Self.maximumDueCommands)
+            try store.dueCommands(in: scope, at: now().count, limit: Self.maximumDueCommands)
         } then: { [self] result in
             let due = (try? result.get()) ?? []
             let accounts = Dictionary(grouping: due, by: \.account)
@@ -67,13 +69,14 @@ extension RelayCore {
     /// After a crash between the two commits they are ended at the next start.
     private func endLogins() {
         guard let logins else { return }
+        let scope = scope
         tasks.start { [self] in
-            let rows = (try? await store.transactGlobally { try $0.revocationsWithLogins(limit: Self.maximumRevocations) }) ?? []
+            let rows = (try? await store.transactGlobally { try $0.revocationsWithLogins(in: scope, limit: Self.maximumRevocations) }) ?? []
             // A failure does not stop the loop.
             for row in rows {
                 do {
                     try await logins.endLogins(keyThumbprint: row.keyThumbprint, login: row.login)
-                    try await store.transact(for: row.account) { try $0.loginsEnded(of: row.endpoint) }
+                    _ = try await perform(.loginsEnded(row.endpoint), on: row.account)
                     logger.info("ended the logins of a revoked endpoint", metadata: ["endpoint": "\(row.endpoint.label)"])
                 } catch {
                     logger.error("the logins of a revoked endpoint could not be ended; it is tried again", metadata: ["error": "\(error)"])
@@ -86,25 +89,66 @@ extension RelayCore {
     // MARK: Wakes
 
     private func handleDuePushes() {
-        let now = now().count
+        let (now, scope) = (now().count, scope)
         transact { store in
-            try store.duePushes(at: now, limit: Self.maximumDuePushes)
+            try store.duePushes(in: scope, at: now, limit: Self.maximumDuePushes)
         } then: { [self] result in
             jobs.withLock { $0.pushesRead() }
-            for push in (try? result.get()) ?? [] { change(push.account) { $0.handlePush(of: push.endpoint) } }
+            for push in (try? result.get()) ?? [] { handlePush(push) }
         }
     }
 
     /// A command that was offered just before the relay ended may wait for an endpoint that has not connected since. Nothing is due for it:
     /// it was connected when the command was stored. A wake that no provider had accepted may be lost, and the next one may be far away.
     private func searchUnwoken(after position: EndpointID?) {
-        let now = now().count
+        let (now, scope) = (now().count, scope)
         transact { store in
-            try store.unwokenPushes(after: position, at: now, limit: Self.maximumSearchedPushes)
+            try store.unwokenPushes(in: scope, after: position, at: now, limit: Self.maximumSearchedPushes)
         } then: { [self] result in
             guard case .success(let found) = result else { return jobs.withLock { $0.searchFailed() } }
             jobs.withLock { $0.searched(to: found.count == Self.maximumSearchedPushes ? found.last?.key.endpoint : nil) }
-            for push in found where push.waits { change(push.key.account) { $0.handlePush(of: push.key.endpoint) } }
+            for push in found where push.waits { handlePush(push.key) }
+        }
+    }
+
+    private func handlePush(_ push: PushKey) {
+        claim(.known(push.account)) { [self] claim in
+            guard case .here = claim else { return }
+            change(push.account) { $0.handlePush(of: push.endpoint) }
+        }
+    }
+
+    // MARK: Nodes
+
+    private static let maximumRequests = 256
+    /// How long answers are kept.
+    private static let answersKept: Int64 = 86_400_000
+    /// How long an account without anything in memory is kept.
+    private static let idleTime: Int64 = 120_000
+
+    private var scope: AccountScope { leases?.scope ?? .all }
+
+    private func serveRequests() {
+        let (scope, time) = (scope, now().count)
+        tasks.start { [self] in
+            let found = try? await store.transactGlobally { store in
+                try store.forgetRequests(answeredBefore: time - Self.answersKept)
+                return try store.openRequests(in: scope, limit: Self.maximumRequests)
+            }
+            // Another node may have taken the account. Then that one finds the request.
+            for request in found ?? [] { _ = try? await serve(request.request, on: request.account, left: request.id) }
+            jobs.withLock { $0.requestsServed() }
+        }
+    }
+
+    private func giveBackIdle() {
+        guard let leases else { return }
+        let before = now().count - Self.idleTime
+        for shard in shards.all {
+            let idle = shard.state.withLock { state in
+                (state.served ?? [:]).filter { $0.value.count < before && state.accounts[$0.key] == nil }.map(\.key)
+            }
+            for account in idle { leases.giveBack(account) }
         }
     }
 

@@ -19,17 +19,22 @@ extension RelayCore {
             try store.account(ofEndpoint: endpoint) ?? store.revocation(of: endpoint)?.account
         }
         guard let account,
-            case .revoked(let revocation) = try await perform(.revoke(endpoint, withLetIn: withLetIn, by: actor), on: account)
+            case .revoked(let rows, let letIn) = try await perform(.revoke(endpoint, withLetIn: withLetIn, by: actor), on: account)
         else { return nil }
-        return revocation
+        return OperatorRevocation(revoked: rows, letIn: statuses(of: letIn, in: account))
+    }
+
+    /// - Returns: Also whether they are connected. Of an account of another node that is not known.
+    private func statuses(of rows: [EndpointRow], in account: AccountID) -> [EndpointStatus] {
+        shards[account].state.withLock { state in
+            rows.map { EndpointStatus(row: $0, isConnected: state.accounts[account]?.channels.channels(of: $0.id).isEmpty == false) }
+        }
     }
 
     /// The endpoints of an account, and whether they are connected.
     package func endpoints(of account: AccountID) async throws -> [EndpointStatus] {
-        let rows = try await store.transact(for: account) { try $0.endpoints(of: account) }
-        return shards[account].state.withLock { state in
-            rows.map { EndpointStatus(row: $0, isConnected: state.accounts[account]?.channels.channels(of: $0.id).isEmpty == false) }
-        }
+        let rows = try await store.read { try $0.endpoints(of: account) }
+        return statuses(of: rows, in: account)
     }
 
     package func isRevoked(_ endpoint: EndpointID, completion: @escaping @Sendable (Bool) -> Void) {
@@ -53,6 +58,6 @@ extension RelayCore {
             return try store.account(of: identity) == row.account ? row.account : nil
         }
         guard let account else { return false }
-        return try await store.transact(for: account) { try !$0.isDisabled(account) }
+        return try await store.read { try !$0.isDisabled(account) }
     }
 }

@@ -18,6 +18,10 @@ package final class RelayCore: RelayCoreProtocol {
     let limits: Limits
     let now: @Sendable () -> Milliseconds
     let logger: Logger
+    /// `nil` if this node is the only one.
+    let leases: (any AccountLeases)?
+    /// Where endpoints reach this node of several.
+    let nodeURL: Origin?
     /// `nil` if there are no logins to end.
     let logins: (any LoginEnding)?
     /// `nil` if the relay sends no wakes.
@@ -35,6 +39,8 @@ package final class RelayCore: RelayCoreProtocol {
     /// - Parameter tasks: Owns what runs beside the callers.
     package init(
         store: any RelayStore,
+        leases: (any AccountLeases)? = nil,
+        nodeURL: Origin? = nil,
         relay: RelayID,
         limits: Limits,
         now: @escaping @Sendable () -> Milliseconds,
@@ -48,6 +54,8 @@ package final class RelayCore: RelayCoreProtocol {
         tunnelMetrics: TunnelMetrics = TunnelMetrics(factory: NOOPMetricsHandler.instance)
     ) {
         self.store = store
+        self.leases = leases
+        self.nodeURL = nodeURL
         self.relay = relay
         self.limits = limits
         self.now = now
@@ -59,7 +67,7 @@ package final class RelayCore: RelayCoreProtocol {
         self.nameAccount = nameAccount
         self.tasks = tasks
         self.shards = AccountShards()
-        self.jobs = Mutex(NodeJobs(hasLogins: logins != nil, hasWakes: wakes != nil))
+        self.jobs = Mutex(NodeJobs(hasLogins: logins != nil, hasWakes: wakes != nil, hasNodes: leases != nil))
         self.tunnels = TunnelRegistry(metrics: tunnelMetrics)
     }
 
@@ -75,19 +83,34 @@ package final class RelayCore: RelayCoreProtocol {
             relay: relay,
             limits: limits,
             databaseBegan: began,
-            startTime: time,
             tunnelPorts: tunnelPorts,
             hasLogins: logins != nil,
             nameAccount: nameAccount,
             wakeable: wakes?.wakeable ?? WakeableApps()
         )
-        for shard in shards.all { shard.state.withLock { $0.rules = rules } }
+        for shard in shards.all {
+            shard.state.withLock { state in
+                state.rules = rules
+                state.started = Milliseconds(clamping: time)
+                if leases != nil { state.served = [:] }
+            }
+        }
+        leases?.begin { [weak self] event in
+            switch event {
+            case .lost(let account): self?.lost(account)
+            case .nodeDied: self.map { core in core.jobs.withLock { $0.nodeDied(at: core.now().count) } }
+            case .cutOff: self?.loseAll()
+            case .databaseBegan(let time): self?.databaseBegan(time)
+            }
+        }
         run(jobs.withLock { $0.start(rules.wakeable, at: time) })
     }
 
     /// Stops the admission of endpoints, and tells the connected ones when to reconnect. The transport then closes their channels.
-    package func stop() {
+    package func stop() async {
         jobs.withLock { $0.stop() }
+        // Its endpoints find other nodes at once.
+        await leases?.giveBackAll()
         for shard in shards.all {
             let accounts = shard.state.withLock { state in
                 state.isStopping = true
@@ -109,12 +132,30 @@ package final class RelayCore: RelayCoreProtocol {
     ) {
         // Uses the account id derived from the identity, unless the store has another one. The identity is proved, so only its own
         // endpoints cause work for this account.
-        connect(hello, to: AccountID(of: hello.identity), peer: peer, completion: completion)
+        connect(hello, to: .of(hello.identity), peer: peer, completion: completion)
     }
 
     func connect(
         _ hello: ProvedHello,
-        to account: AccountID,
+        to account: ClaimedAccount,
+        peer: any ControlPeer,
+        completion: @escaping @Sendable (Result<AcceptedChannel, RelayMessage.Rejected>) -> Void
+    ) {
+        claim(account) { [self] claim in
+            switch claim {
+            case .here(let account, _):
+                // Through the URL of all nodes, its tunnels would reach any of them.
+                if let nodeURL, hello.mayMove, hello.origin != "\(nodeURL)" { return completion(.failure(.moved(to: nodeURL))) }
+                connect(hello, at: account, peer: peer, completion: completion)
+            case .elsewhere(_, let url): completion(.failure(hello.mayMove ? .moved(to: url) : .unavailable))
+            case .nowhere(let time): completion(.failure(.unavailable(retryAfter: time)))
+            }
+        }
+    }
+
+    private func connect(
+        _ hello: ProvedHello,
+        at account: AccountID,
         peer: any ControlPeer,
         completion: @escaping @Sendable (Result<AcceptedChannel, RelayMessage.Rejected>) -> Void
     ) {
@@ -127,6 +168,35 @@ package final class RelayCore: RelayCoreProtocol {
         }
         guard let id else { return completion(.failure(.unavailable)) }
         change(account) { $0.connect(hello, as: id, isVerified: false) }
+    }
+
+    // MARK: Leases
+
+    /// Makes this node serve an account, unless another one does. Calls back once, from any thread, and within the call if this node is the
+    /// only one.
+    func claim(_ account: ClaimedAccount, answer: @escaping @Sendable (AccountClaim) -> Void) {
+        guard let leases else { return answer(.here(account.likely, since: 0)) }
+        leases.claim(account) { [self] claim in
+            if case .here(let account, let since) = claim { shards[account].state.withLock { $0.served?[account] = since } }
+            answer(claim)
+        }
+    }
+
+    /// Another node may serve the account from now on.
+    private func lost(_ account: AccountID) {
+        shards[account].state.withLock { $0.served?[account] = nil }
+        change(account) { $0.leave() }
+    }
+
+    private func loseAll() {
+        for shard in shards.all {
+            for account in shard.state.withLock({ Array(($0.served ?? [:]).keys) }) { lost(account) }
+        }
+    }
+
+    /// The store is complete only since this time. The accounts take note when they are served anew.
+    private func databaseBegan(_ time: Milliseconds) {
+        for shard in shards.all { shard.state.withLock { $0.rules = $0.rules?.changed(databaseBegan: time.count) } }
     }
 
     /// Verifies off the store's thread, which all accounts share.

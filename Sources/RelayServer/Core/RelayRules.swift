@@ -11,8 +11,6 @@ final class RelayRules: Sendable {
     let relay: RelayID
     let limits: Limits
     let admission: CommandAdmission
-    /// Milliseconds since 1970.
-    let startTime: Int64
     /// The ports for plain tunnel connections.
     let tunnelPorts: [Int]
     /// Whether an issuer has logins to end when an endpoint is revoked.
@@ -27,7 +25,6 @@ final class RelayRules: Sendable {
         relay: RelayID,
         limits: Limits,
         databaseBegan: Int64,
-        startTime: Int64,
         tunnelPorts: [Int] = [],
         hasLogins: Bool = false,
         nameAccount: @escaping NameAccount = { _, _ in nil },
@@ -37,7 +34,6 @@ final class RelayRules: Sendable {
         self.relay = relay
         self.limits = limits
         self.admission = CommandAdmission(limits: limits, databaseBegan: databaseBegan)
-        self.startTime = startTime
         self.tunnelPorts = tunnelPorts
         self.hasLogins = hasLogins
         self.nameAccount = nameAccount
@@ -46,11 +42,16 @@ final class RelayRules: Sendable {
     }
 
     func changed(_ wakeable: WakeableApps, version: Int) -> RelayRules {
+        changed(databaseBegan: admission.databaseBegan, wakeable, version: version)
+    }
+
+    func changed(databaseBegan: Int64) -> RelayRules { changed(databaseBegan: databaseBegan, wakeable, version: version) }
+
+    private func changed(databaseBegan: Int64, _ wakeable: WakeableApps, version: Int) -> RelayRules {
         RelayRules(
             relay: relay,
             limits: limits,
-            databaseBegan: admission.databaseBegan,
-            startTime: startTime,
+            databaseBegan: databaseBegan,
             tunnelPorts: tunnelPorts,
             hasLogins: hasLogins,
             nameAccount: nameAccount,

@@ -20,7 +20,7 @@ package struct MetricDescription: Hashable, Sendable {
 
 extension MetricDescription {
     /// All metrics of the relay. `docs/relay.md` lists the same.
-    package static let all: [MetricDescription] = process + relay + http + control + tunnels + store + issuers + pushes
+    package static let all: [MetricDescription] = process + relay + http + control + tunnels + store + nodes + issuers + pushes
 
     private static let process = [
         MetricDescription("process_cpu_seconds_total", .counter, "CPU time of the process, user and system."),
@@ -74,6 +74,12 @@ extension MetricDescription {
         MetricDescription("relay_store_commit_failures_total", .counter, "Commits that failed."),
         MetricDescription("relay_waiting_commands", .gauge, "Commands that wait for their endpoints."),
         MetricDescription("relay_waiting_command_bytes", .gauge, "Bytes of the commands that wait for their endpoints."),
+    ]
+
+    private static let nodes = [
+        MetricDescription("relay_node_accounts", .gauge, "Accounts that this node serves."),
+        MetricDescription("relay_node_leases_lost_total", .counter, "Accounts that this node has lost or given back."),
+        MetricDescription("relay_node_suspended", .gauge, "Whether this node admits nobody, because it cannot reach its database: 1 or 0."),
     ]
 
     private static let issuers = [

@@ -4,7 +4,7 @@
 package import RelayProtocol
 
 /// The identity of a person at an issuer.
-package struct Identity: Hashable, Sendable {
+package struct Identity: Codable, Hashable, Sendable {
     /// The issuer's URL; `embedded` for the issuer in this process, independent of its current URL.
     package var issuer: String
     package var subject: String

@@ -68,6 +68,8 @@ package protocol AccountTransaction {
     func pushes(of account: AccountID) throws -> [PushRow]
     /// Adds or replaces the registration of a stored endpoint.
     func put(_ push: PushRow) throws
+    /// Begins the wakes of an account's endpoints anew for which commands wait: they are due now.
+    func restartWakes(of account: AccountID, at time: Int64) throws
 
     // MARK: Commands
 

@@ -41,6 +41,13 @@ final class AccountUse {
         if bytes != 0 { work[account, default: 0] += bytes }
     }
 
+    /// Forgets an account's sum, with what is not committed.
+    func forget(_ account: AccountID) {
+        committed[account] = nil
+        group[account] = nil
+        work[account] = nil
+    }
+
     func workSucceeded() {
         for (account, bytes) in work { group[account, default: 0] += bytes }
         workUndone()

@@ -24,13 +24,34 @@ struct CachingTransaction<Backend: StoreTransaction>: StoreTransaction {
     func account(ofEndpoint id: EndpointID) throws -> AccountID? { try backend.account(ofEndpoint: id) }
     func endpoint(keyThumbprint: String) throws -> EndpointRow? { try backend.endpoint(keyThumbprint: keyThumbprint) }
     func revocation(of id: EndpointID) throws -> RevocationRow? { try backend.revocation(of: id) }
-    func revocationsWithLogins(limit: Int) throws -> [RevocationRow] { try backend.revocationsWithLogins(limit: limit) }
-    func dueCommands(at time: Int64, limit: Int) throws -> [StoredCommandKey] { try backend.dueCommands(at: time, limit: limit) }
-    func duePushes(at time: Int64, limit: Int) throws -> [PushKey] { try backend.duePushes(at: time, limit: limit) }
-    func unwokenPushes(after endpoint: EndpointID?, at time: Int64, limit: Int) throws -> [UnwokenPush] {
-        try backend.unwokenPushes(after: endpoint, at: time, limit: limit)
+    func revocationsWithLogins(in scope: AccountScope, limit: Int) throws -> [RevocationRow] {
+        try backend.revocationsWithLogins(in: scope, limit: limit)
+    }
+    func dueCommands(in scope: AccountScope, at time: Int64, limit: Int) throws -> [StoredCommandKey] {
+        try backend.dueCommands(in: scope, at: time, limit: limit)
+    }
+    func duePushes(in scope: AccountScope, at time: Int64, limit: Int) throws -> [PushKey] {
+        try backend.duePushes(in: scope, at: time, limit: limit)
+    }
+    func unwokenPushes(in scope: AccountScope, after endpoint: EndpointID?, at time: Int64, limit: Int) throws -> [UnwokenPush] {
+        try backend.unwokenPushes(in: scope, after: endpoint, at: time, limit: limit)
     }
     func restartWakes(at time: Int64) throws { try backend.restartWakes(at: time) }
+    func restartWakes(of account: AccountID, at time: Int64) throws { try backend.restartWakes(of: account, at: time) }
+
+    // MARK: Requests
+
+    func add(_ request: AccountRequest, of account: AccountID, time: Int64) throws -> Int64 {
+        try backend.add(request, of: account, time: time)
+    }
+    func openRequests(in scope: AccountScope, limit: Int) throws -> [LeftRequest] { try backend.openRequests(in: scope, limit: limit) }
+    func answer(_ request: Int64, _ answer: AccountAnswer, time: Int64) throws { try backend.answer(request, answer, time: time) }
+    func answer(of request: Int64) throws -> AccountAnswer? { try backend.answer(of: request) }
+    func forgetRequests(answeredBefore time: Int64) throws { try backend.forgetRequests(answeredBefore: time) }
+    func withdraw(_ appID: String, of endpoint: EndpointID, in account: AccountID, time: Int64) throws {
+        // The relay's own work has a cache only where one node serves all accounts.
+        try removeRegistration(appID, of: endpoint, in: account)
+    }
 
     // MARK: Accounts
 

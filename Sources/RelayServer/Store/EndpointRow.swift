@@ -4,7 +4,7 @@
 package import RelayProtocol
 
 /// The stored state of an endpoint.
-package struct EndpointRow: Hashable, Sendable {
+package struct EndpointRow: Codable, Hashable, Sendable {
     package var id: EndpointID
     package var account: AccountID
     package var version: UInt64
@@ -28,7 +28,7 @@ package struct EndpointRow: Hashable, Sendable {
     /// The login of the token in its last hello, if the token names one.
     package var login: Login?
 
-    package struct Departure: Hashable, Sendable {
+    package struct Departure: Codable, Hashable, Sendable {
         package var reason: Presence.Reason
         /// Milliseconds since 1970.
         package var time: Int64
@@ -72,6 +72,8 @@ extension EndpointRow {
     /// Whether the limits for new endpoints apply to it at a target: it is not established, and belongs to another device.
     func isNew(to target: EndpointRow) -> Bool { !isEstablished && system != target.system }
 }
+
+extension Presence.Reason: Codable {}
 
 /// The stored state of a revoked endpoint.
 package struct RevocationRow: Hashable, Sendable {

@@ -34,16 +34,28 @@ package protocol GlobalTransaction {
     // MARK: What is due
 
     /// The revocations whose logins have not ended, oldest first.
-    func revocationsWithLogins(limit: Int) throws -> [RevocationRow]
+    func revocationsWithLogins(in scope: AccountScope, limit: Int) throws -> [RevocationRow]
     /// The commands whose deadline has passed, earliest first.
-    func dueCommands(at time: Int64, limit: Int) throws -> [StoredCommandKey]
+    func dueCommands(in scope: AccountScope, at time: Int64, limit: Int) throws -> [StoredCommandKey]
     /// The push registrations for which there is something to do, earliest first.
-    func duePushes(at time: Int64, limit: Int) throws -> [PushKey]
+    func duePushes(in scope: AccountScope, at time: Int64, limit: Int) throws -> [PushKey]
     /// The endpoints with a push channel that got no wake since they were last connected, or whose last wake no provider has accepted. Ordered
     /// by id.
-    func unwokenPushes(after endpoint: EndpointID?, at time: Int64, limit: Int) throws -> [UnwokenPush]
-    /// Begins the wakes of all endpoints anew for which commands wait: they are due now.
+    func unwokenPushes(in scope: AccountScope, after endpoint: EndpointID?, at time: Int64, limit: Int) throws -> [UnwokenPush]
+    /// Begins the wakes of all endpoints anew for which commands wait: they are due now. Several nodes do so when they serve the accounts.
     func restartWakes(at time: Int64) throws
+
+    // MARK: Requests to the nodes of accounts
+
+    /// Leaves a request for the node that serves an account.
+    func add(_ request: AccountRequest, of account: AccountID, time: Int64) throws -> Int64
+    /// The requests that are not answered, oldest first.
+    func openRequests(in scope: AccountScope, limit: Int) throws -> [LeftRequest]
+    /// Answers a request. Throws `RequestIsAnswered` if another transaction has.
+    func answer(_ request: Int64, _ answer: AccountAnswer, time: Int64) throws
+    func answer(of request: Int64) throws -> AccountAnswer?
+    /// Deletes the requests that were answered before a time.
+    func forgetRequests(answeredBefore time: Int64) throws
 
     // MARK: App identities and their push credentials
 
@@ -56,8 +68,8 @@ package protocol GlobalTransaction {
     func removeAppIdentity(_ id: String) throws
     /// The registrations of all accounts that have this text in any place.
     func registrations(mentioning text: String) throws -> [(account: AccountID, endpoint: EndpointID, row: RegistrationRow)]
-    /// Removes the registration of an app that has lost its proof.
-    func withdraw(_ appID: String, of endpoint: EndpointID, in account: AccountID) throws
+    /// Removes the registration of an app that has lost its proof. Of several nodes, the account's one does so.
+    func withdraw(_ appID: String, of endpoint: EndpointID, in account: AccountID, time: Int64) throws
 
     /// The credentials of all identities, oldest first.
     func credentials() throws -> [CredentialRow]

@@ -32,7 +32,7 @@ package final class StoreWork: Sendable {
     /// Receives an error if the commit has failed.
     let report: @Sendable (StoreError?) -> Void
 
-    init(
+    package init(
         account: AccountID?,
         channel: ChannelID? = nil,
         cost: Int = 1,
@@ -100,6 +100,13 @@ extension RelayStore {
         }
     }
 
+    /// Reads rows of accounts, in no order with their work, and also where another node serves them.
+    package func read<Value: Sendable>(_ body: @escaping @Sendable (any AccountTransaction) throws -> Value) async throws -> Value {
+        try await withCheckedThrowingContinuation { continuation in
+            submit(for: nil, { try body($0) }, completion: { continuation.resume(with: $0) })
+        }
+    }
+
     /// Runs a transaction of the relay itself.
     package func transactGlobally<Value: Sendable>(
         _ body: @escaping @Sendable (any GlobalTransaction) throws -> Value
@@ -120,8 +127,12 @@ package enum StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     case tooNew(String)
     /// Another relay uses the directory.
     case inUse(String)
+    /// The database is another relay's.
+    case ofOtherRelay(String, own: String)
     /// Nothing can be read or written now: the disk is full, or fails.
     case unavailable(String)
+    /// Another node serves the account, or nobody does. Nothing was stored.
+    case leaseLost
 
     package var description: String {
         switch self {
@@ -130,6 +141,9 @@ package enum StoreError: Error, Hashable, Sendable, CustomStringConvertible {
         case .tooNew(let path): "\(path) was written by a newer version of the relay: run that version"
         case .inUse(let path): "another relay uses \(path): stop it first, or choose another directory"
         case .unavailable(let reason): "the database cannot be written now: \(reason)"
+        case .ofOtherRelay(let other, let own):
+            "the database belongs to relay \(other), and the key here is that of \(own): copy relay.key and issuer.key from a node of that relay"
+        case .leaseLost: "another node of the relay serves the account: try again"
         }
     }
 }

@@ -155,10 +155,11 @@ extension SQLTransaction {
         ) { CommandKey(sender: sender, id: try $0.commandID(0)) }
     }
 
-    func dueCommands(at time: Int64, limit: Int) throws -> [StoredCommandKey] {
-        try database.rows(
-            "SELECT account, sender, id FROM commands WHERE deadline <= ? ORDER BY deadline, sequence LIMIT ?",
-            [time, limit]
+    func dueCommands(in scope: AccountScope, at time: Int64, limit: Int) throws -> [StoredCommandKey] {
+        let (condition, values) = scope.condition(on: "commands")
+        return try database.rows(
+            "SELECT account, sender, id FROM commands WHERE deadline <= ? \(condition) ORDER BY deadline, sequence LIMIT ?",
+            [time] + values + [limit]
         ) {
             StoredCommandKey(
                 account: AccountID(try $0.text(0)),

@@ -69,15 +69,22 @@ extension SQLTransaction {
         guard changes == 1 else { throw RowError.ofOtherAccount }
     }
 
-    func duePushes(at time: Int64, limit: Int) throws -> [PushKey] {
-        try database.rows(
-            "SELECT account, endpoint FROM pushes WHERE due <= ? ORDER BY due, endpoint LIMIT ?",
-            [time, limit]
+    func duePushes(in scope: AccountScope, at time: Int64, limit: Int) throws -> [PushKey] {
+        let (condition, values) = scope.condition(on: "pushes")
+        return try database.rows(
+            "SELECT account, endpoint FROM pushes WHERE due <= ? \(condition) ORDER BY due, endpoint LIMIT ?",
+            [time] + values + [limit]
         ) { PushKey(account: AccountID(try $0.text(0)), endpoint: try $0.endpoint(1)) }
     }
 
-    func unwokenPushes(after endpoint: EndpointID?, at time: Int64, limit: Int) throws -> [UnwokenPush] {
-        try database.rows(
+    func unwokenPushes(
+        in scope: AccountScope,
+        after endpoint: EndpointID?,
+        at time: Int64,
+        limit: Int
+    ) throws -> [UnwokenPush] {
+        let (condition, values) = scope.condition(on: "pushes")
+        return try database.rows(
             """
             SELECT account, endpoint, EXISTS (
                 SELECT 1 FROM commands
@@ -85,10 +92,10 @@ extension SQLTransaction {
             )
             FROM pushes
             WHERE endpoint > ? AND polls = 0 AND gone = 0
-                AND (last_wake IS NULL OR accepted IS NULL OR accepted < last_wake)
+                AND (last_wake IS NULL OR accepted IS NULL OR accepted < last_wake) \(condition)
             ORDER BY endpoint LIMIT ?
             """,
-            [time, endpoint?.column ?? Data(), limit]
+            [time, endpoint?.column ?? Data()] + values + [limit]
         ) { row in
             UnwokenPush(
                 key: PushKey(account: AccountID(try row.text(0)), endpoint: try row.endpoint(1)),
@@ -98,16 +105,32 @@ extension SQLTransaction {
     }
 
     func restartWakes(at time: Int64) throws {
+        let accounts = try database.rows("SELECT DISTINCT account FROM pushes WHERE \(Self.canBeWoken)", [time]) {
+            AccountID(try $0.text(0))
+        }
+        for account in accounts {
+            if Database.isShared { _ = try add(.restartWakes, of: account, time: time) } else { try restartWakes(of: account, at: time) }
+        }
+    }
+
+    func restartWakes(of account: AccountID, at time: Int64) throws {
         try database.execute(
             """
             UPDATE pushes SET due = ?, suppressed = NULL, first_wake = NULL, last_wake = NULL, last_class = NULL
-            WHERE polls = 0 AND gone = 0 AND EXISTS (
-                SELECT 1 FROM commands
-                WHERE account = pushes.account AND target = pushes.endpoint AND state < 2 AND expires > ?
-            )
+            WHERE account = ? AND \(Self.canBeWoken)
             """,
-            [time, time]
+            [time, account.rawValue, time]
         )
+    }
+
+    /// The parameter is a time.
+    private static var canBeWoken: String {
+        """
+        polls = 0 AND gone = 0 AND EXISTS (
+            SELECT 1 FROM commands
+            WHERE commands.account = pushes.account AND commands.target = pushes.endpoint AND state < 2 AND expires > ?
+        )
+        """
     }
 
     func waiting(for target: EndpointID, account: AccountID, at time: Int64) throws -> WaitingCommands? {

@@ -51,10 +51,11 @@ extension SQLTransaction {
         try database.first("SELECT count(*) FROM revoked WHERE account = ?", [account.rawValue]) { try $0.count(0) } ?? 0
     }
 
-    func revocationsWithLogins(limit: Int) throws -> [RevocationRow] {
-        try database.rows(
-            "SELECT \(Self.revocationColumns) FROM revoked WHERE logins_ended = 0 ORDER BY time LIMIT ?",
-            [limit],
+    func revocationsWithLogins(in scope: AccountScope, limit: Int) throws -> [RevocationRow] {
+        let (condition, values) = scope.condition(on: "revoked")
+        return try database.rows(
+            "SELECT \(Self.revocationColumns) FROM revoked WHERE logins_ended = 0 \(condition) ORDER BY time LIMIT ?",
+            values + [limit],
             revocation
         )
     }

@@ -11,6 +11,8 @@ package protocol StoreDatabase: SQLDatabase {
     func probe() throws
     /// Converts an error of a statement.
     func failure(_ error: any Error) -> any Error
+    /// Whether several nodes use the database. Then the rows of an account are written by its node only, and others leave requests.
+    static var isShared: Bool { get }
 }
 
 extension StoreDatabase {

@@ -116,7 +116,7 @@ package final class SQLiteStore: RelayStore {
         try database.inDatabase { try Int.fetchOne($0, sql: "PRAGMA synchronous") }
     }
 
-    package func submit(_ work: StoreWork) { thread.submit(work) { self.commit(&$0) } }
+    package func submit(_ work: StoreWork) { thread.submit(work) { StoreThread.Outcome(self.commit(&$0)) } }
 
     package func hasRoom(for channel: ChannelID, of account: AccountID, waiter: any ControlPeer) -> Bool {
         thread.hasRoom(for: channel, of: account, waiter: waiter)
@@ -181,6 +181,8 @@ package final class SQLiteStore: RelayStore {
 }
 
 extension Database: StoreDatabase {
+    package static var isShared: Bool { false }
+
     package func probe() throws { try execute(sql: "PRAGMA user_version = 0") }
 
     package func failure(_ error: any Error) -> any Error { error is DatabaseError ? SQLiteStore.unavailable(error) : error }

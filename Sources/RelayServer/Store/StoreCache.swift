@@ -75,7 +75,7 @@ package final class StoreCache: GroupCommitCache {
         use.groupUndone()
     }
 
-    func forgetAll() {
+    package func forgetAll() {
         guard bytes > 0 else { return }
         commands = [:]
         endpoints = [:]
@@ -84,6 +84,17 @@ package final class StoreCache: GroupCommitCache {
         lanes = [:]
         directories = [:]
         bytes = 0
+    }
+
+    /// Forgets the rows of one account, which another node may change from now on. What they count for the maximum stays.
+    package func forget(_ account: AccountID) {
+        use.forget(account)
+        commands = commands.filter { $0.key.account != account }
+        endpoints = endpoints.filter { $0.value.row.account != account }
+        mailboxes = mailboxes.filter { $0.key.account != account }
+        outcomes = outcomes.filter { $0.key.account != account }
+        lanes = lanes.filter { $0.key.account != account }
+        directories[account] = nil
     }
 
     private func count(_ size: Int) {

@@ -18,10 +18,28 @@ package final class StoreThread: Sendable {
         thread = DispatchQueue(label: label)
     }
 
-    /// - Parameter commit: Commits a group, with work that joins it. Returns the error if it is not on disk.
-    package func submit(_ work: StoreWork, commit: @escaping @Sendable (inout [StoreWork]) -> StoreError?) {
+    /// What became of a group.
+    package struct Outcome {
+        /// The error, if it is not stored.
+        package var failure: StoreError?
+        /// The accounts that another node serves. Their work is not stored.
+        package var lost: Set<AccountID>
+
+        package init(_ failure: StoreError? = nil, lost: Set<AccountID> = []) { (self.failure, self.lost) = (failure, lost) }
+
+        fileprivate func failure(of work: StoreWork) -> StoreError? {
+            guard !lost.isEmpty, let account = work.account, lost.contains(account) else { return failure }
+            return .leaseLost
+        }
+    }
+
+    /// - Parameter commit: Commits a group, with work that joins it.
+    package func submit(_ work: StoreWork, commit: @escaping @Sendable (inout [StoreWork]) -> Outcome) {
         if queues.append(work) { thread.async { self.work(commit) } }
     }
+
+    /// Runs something between two groups.
+    package func async(_ body: @escaping @Sendable () -> Void) { thread.async(execute: body) }
 
     package func hasRoom(for channel: ChannelID, of account: AccountID, waiter: any ControlPeer) -> Bool {
         queues.hasRoom(for: channel, of: account, waiter: waiter)
@@ -38,14 +56,14 @@ package final class StoreThread: Sendable {
     /// Waits for submitted work.
     package func sync<Value>(_ body: () throws -> Value) rethrows -> Value { try thread.sync(execute: body) }
 
-    private func work(_ commit: (inout [StoreWork]) -> StoreError?) {
+    private func work(_ commit: (inout [StoreWork]) -> Outcome) {
         while true {
             var group = queues.next(largestGroup)
             if group.isEmpty { return }
             let begun = ContinuousClock.now
-            let failure = commit(&group)
-            metrics.committed(in: ContinuousClock.now - begun, isStored: failure == nil)
-            for work in group { work.report(failure) }
+            let outcome = commit(&group)
+            metrics.committed(in: ContinuousClock.now - begun, isStored: outcome.failure == nil)
+            for work in group { work.report(outcome.failure(of: work)) }
             queues.done(group)
         }
     }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-package import RelayProtocol
-
 /// A transaction of a store with one writer, which sees all rows. The relay sees it as one of the two kinds.
 package protocol StoreTransaction: AccountTransaction, GlobalTransaction {
     /// Converts an error of a body for the submitter: a database error becomes a `StoreError`.
@@ -11,8 +9,4 @@ package protocol StoreTransaction: AccountTransaction, GlobalTransaction {
 
 extension StoreTransaction {
     package var global: any GlobalTransaction { self }
-
-    package func withdraw(_ appID: String, of endpoint: EndpointID, in account: AccountID) throws {
-        try removeRegistration(appID, of: endpoint, in: account)
-    }
 }

@@ -5,7 +5,7 @@ package import RelayProtocol
 import Synchronization
 
 /// A login of a client. All tokens that result from it share the login.
-package struct Login: Hashable, Sendable {
+package struct Login: Codable, Hashable, Sendable {
     /// The key of the trusted issuer.
     package var issuer: String
     package var session: String

@@ -20,13 +20,14 @@ final class TestHome {
     ///   - relayErrors: The relay's standard error; `nil` for that of the tests.
     init(
         _ security: RelaydProcess.Security = .plain,
+        port: Int? = nil,
         accounts: [String] = ["Anna"],
         networks: [String] = [],
         arguments: [String] = [],
         relayDirectory: URL? = nil,
         relayErrors: FileHandle? = nil
     ) async throws {
-        relayd = try await RelaydProcess(security, networks: networks, directory: relayDirectory, arguments: arguments)
+        relayd = try await RelaydProcess(security, port: port, networks: networks, directory: relayDirectory, arguments: arguments)
         relayd.standardError = relayErrors
         _ = try await relayd.start()
         for account in accounts { _ = try await relayd.run("account", "add", account) }

@@ -90,9 +90,9 @@ import Testing
         let channel = try #require(world.channels[near])
         let now = world.now
         var relay = world.relay
-        let asked = actions(&relay, at: now) { $0.transact(.serve(.setDisabled(true), as: 7)) }
+        let asked = actions(&relay, at: now) { $0.transact(.serve(.setDisabled(true), as: 7, left: nil)) }
         guard case .transact(let work)? = asked.first else { throw TestError("no transaction") }
-        #expect(asked == [.transact(.serve(.setDisabled(true), as: 7))])
+        #expect(asked == [.transact(.serve(.setDisabled(true), as: 7, left: nil))])
         let execution = work.execution(of: world.account, relay.rules) { Milliseconds(clamping: now) }
         #expect(execution.run(world.rows) == nil)
         let done = actions(&relay, at: now) {

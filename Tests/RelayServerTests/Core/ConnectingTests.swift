@@ -274,7 +274,7 @@ import Testing
         let world = try await CoreWorld()
         let device = TestDevice(subject: "me")
         let session = try await world.open(device)
-        world.core.stop()
+        await world.core.stop()
         guard case .restarting? = session.peer.take().last else { throw TestError("not notified") }
         #expect(try await world.connect(device.hello("?")).rejection?.code == .unavailable)
     }

@@ -8,8 +8,8 @@ import Testing
 @testable import RelayServer
 
 @Suite struct NodeJobsTests {
-    private func started(hasLogins: Bool = true, hasWakes: Bool = true) -> NodeJobs {
-        var jobs = NodeJobs(hasLogins: hasLogins, hasWakes: hasWakes)
+    private func started(hasLogins: Bool = true, hasWakes: Bool = true, hasNodes: Bool = false) -> NodeJobs {
+        var jobs = NodeJobs(hasLogins: hasLogins, hasWakes: hasWakes, hasNodes: hasNodes)
         #expect(jobs.tick(WakeableApps(), at: 0) == [])
         #expect(jobs.start(WakeableApps(), at: 0) == (hasLogins ? [.endLogins] : []))
         return jobs
@@ -120,10 +120,10 @@ import Testing
     /// Whatever happens: each job runs once at a time, and all that can run goes on.
     @Test(arguments: 1...30 as ClosedRange<UInt64>) func randomWalk(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
-        var jobs = started()
+        var jobs = started(hasNodes: true)
         var (running, now): ([NodeJobs.Job], Int64) = ([.endLogins], 0)
         func begin(_ new: [NodeJobs.Job]) {
-            for job in new where job != .probeStore {
+            for job in new where job != .probeStore && job != .giveBackIdle {
                 if case .tell = job { continue }
                 let isSearch = if case .searchUnwoken = job { true } else { false }
                 let same = running.contains { other in
@@ -148,12 +148,14 @@ import Testing
                 } else {
                     jobs.searched(to: .random(using: &random) ? position : nil)
                 }
-            case .tell, .probeStore: break
+            case .serveRequests: jobs.requestsServed()
+            case .tell, .giveBackIdle, .probeStore: break
             }
         }
         for _ in 0..<500 {
             now += Int64.random(in: 0...20_000, using: &random)
-            switch Int.random(in: 0..<6, using: &random) {
+            switch Int.random(in: 0..<7, using: &random) {
+            case 6: jobs.nodeDied(at: now)
             case 0, 1: begin(jobs.tick(WakeableApps(), at: now))
             case 2: begin(jobs.endLogins(at: now))
             case 3: if let job = running.randomElement(using: &random) { end(job) }
@@ -165,7 +167,7 @@ import Testing
         now += 60_000
         _ = jobs.storeFailed()
         let all = jobs.tick(WakeableApps(), at: now)
-        for job in [.endCommands, .endLogins, .handlePushes, .probeStore] as [NodeJobs.Job] {
+        for job in [.endCommands, .endLogins, .handlePushes, .serveRequests, .giveBackIdle, .probeStore] as [NodeJobs.Job] {
             #expect(all.contains(job), "seed \(seed)")
         }
     }

@@ -12,8 +12,7 @@ import Testing
     static let rules = RelayRules(
         relay: RelayID(P256SigningKey().publicKey),
         limits: Limits(),
-        databaseBegan: 0,
-        startTime: start
+        databaseBegan: 0
     )
 
     private func row(hasHosted: Bool = true, departure: EndpointRow.Departure? = nil) -> EndpointRow {
@@ -33,7 +32,14 @@ import Testing
         connected: Milliseconds? = nil,
         at time: Int64
     ) -> Taken {
-        let taken = presences.take(of: row, nil, connected: connected, Self.rules, at: Milliseconds(clamping: time))
+        let taken = presences.take(
+            of: row,
+            nil,
+            connected: connected,
+            servedSince: Milliseconds(clamping: Self.start),
+            Self.rules,
+            at: Milliseconds(clamping: time)
+        )
         return Taken(taken.presence.reason, taken.isNew, taken.until)
     }
 

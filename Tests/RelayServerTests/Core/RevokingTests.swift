@@ -105,7 +105,7 @@ import Testing
         logins.fail(true)
         try await host.send(phone.revocation(of: device.id, account: host.account))
         func openRows() async throws -> Int {
-            try await world.store.base.transact { try $0.revocationsWithLogins(limit: 9).count }
+            try await world.store.base.transact { try $0.revocationsWithLogins(in: .all, limit: 9).count }
         }
         #expect(try await openRows() == 1)
         #expect(logins.ended.isEmpty)

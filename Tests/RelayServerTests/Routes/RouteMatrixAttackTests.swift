@@ -23,8 +23,7 @@ import Testing
         configuration.listen = [ListenAddress(host: "127.0.0.1", port: 8_080)]
         let composition = try await Composition(
             configuration,
-            store: try SQLiteStore(),
-            key: try RelayKey.load(in: directory.path),
+            stores: try Stores(SQLiteStore(), in: directory.path),
             metrics: PrometheusMetrics(),
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         )

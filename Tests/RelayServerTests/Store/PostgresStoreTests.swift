@@ -18,6 +18,7 @@ import Testing
     private func addAccount(_ subject: String, to store: PostgresStore) async throws -> AccountID {
         let identity = Identity(issuer: "https://issuer.example", subject: subject)
         let id = AccountID(of: identity)
+        #expect(await store.claim(.known(id)).isHere)
         try await store.transact(for: id) { try $0.addAccount(id, identity: identity, time: 1) }
         return id
     }
@@ -33,11 +34,11 @@ import Testing
 
     @Test func endedConnectionsAreReplaced() async throws {
         let database = try PostgresServer.shared.get().makeDatabase()
-        let store = try PostgresStore(database)
+        let store = try PostgresStore.opened(database)
         let id = try await addAccount("first", to: store)
         let others = """
             SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-            WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = 'relayd'
+            WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name LIKE 'relayd %'
             """
         #expect(try run(others, database) > 0)
         // What was not begun may fail, and is not stored. What follows goes over a new connection.
@@ -52,7 +53,7 @@ import Testing
     @Test func commitWhoseAnswerIsLostIsReportedAsStored() async throws {
         let database = try PostgresServer.shared.get().makeDatabase()
         let proxy = try await CuttingProxy(to: database)
-        let store = try PostgresStore(proxy.parameters)
+        let store = try PostgresStore.opened(proxy.parameters)
         let id = try await addAccount("first", to: store)
         // The group waits once, for its commit.
         for name in ["a", "b", "c"] {
@@ -69,7 +70,7 @@ import Testing
     @Test func groupThatDoesNotArriveIsReportedAsFailed() async throws {
         let database = try PostgresServer.shared.get().makeDatabase()
         let proxy = try await CuttingProxy(to: database)
-        let store = try PostgresStore(proxy.parameters)
+        let store = try PostgresStore.opened(proxy.parameters)
         let id = try await addAccount("first", to: store)
         proxy.loseNextRequest()
         await #expect(throws: StoreError.self) { try await store.transact(for: id) { try $0.setDisabled(true, of: id) } }
@@ -81,16 +82,16 @@ import Testing
     /// The old connection of a thread must store nothing after a new one has looked.
     @Test func replacedConnectionStoresNothing() throws {
         let database = try PostgresServer.shared.get().makeDatabase()
-        let store = try PostgresStore(database)
-        let node = UUID().uuidString
+        let store = try PostgresStore.opened(database)
+        let node = NodeID()
         let (old, new) = (PostgresWriter(database, node: node, thread: 0), PostgresWriter(database, node: node, thread: 0))
         let work = StoreWork(for: nil, { try $0.setDatabaseBegan(7) }, completion: { _ in })
-        #expect(old.commit([work]) == nil)
-        #expect(new.commit([StoreWork(for: nil, { try $0.setDatabaseBegan(8) }, completion: { _ in })]) == nil)
-        #expect(old.commit([work]) != nil)
+        #expect(old.commit([work]).failure == nil)
+        #expect(new.commit([StoreWork(for: nil, { try $0.setDatabaseBegan(8) }, completion: { _ in })]).failure == nil)
+        #expect(old.commit([work]).failure != nil)
         let began = Mutex<Int64?>(nil)
         let look = StoreWork(for: nil, { try $0.databaseBegan() }, completion: { found in began.withLock { $0 = try? found.get() } })
-        #expect(new.commit([look]) == nil)
+        #expect(new.commit([look]).failure == nil)
         look.report(nil)
         #expect(began.withLock { $0 } == 8)
         store.close()
@@ -101,7 +102,7 @@ import Testing
         let database = try server.makeDatabase()
         func reason(_ parameters: [(name: String, value: String)]) -> String {
             do {
-                try PostgresStore(parameters).close()
+                try PostgresStore.opened(parameters).close()
                 return ""
             } catch {
                 return "\(error)"
@@ -122,7 +123,7 @@ import Testing
     }
 
     @Test func textsAndNumbersAreStoredUnchanged() async throws {
-        let store = try PostgresStore(PostgresServer.shared.get().makeDatabase())
+        let store = try PostgresStore.opened(PostgresServer.shared.get().makeDatabase())
         for text in ["a", "é", "e\u{301}", "🎬", "' OR 1 = 1", "$1", "?", "\\", String(repeating: "x", count: 200_000)] {
             let identity = AppIdentity(id: "example", proof: text, created: .max)
             try await store.transactGlobally { try $0.put(identity) }

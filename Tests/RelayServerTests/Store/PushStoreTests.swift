@@ -74,7 +74,9 @@ import Testing
         let written = rows
         try await store.transact { store in
             for row in written { try store.put(row) }
-            func due(_ time: Int64, _ limit: Int = 9) throws -> [EndpointID] { try store.duePushes(at: time, limit: limit).map(\.endpoint) }
+            func due(_ time: Int64, _ limit: Int = 9) throws -> [EndpointID] {
+                try store.duePushes(in: .all, at: time, limit: limit).map(\.endpoint)
+            }
             #expect(try due(9).isEmpty)
             #expect(try due(20) == [written[1].endpoint, written[3].endpoint])
             #expect(try due(90) == [written[1].endpoint, written[3].endpoint, written[0].endpoint])
@@ -99,7 +101,7 @@ import Testing
             let row = MailboxCommand(restoring: command, state: .stored)
             #expect(try store.add(row, urgency: .background, blob: [1], account: Self.account))
             func found(_ after: EndpointID?, _ time: Int64, _ limit: Int = 9) throws -> [UnwokenPush] {
-                try store.unwokenPushes(after: after, at: time, limit: limit)
+                try store.unwokenPushes(in: .all, after: after, at: time, limit: limit)
             }
             #expect(try found(nil, 5).map(\.key.endpoint) == candidates)
             #expect(try found(nil, 5).filter(\.waits).map(\.key.endpoint) == [written[2].endpoint])

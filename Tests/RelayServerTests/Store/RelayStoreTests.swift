@@ -46,7 +46,7 @@ import Darwin
             case .withoutDatabase: MemoryStore()
             case .cachedWithoutDatabase: MemoryStore(isCaching: true)
             #if Postgres
-            case .postgres: try PostgresStore(PostgresServer.shared.get().makeDatabase())
+            case .postgres: ClaimingStore(try PostgresStore.opened(PostgresServer.shared.get().makeDatabase()))
             #endif
             }
         }
@@ -286,7 +286,7 @@ import Darwin
         let before = try await store.transact { store in
             (
                 try store.revocations(of: account), try store.revocationCount(of: account),
-                try store.revocationsWithLogins(limit: 9), try store.revocationsWithLogins(limit: 1)
+                try store.revocationsWithLogins(in: .all, limit: 9), try store.revocationsWithLogins(in: .all, limit: 1)
             )
         }
         #expect(before.0 == [revocations[0], revocations[2]])
@@ -299,7 +299,7 @@ import Darwin
         let after = try await store.transact { store in
             (
                 try rows.map { try store.revocation(of: $0.id)?.loginsEnded }, try store.revocationCount(of: account),
-                try store.revocationsWithLogins(limit: 9)
+                try store.revocationsWithLogins(in: .all, limit: 9)
             )
         }
         #expect(after.0 == [true, nil, true, false])
@@ -387,7 +387,9 @@ import Darwin
         #expect(unseen.1 == MailboxUse())
         #expect(unseen.2 == nil)
 
-        let due = try await store.transact { (try $0.dueCommands(at: 1_000, limit: 10), try $0.dueCommands(at: .max, limit: 2)) }
+        let due = try await store.transact {
+            (try $0.dueCommands(in: .all, at: 1_000, limit: 10), try $0.dueCommands(in: .all, at: .max, limit: 2))
+        }
         #expect(due.0 == [key(commands[0], account)])
         #expect(due.1.count == 2)
         let (gone, wrong) = (key(commands[3], account), key(commands[4], other))

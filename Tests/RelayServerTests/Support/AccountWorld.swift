@@ -21,6 +21,15 @@ struct AccountWorld {
     private(set) var rejected: [ChannelID: RelayMessage.Rejected] = [:]
     private(set) var redirected: [ChannelID: AccountID] = [:]
     private(set) var violations: [String] = []
+    /// A node that has lost the account, and does not know it yet. Its transactions fail.
+    private(set) var stale: Node?
+
+    struct Node {
+        var relay: AccountRelay
+        var waiting: [AccountWork]
+        var channels: [ChannelID: AccountChannel]
+    }
+
     /// Whether the stored state of any party has gone back. A target may then have a result for bytes that the sender has replaced.
     var hasGoneBack = false
     private var sent: [ChannelID: [RelayMessage]] = [:]
@@ -30,7 +39,7 @@ struct AccountWorld {
     init(of device: TestDevice) {
         account = AccountID(of: device.identity)
         began = now - 100 * 86_400_000
-        relay = AccountRelay(account, rules: Self.rules(relayID, now, age: now - began))
+        relay = AccountRelay(account, rules: Self.rules(relayID, now, age: now - began), servedSince: Milliseconds(clamping: now))
     }
 
     private static func rules(_ relay: RelayID, _ now: Int64, age: Int64) -> RelayRules {
@@ -38,7 +47,6 @@ struct AccountWorld {
             relay: relay,
             limits: Limits(),
             databaseBegan: now - age,
-            startTime: now,
             wakeable: WakeableApps([.apns, .fcm, .wns, .webPush].map { .init($0) })
         )
     }
@@ -58,9 +66,16 @@ struct AccountWorld {
         return id
     }
 
-    mutating func disconnect(_ channel: ChannelID) { input { $0.disconnected(channel) } }
+    mutating func disconnect(_ channel: ChannelID) {
+        if stale?.channels[channel] != nil { return atStaleNode { $0.disconnect(channel) } }
+        input { $0.disconnected(channel) }
+    }
+
+    /// Whether a channel is open at either node.
+    func isOpen(_ channel: ChannelID) -> Bool { channels[channel] != nil || stale?.channels[channel] != nil }
 
     mutating func send(_ message: EndpointMessage, on id: ChannelID) {
+        if stale?.channels[id] != nil { return atStaleNode { $0.send(message, on: id) } }
         guard let channel = channels[id] else { return }
         let checked = CheckedMessage(message, on: channel, rules: relay.rules)
         input { $0.receive(checked, on: channel) }
@@ -91,6 +106,7 @@ struct AccountWorld {
         }
         waiting = []
         channels = [:]
+        stale = nil
         sent = [:]
         if losesDatabase {
             rows.tables = copy ?? .init()
@@ -99,13 +115,45 @@ struct AccountWorld {
             began = now
             hasLostDatabase = true
         }
-        relay = AccountRelay(account, rules: Self.rules(relayID, now, age: now - began))
+        relay = AccountRelay(account, rules: Self.rules(relayID, now, age: now - began), servedSince: Milliseconds(clamping: now))
+    }
+
+    // MARK: Nodes
+
+    /// Another node takes the account. The former one does not know it yet.
+    /// - Parameter commits: Whether the former one's next transaction was committed before, and its report is to come.
+    mutating func move(commits: Bool) {
+        if commits, !waiting.isEmpty { work() }
+        stale = Node(relay: relay, waiting: waiting, channels: channels)
+        (waiting, channels) = ([], [:])
+        relay = AccountRelay(account, rules: Self.rules(relayID, now, age: now - began), servedSince: Milliseconds(clamping: now))
+    }
+
+    /// The former node's next transaction fails at the fence. So it knows, and leaves the account.
+    mutating func workAtStaleNode() {
+        atStaleNode { world in
+            if !world.waiting.isEmpty {
+                let work = world.execution(of: world.waiting.removeFirst())
+                world.input { _ = work.complete(&$0, .leaseLost) }
+            }
+            world.input { $0.leave() }
+        }
+        if stale.map({ $0.waiting.isEmpty && $0.channels.isEmpty }) ?? true { stale = nil }
+    }
+
+    private mutating func atStaleNode(_ body: (inout AccountWorld) -> Void) {
+        guard let node = stale else { return }
+        let current = Node(relay: relay, waiting: waiting, channels: channels)
+        (relay, waiting, channels, stale) = (node.relay, node.waiting, node.channels, nil)
+        body(&self)
+        stale = Node(relay: relay, waiting: waiting, channels: channels)
+        (relay, waiting, channels) = (current.relay, current.waiting, current.channels)
     }
 
     /// What the relay does about once a second.
     mutating func tick() {
-        let due = rows.dueCommands(at: now, limit: 64).map(\.command)
-        if !due.isEmpty { input { $0.transact(.serve(.endCommands(due), as: 0)) } }
+        let due = rows.dueCommands(in: .all, at: now, limit: 64).map(\.command)
+        if !due.isEmpty { input { $0.transact(.serve(.endCommands(due), as: 0, left: nil)) } }
         input { $0.handleDeadlines() }
     }
 

@@ -101,11 +101,11 @@ final class MemoryRows: StoreTransaction {
     func endpoint(keyThumbprint: String) -> EndpointRow? { tables.endpoints.values.first { $0.keyThumbprint == keyThumbprint } }
     func revocation(of id: EndpointID) -> RevocationRow? { tables.revocations[id] }
 
-    func revocationsWithLogins(limit: Int) -> [RevocationRow] {
+    func revocationsWithLogins(in scope: AccountScope, limit: Int) -> [RevocationRow] {
         Array(tables.revocations.values.filter { !$0.loginsEnded }.sorted { $0.time < $1.time }.prefix(limit))
     }
 
-    func dueCommands(at time: Int64, limit: Int) -> [StoredCommandKey] {
+    func dueCommands(in scope: AccountScope, at time: Int64, limit: Int) -> [StoredCommandKey] {
         let due = tables.commands.filter { $0.value.row.nextDeadline <= time }.sorted {
             ($0.value.row.nextDeadline, $0.value.sequence) < ($1.value.row.nextDeadline, $1.value.sequence)
         }
@@ -280,13 +280,13 @@ final class MemoryRows: StoreTransaction {
         tables.pushes[push.endpoint] = push
     }
 
-    func duePushes(at time: Int64, limit: Int) -> [PushKey] {
+    func duePushes(in scope: AccountScope, at time: Int64, limit: Int) -> [PushKey] {
         let due = tables.pushes.values.filter { $0.due.map { $0 <= time } ?? false }
         let sorted = due.sorted { ($0.due ?? 0, $0.endpoint) < ($1.due ?? 0, $1.endpoint) }
         return sorted.prefix(limit).map { PushKey(account: $0.account, endpoint: $0.endpoint) }
     }
 
-    func unwokenPushes(after endpoint: EndpointID?, at time: Int64, limit: Int) -> [UnwokenPush] {
+    func unwokenPushes(in scope: AccountScope, after endpoint: EndpointID?, at time: Int64, limit: Int) -> [UnwokenPush] {
         let found = tables.pushes.values.filter { push in
             push.channel.kind != .polling && !push.isGone && !push.isWoken && endpoint.map { $0 < push.endpoint } ?? true
         }
@@ -298,8 +298,10 @@ final class MemoryRows: StoreTransaction {
         }
     }
 
-    func restartWakes(at time: Int64) {
-        for var push in tables.pushes.values where push.channel.kind != .polling && !push.isGone {
+    func restartWakes(at time: Int64) { for account in tables.accountRows.keys { restartWakes(of: account, at: time) } }
+
+    func restartWakes(of account: AccountID, at time: Int64) {
+        for var push in tables.pushes.values where push.account == account && push.channel.kind != .polling && !push.isGone {
             guard waiting(for: push.endpoint, account: push.account, at: time) != nil else { continue }
             (push.due, push.suppressed, push.schedule) = (time, nil, WakeSchedule())
             tables.pushes[push.endpoint] = push
@@ -314,6 +316,18 @@ final class MemoryRows: StoreTransaction {
         let urgent = commands.filter { $0.urgency == .urgent }
         guard let expires = (urgent.isEmpty ? Array(commands) : Array(urgent)).map(\.row.command.expires).max() else { return nil }
         return WaitingCommands(urgency: urgent.isEmpty ? .background : .urgent, expires: expires)
+    }
+
+    // MARK: Requests
+
+    /// A node without others gets none.
+    func add(_ request: AccountRequest, of account: AccountID, time: Int64) throws -> Int64 { throw RequestIsAnswered() }
+    func openRequests(in scope: AccountScope, limit: Int) -> [LeftRequest] { [] }
+    func answer(_ request: Int64, _ answer: AccountAnswer, time: Int64) throws { throw RequestIsAnswered() }
+    func answer(of request: Int64) -> AccountAnswer? { nil }
+    func forgetRequests(answeredBefore time: Int64) {}
+    func withdraw(_ appID: String, of endpoint: EndpointID, in account: AccountID, time: Int64) {
+        removeRegistration(appID, of: endpoint, in: account)
     }
 
     // MARK: Commands

@@ -7,6 +7,8 @@ package typealias ControlFeatures = [String]
 extension ControlFeatures {
     /// The relay passes `tunnel.candidates` on.
     package static let candidates = "candidates"
+    /// The endpoint connects to the URL of a `rejected` with the code `moved`.
+    package static let moved = "moved"
 }
 
 extension RelayMessage {
@@ -122,6 +124,8 @@ extension RelayMessage {
         package var account: String?
         /// The name of that account, for people; `nil` if it has none.
         package var accountName: String?
+        /// Where the endpoint connects instead, if the code is `moved`: scheme, host and port. See `ControlFeatures.moved`.
+        package var url: String?
 
         package init(
             code: ControlErrorCode,
@@ -130,7 +134,8 @@ extension RelayMessage {
             retryAfter: Milliseconds? = nil,
             limit: ExceededLimit? = nil,
             account: String? = nil,
-            accountName: String? = nil
+            accountName: String? = nil,
+            url: String? = nil
         ) {
             self.code = code
             self.message = message
@@ -139,6 +144,7 @@ extension RelayMessage {
             self.limit = limit
             self.account = account
             self.accountName = accountName
+            self.url = url
         }
 
         package init(json: JSONValue) throws(JSONError) {
@@ -149,6 +155,7 @@ extension RelayMessage {
             self.limit = try json.optional("limit")
             self.account = try json.optional("account")
             self.accountName = try json.optional("accountName")
+            self.url = try json.optional("url")
         }
 
         package func writeMembers(to json: inout JSONWriter) {
@@ -159,6 +166,7 @@ extension RelayMessage {
             json.member("limit", limit)
             json.member("account", account)
             json.member("accountName", accountName)
+            json.member("url", url)
         }
     }
 }

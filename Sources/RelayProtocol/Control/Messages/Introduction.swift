@@ -30,7 +30,7 @@ package struct Introduction: JSONObjectCodable, Hashable, Sendable {
 
 /// How an endpoint joined its account. It is the relay's statement and proves nothing; it helps people to decide whether to approve the
 /// endpoint.
-package struct Joining: JSONObjectCodable, Hashable, Sendable {
+package struct Joining: JSONObjectCodable, Codable, Hashable, Sendable {
     /// When the relay first saw it, in milliseconds since 1970.
     package var time: Milliseconds
     /// The endpoint whose invitation it used; absent for an invitation of the operator, or a sign-in.

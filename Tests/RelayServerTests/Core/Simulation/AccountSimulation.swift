@@ -54,6 +54,9 @@ struct AccountSimulation {
         case cut(Int)
         case crash(Int)
         case crashRelay(commits: Bool, losesDatabase: Bool)
+        /// Another node of the relay takes the account, and the former one finds that out by its next transaction.
+        case move(commits: Bool)
+        case workAtStaleNode
         /// Copies the stored state of an endpoint or of the relay.
         case backUp(Int)
         case backUpRelay
@@ -109,6 +112,8 @@ struct AccountSimulation {
         case .cut(let node): if links[node].outgoing != nil { links[node].isCut = true }
         case .crash(let node): crash(node)
         case .crashRelay(let commits, let losesDatabase): crashRelay(commits: commits, losesDatabase: losesDatabase)
+        case .move(let commits): if world.stale == nil { world.move(commits: commits) }
+        case .workAtStaleNode: world.workAtStaleNode()
         case .backUp(let node): if let sender = sender(node) { senders[sender].backUp() } else { target.backUp() }
         case .backUpRelay: copy = world.rows.tables
         case .restore(let node): restore(node)
@@ -128,6 +133,7 @@ struct AccountSimulation {
     /// What can go on without a decision from outside.
     var due: [Step] {
         var steps: [Step] = world.waiting.isEmpty ? [] : [.work]
+        if world.stale != nil { steps.append(.workAtStaleNode) }
         for node in nodes {
             let progress = sender(node).map { senders[$0].progress } ?? target.progress
             if progress.acts { steps.append(.act(node)) }
@@ -180,16 +186,18 @@ struct AccountSimulation {
             switch links[node].state {
             case .down: break
             case .opening(let channel):
-                if world.channels[channel] != nil {
+                if world.isOpen(channel) {
                     links[node].state = .open(channel)
                     opened(node)
-                } else if world.rejected[channel] != nil || world.waiting.isEmpty {
+                } else if world.rejected[channel] != nil || world.redirected[channel] != nil
+                    || world.waiting.isEmpty && world.stale == nil
+                {
                     links[node] = Link()
                 }
             case .open(let channel):
                 let messages = world.receive(channel)
                 if !links[node].isCut { links[node].inbox += messages }
-                if world.channels[channel] == nil { disconnect(node) }
+                if !world.isOpen(channel) { disconnect(node) }
             }
         }
     }

@@ -16,6 +16,8 @@ import Testing
         case connections
         /// Processes end and writes fail, between any two actions.
         case crashes
+        /// The account also goes from node to node.
+        case moves
         /// The relay also loses its database.
         case lostDatabase
         /// The stored state of senders, target or relay also goes back to an earlier one, or is empty.
@@ -23,7 +25,7 @@ import Testing
 
         var testDescription: String { rawValue }
 
-        var crashes: Bool { self == .crashes || self == .lostDatabase || self == .restored }
+        var crashes: Bool { self == .crashes || self == .moves || self == .lostDatabase || self == .restored }
 
         var expected: Set<CommandOutcome> {
             let always: Set<CommandOutcome> = [.succeeded, .declined, .failed(reason: "no"), .expired, .cancelled]
@@ -110,6 +112,7 @@ import Testing
                 let steps: [AccountSimulation.Step] = [.backUp(node), .restore(node), .backUpRelay, .restoreRelay]
                 return steps.randomElement(using: &random)
             }
+            if faults == .moves, chance(30) { return .move(commits: chance(50)) }
             switch Int.random(in: 0..<100, using: &random) {
             case 0..<25: return .disconnect(node, isSilent: chance(50))
             case 25..<40: return .cut(node)

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+#if Postgres
+import Foundation
+import RelayProtocol
+import RelayServer
+import RelayStorage
+import Synchronization
+
+/// A thread of the store, with its connection, and the leases of the accounts that it writes.
+final class PostgresLane: Sendable {
+    private static let largestGroup = 64
+    /// How long a group may take before the thread counts as stuck.
+    private static let longestGroup = Duration.seconds(4)
+
+    struct Counts: Sendable {
+        /// The accounts that the node serves on this thread.
+        var served = 0
+        /// The leases that the node has lost, or given back.
+        var lost = 0
+    }
+
+    private struct Claim: Sendable {
+        var account: ClaimedAccount
+        var answer: @Sendable (AccountClaim) -> Void
+    }
+
+    private struct State {
+        var claims: [Claim] = []
+        var returned: [AccountID] = []
+        /// When the group began that the thread works on.
+        var begun: ContinuousClock.Instant?
+        var counts = Counts()
+    }
+
+    let thread: StoreThread
+    private let node: PostgresNode
+    private let now: @Sendable () -> Milliseconds
+    /// Takes a claim of an account whose thread is another one.
+    private let forward: @Sendable (AccountID, @escaping @Sendable (AccountClaim) -> Void) -> Void
+    private let isOwn: @Sendable (AccountID) -> Bool
+    private let lost: @Sendable (AccountID) -> Void
+    private let state = Mutex(State())
+    /// Used on the thread.
+    private nonisolated(unsafe) let writer: PostgresWriter
+
+    /// - Parameters:
+    ///   - isOwn: Whether this is the thread of an account; `nil` for the relay's own work.
+    ///   - forward: Passes a claim to the thread of an account.
+    ///   - lost: Is called on the thread for each lost lease.
+    init(
+        _ number: Int,
+        _ parameters: [(name: String, value: String)],
+        _ node: PostgresNode,
+        metrics: StoreMetrics,
+        now: @escaping @Sendable () -> Milliseconds,
+        isOwn: (@Sendable (AccountID) -> Bool)?,
+        forward: @escaping @Sendable (AccountID, @escaping @Sendable (AccountClaim) -> Void) -> Void,
+        lost: @escaping @Sendable (AccountID) -> Void
+    ) {
+        thread = StoreThread("relay.store.\(number)", largestGroup: Self.largestGroup, metrics: metrics)
+        (self.node, self.now, self.forward, self.lost, self.isOwn) = (node, now, forward, lost, isOwn ?? { _ in false })
+        writer = PostgresWriter(parameters, node: node.id, thread: number, leases: isOwn == nil ? nil : PostgresLeases())
+    }
+
+    var counts: Counts { state.withLock { $0.counts } }
+
+    /// Whether the thread has not been at one group for too long.
+    var isAlive: Bool { state.withLock { $0.begun.map { .now - $0 < Self.longestGroup } ?? true } }
+
+    func submit(_ work: StoreWork) {
+        thread.submit(work) { [self] group in
+            turn()
+            _ = thread.join(&group)
+            state.withLock { $0.begun = .now }
+            defer { state.withLock { $0.begun = nil } }
+            return writer.commit(group)
+        }
+    }
+
+    func claim(_ account: ClaimedAccount, answer: @escaping @Sendable (AccountClaim) -> Void) {
+        state.withLock { $0.claims.append(Claim(account: account, answer: answer)) }
+        thread.async { self.turn() }
+    }
+
+    func giveBack(_ account: AccountID) {
+        // Its work so far is first.
+        submit(
+            StoreWork(account: account, run: { _ in nil }) { [self] _ in
+                state.withLock { $0.returned.append(account) }
+                thread.async { self.turn() }
+            }
+        )
+    }
+
+    /// Begins again as another node, which serves nobody yet.
+    func become(_ node: NodeID) {
+        thread.async { [self] in
+            writer.become(node)
+            turn()
+        }
+    }
+
+    /// Looks whether the database has all that this thread has stored.
+    func confirm(_ answer: @escaping @Sendable (Bool) -> Void) {
+        thread.async { [self] in
+            let isConfirmed = writer.confirm()
+            turn()
+            answer(isConfirmed)
+        }
+    }
+
+    /// Serves no account any more.
+    func loseAll() {
+        thread.async { [self] in
+            writer.loseAll()
+            turn()
+        }
+    }
+
+    /// Gives all leases back.
+    func giveBackAll(_ completion: @escaping @Sendable () -> Void) {
+        thread.async { [self] in
+            if let held = writer.leases?.accounts { state.withLock { $0.returned += held } }
+            turn()
+            completion()
+        }
+    }
+
+    func close() { thread.sync { writer.close() } }
+
+    // MARK: Between groups
+
+    /// Tells which leases are lost, and gives back and takes leases, in this order. The reports of earlier groups are through.
+    private func turn() {
+        guard let leases = writer.leases else { return }
+        let (claims, returned) = state.withLock { state in
+            defer { (state.claims, state.returned) = ([], []) }
+            return (state.claims, state.returned.filter { leases.has($0) })
+        }
+        if !returned.isEmpty { giveBack(returned, leases) }
+        let losses = leases.takeLost()
+        for account in losses { lost(account) }
+        if !claims.isEmpty { answer(claims, leases) }
+        state.withLock { $0.counts = Counts(served: leases.count, lost: $0.counts.lost + losses.count) }
+    }
+
+    private func giveBack(_ accounts: [AccountID], _ leases: PostgresLeases) {
+        // Without an answer it is not known, so the leases count as lost, too.
+        _ = writer.transact { try leases.sendGivingBack(accounts, node: writer.node, on: $0) }
+        leases.gaveBack(accounts)
+        for account in accounts { writer.forget(account) }
+    }
+
+    private func answer(_ claims: [Claim], _ leases: PostgresLeases) {
+        guard !node.isSuspended, writer.node == node.id else { return refuse(claims) }
+        var (here, open): ([(Claim, AccountID)], [Claim]) = ([], [])
+        for claim in claims {
+            if leases.has(claim.account.likely) { here.append((claim, claim.account.likely)) } else { open.append(claim) }
+        }
+        for (claim, account) in here { claim.answer(.here(account, since: leases.since(account) ?? now())) }
+        guard !open.isEmpty else { return }
+        let identities = open.compactMap { claim in if case .of(let identity) = claim.account { identity } else { nil } }
+        let homes = identities.isEmpty ? [:] : writer.transact { try PostgresLeases.accounts(of: identities, on: $0) }
+        guard let homes else { return refuse(open) }
+        var wanted: [AccountID: [Claim]] = [:]
+        for claim in open {
+            let home = if case .of(let identity) = claim.account { homes[identity] ?? claim.account.likely } else { claim.account.likely }
+            if isOwn(home) { wanted[home, default: []].append(claim) } else { forward(home, claim.answer) }
+        }
+        take(wanted, leases)
+    }
+
+    private func take(_ wanted: [AccountID: [Claim]], _ leases: PostgresLeases) {
+        let accounts = wanted.keys.filter { !leases.has($0) }
+        let taken = accounts.isEmpty ? [:] : writer.transact { try PostgresLeases.take(Array(accounts), for: writer.node, on: $0) }
+        let time = now()
+        for (account, claims) in wanted {
+            switch taken?[account] {
+            case .here(let epoch)?:
+                leases.took(account, epoch: epoch, at: time)
+                writer.forget(account)
+            case .elsewhere(let other, let url)?:
+                // It may be dead, and is found to be so in some seconds.
+                if node.isSilent(other) { break }
+                for claim in claims { claim.answer(.elsewhere(account, url)) }
+                continue
+            case nil: break
+            }
+            guard let since = leases.since(account) else {
+                refuse(claims)
+                continue
+            }
+            for claim in claims { claim.answer(.here(account, since: since)) }
+        }
+    }
+
+    private func refuse(_ claims: [Claim]) {
+        // A node that is found dead is so within some seconds. One that leaves has others beside it.
+        let times: ClosedRange<Int64> = node.isLeaving ? 100...1_000 : 2_000...12_000
+        for claim in claims { claim.answer(.nowhere(retryAfter: Milliseconds(clamping: Int64.random(in: times)))) }
+    }
+}
+#endif

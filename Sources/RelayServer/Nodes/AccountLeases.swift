@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import RelayProtocol
+
+/// Who serves which account, where several nodes share a store. One node at a time holds an account's lease, and only that node reads and
+/// writes its rows.
+package protocol AccountLeases: Sendable {
+    /// Takes the lease of an account, unless another live node has it. Answers once, from any thread, but never within the call. The answer
+    /// comes in order with the reports of the account's work, and with the losses of its lease.
+    func claim(_ account: ClaimedAccount, answer: @escaping @Sendable (AccountClaim) -> Void)
+
+    /// Gives the lease of an account back, after its work so far. Then it counts as lost.
+    func giveBack(_ account: AccountID)
+
+    /// Gives all leases back, and takes no more.
+    func giveBackAll() async
+
+    /// Why this node admits nobody now, as text; `nil` if it does.
+    var obstacle: String? { get }
+
+    /// The accounts whose due rows this node works on now.
+    var scope: AccountScope { get }
+
+    /// - Parameter report: Is called for each event.
+    func begin(_ report: @escaping @Sendable (LeaseEvent) -> Void)
+}
+
+package enum LeaseEvent: Hashable, Sendable {
+    /// This node has lost the lease of an account. Later work of that account fails.
+    case lost(AccountID)
+    /// This node has found another one dead.
+    case nodeDied
+    /// The node has been without its database for so long that its endpoints are better off elsewhere.
+    case cutOff
+    /// The store is complete only since this time.
+    case databaseBegan(Milliseconds)
+}
+
+/// The account that is meant.
+package enum ClaimedAccount: Hashable, Sendable {
+    /// The account of an identity, also one that does not exist yet.
+    case of(Identity)
+    case known(AccountID)
+
+    /// The account, unless the identity was linked to another one.
+    package var likely: AccountID {
+        switch self {
+        case .of(let identity): AccountID(of: identity)
+        case .known(let account): account
+        }
+    }
+}
+
+package enum AccountClaim: Hashable, Sendable {
+    /// This node serves the account.
+    /// - since: When the node has taken the lease.
+    case here(AccountID, since: Milliseconds)
+    /// Another node serves the account.
+    /// - url: Where endpoints reach that node; `nil` if it says nothing.
+    case elsewhere(AccountID, Origin?)
+    /// Nobody can serve the account now.
+    case nowhere(retryAfter: Milliseconds)
+}

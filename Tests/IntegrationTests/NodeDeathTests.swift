@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import Foundation
+import RelayTesting
+import Testing
+
+/// A relay of two nodes on one PostgreSQL database.
+@Suite(.timeLimit(.minutes(5)), .enabled(if: PostgresServer.isPossible)) struct NodeDeathTests {
+    private struct Nodes {
+        let home: TestHome
+        let second: RelaydProcess
+    }
+
+    /// Endpoints dial either node.
+    private func nodes() async throws -> Nodes {
+        let (store, nodes) = (try PostgresServer.shared.get().makeURI(), try RelayNodes(2))
+        let home = try await TestHome(port: nodes.ports[0], arguments: nodes.arguments(0, store: store))
+        let second = try await RelaydProcess(port: nodes.ports[1], arguments: nodes.arguments(1, store: store))
+        try RelayNodes.copyKeys(from: home.relayd, to: second.directory)
+        _ = try await second.start()
+        return Nodes(home: home, second: second)
+    }
+
+    /// Endpoints that dial different nodes meet, because one of them is sent to the other node.
+    @Test func endpointsAtDifferentNodesMeet() async throws {
+        let nodes = try await nodes()
+        let (pc, log) = (try await nodes.home.device("PC"), Log<String>())
+        try await pc.platform.publish(player(log: log), for: pc.account)
+        let second = try url(nodes.second.origin)
+        let phone = try await nodes.home.device("Phone") { $0.relay = second }
+        let target = RemoteSystemConnectionRequest(try await phone.sees("PC"))
+        _ = try await RemoteLauncher(phone.platform).submit(try url("https://films.example/1"), on: target).outcome()
+        #expect(await log.entries == ["https://films.example/1"])
+        await phone.platform.shutdown()
+        await pc.platform.shutdown()
+        #expect(try await nodes.second.stop() == 0)
+        #expect(try await nodes.home.relayd.stop() == 0)
+    }
+
+    /// The node of an account is killed. The other one finds that out, and serves the account.
+    @Test func accountGoesOnAtAnotherNode() async throws {
+        let nodes = try await nodes()
+        let (pc, log) = (try await nodes.home.device("PC"), Log<String>())
+        try await pc.platform.publish(player(log: log), for: pc.account)
+        let phone = try await nodes.home.device("Phone")
+        let target = RemoteSystemConnectionRequest(try await phone.sees("PC"))
+        nodes.home.relayd.kill()
+        let command = try await RemoteLauncher(phone.platform).submit(try url("https://films.example/1"), on: target)
+        _ = try await command.outcome()
+        #expect(await log.entries == ["https://films.example/1"])
+        // It comes back as another node, beside the one that serves the account now.
+        _ = try await nodes.home.relayd.start()
+        let other = try await RemoteLauncher(phone.platform).submit(try url("https://films.example/2"), on: target)
+        _ = try await other.outcome()
+        #expect(await log.entries.count == 2)
+        await phone.platform.shutdown()
+        await pc.platform.shutdown()
+        #expect(try await nodes.second.stop() == 0)
+        #expect(try await nodes.home.relayd.stop() == 0)
+    }
+
+    /// What an operator asks at one node reaches the devices at another one.
+    @Test func operatorUsesAnyNode() async throws {
+        let nodes = try await nodes()
+        let pc = try await nodes.home.device("PC")
+        let phone = try await nodes.home.device("Phone")
+        let listed = try await nodes.second.run("endpoint", "list")
+        #expect(listed.contains("PC") && listed.contains("Phone"))
+        _ = try await nodes.second.run("account", "rename", "Anna", "Bea")
+        #expect(try await nodes.home.relayd.run("account", "list").contains("Bea"))
+        let keys = try await RelaydProcess.run(["invite", "--data-directory", nodes.second.directory.path])
+        #expect(keys.status == 0)
+        await phone.platform.shutdown()
+        await pc.platform.shutdown()
+        #expect(try await nodes.second.stop() == 0)
+        #expect(try await nodes.home.relayd.stop() == 0)
+    }
+
+    /// A key of another relay, and no key beside a database with data.
+    @Test func nodeNeedsTheRelaysKeys() async throws {
+        let store = try PostgresServer.shared.get().makeURI()
+        let home = try await TestHome(arguments: ["--store", store])
+        let directory = FileManager.default.temporaryDirectory.appending(path: "node-\(UUID().uuidString)")
+        let start = ["serve", "--listen", "127.0.0.1:0", "--tunnel-listen", "off", "--store", store, "--data-directory", directory.path]
+        let without = try await RelaydProcess.run(start)
+        #expect(without.status == 2 && without.error.contains("copy it from another node"))
+        #expect(!FileManager.default.fileExists(atPath: directory.appending(path: "relay.key").path))
+        let other = try await TestHome(accounts: [])
+        _ = try await other.relayd.stop()
+        try RelayNodes.copyKeys(from: other.relayd, to: directory)
+        let wrong = try await RelaydProcess.run(start)
+        #expect(wrong.status == 1 && wrong.error.contains("copy relay.key and issuer.key"))
+        #expect(try await home.relayd.stop() == 0)
+    }
+
+    @Test(arguments: [
+        ("postgres:///relay?host=/nowhere", 1, "/nowhere"), ("postgres://relay:secret@127.0.0.1/relay", 2, "~/.pgpass"),
+        ("mysql://relay", 2, "postgres://"), ("postgres://%", 2, "store:"), ("postgres:///relay?options=-cfsync=off", 2, "options"),
+    ])
+    func wrongStoresAreRefused(store: String, status: Int32, reason: String) async throws {
+        let directory = FileManager.default.temporaryDirectory.appending(path: "node-\(UUID().uuidString)")
+        let ended = try await RelaydProcess.run(
+            ["serve", "--listen", "127.0.0.1:0", "--tunnel-listen", "off", "--store", store, "--data-directory", directory.path]
+        )
+        #expect(ended.status == status && ended.error.contains(reason) && !ended.error.contains("secret"))
+        try? FileManager.default.removeItem(at: directory)
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayTesting
+import Testing
+
+@testable import RelayServer
+
+@Suite struct NodeMembershipTests {
+    private let own = NodeID()
+    private let other = NodeID()
+
+    /// The beats of this node, every two seconds, while the other one has none.
+    private func watch(_ membership: inout NodeMembership, from start: Int, beats: Int, beat: Int64 = 7) -> [[NodeMembership.Action]] {
+        (0..<beats).map { index in
+            membership.beaten(at: .seconds(start + 2 * index), [.init(own, beat: Int64(index)), .init(other, beat: beat)])
+        }
+    }
+
+    @Test func nodeWithoutBeatsIsFoundDead() {
+        var membership = NodeMembership(own, addedAt: .zero)
+        let actions = watch(&membership, from: 2, beats: 6)
+        // Five times the same beat, over ten seconds.
+        #expect(actions.prefix(5).allSatisfy { $0.isEmpty })
+        #expect(actions[5] == [.setDead(other, beat: 7)])
+    }
+
+    @Test func nodeWithBeatsLives() {
+        var membership = NodeMembership(own, addedAt: .zero)
+        for beat in 1...100 {
+            let actions = membership.beaten(at: .seconds(2 * beat), [.init(own, beat: 1), .init(other, beat: Int64(beat / 4))])
+            #expect(actions.isEmpty)
+        }
+    }
+
+    /// A standby that stands still stops all beats, and makes nobody dead.
+    @Test func nobodyIsDeadAfterAPauseOfTheStore() {
+        var membership = NodeMembership(own, addedAt: .zero)
+        _ = watch(&membership, from: 2, beats: 5)
+        #expect(membership.beaten(at: .seconds(60), [.init(own, beat: 9), .init(other, beat: 7)]).isEmpty)
+        #expect(watch(&membership, from: 62, beats: 4).allSatisfy { $0.isEmpty })
+        #expect(membership.beaten(at: .seconds(70), [.init(own, beat: 9), .init(other, beat: 7)]) == [.setDead(other, beat: 7)])
+    }
+
+    @Test func anotherPrimaryBeginsTheWatchAnew() {
+        var membership = NodeMembership(own, addedAt: .zero)
+        _ = watch(&membership, from: 2, beats: 5)
+        membership.storeChanged()
+        #expect(watch(&membership, from: 12, beats: 5).allSatisfy { $0.isEmpty })
+    }
+
+    @Test func nodeWithoutOwnBeatsIsSuspendedBeforeItCanBeFoundDead() {
+        var membership = NodeMembership(own, addedAt: .zero)
+        #expect(!membership.isSuspended(at: .seconds(5)))
+        #expect(membership.isSuspended(at: .seconds(6)))
+        _ = membership.beaten(at: .seconds(6), [])
+        #expect(!membership.isSuspended(at: .seconds(11)))
+        #expect(!membership.isCutOff(at: .seconds(35)))
+        #expect(membership.isCutOff(at: .seconds(36)))
+    }
+
+    @Test func silentNodesAreNotNamed() {
+        var membership = NodeMembership(own, addedAt: .zero)
+        #expect(!membership.isSilent(other))
+        _ = watch(&membership, from: 2, beats: 2)
+        #expect(!membership.isSilent(other))
+        #expect(Set(membership.living) == [own, other])
+        _ = membership.beaten(at: .seconds(6), [.init(other, beat: 7)])
+        #expect(membership.isSilent(other))
+        #expect(membership.living == [own])
+        _ = membership.beaten(at: .seconds(8), [.init(other, beat: 8)])
+        #expect(!membership.isSilent(other))
+    }
+
+    /// Whatever the beats of two nodes do, the one that is found dead was suspended before.
+    @Test(arguments: 0..<200) func suspensionComesFirst(seed: UInt64) {
+        var random = SeededGenerator(seed: seed)
+        var (one, two) = (NodeMembership(own, addedAt: .zero), NodeMembership(other, addedAt: .zero))
+        var (beats, time) = ([own: Int64(0), other: 0], Duration.zero)
+        for _ in 0..<300 {
+            time += .milliseconds(Int.random(in: 100...2_000, using: &random))
+            // A beat may fail; then nothing of it is stored.
+            for id in [own, other].shuffled(using: &random) where Int.random(in: 0..<4, using: &random) > 0 {
+                beats[id, default: 0] += 1
+                let nodes = beats.map { NodeMembership.Node($0.key, beat: $0.value) }
+                let actions = id == own ? one.beaten(at: time, nodes) : two.beaten(at: time, nodes)
+                for case .setDead(let dead, _) in actions {
+                    #expect(dead == own ? one.isSuspended(at: time) : two.isSuspended(at: time))
+                }
+            }
+        }
+    }
+}

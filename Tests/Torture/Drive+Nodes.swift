@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import RelayTesting
+
+/// Since when the relay has to recover from something.
+struct Recovery: Sendable {
+    enum Cause: String, Sendable {
+        case death, promotion
+    }
+
+    var cause: Cause
+    var since: ContinuousClock.Instant
+
+    init(from cause: Cause, since: ContinuousClock.Instant = .now) { (self.cause, self.since) = (cause, since) }
+}
+
+/// Nodes that stand still, and a database that fails.
+extension Drive {
+    func begin(_ mishap: Plan.Mishap) {
+        switch mishap.kind {
+        case .cut(let node, let answer):
+            write("cut", "relayd \(node)")
+            ledger.happened("cuts")
+            relays.cut(node, answer: answer)
+        case .frozen(let node, let time):
+            strikesAtWork += 1
+            Task { await self.freeze(node, for: time) }
+        case .promoted:
+            strikesAtWork += 1
+            Task {
+                do {
+                    try await self.promote()
+                } catch {
+                    self.fail("the standby cannot be promoted: \(error)")
+                }
+            }
+        }
+    }
+
+    private func freeze(_ node: Int, for time: Int) async {
+        defer { strikesAtWork -= 1 }
+        guard relays.nodes[node].isRunning, standing.insert(node).inserted else { return }
+        write("freeze", "relayd \(node)")
+        ledger.happened("frozen nodes")
+        relays.nodes[node].freeze()
+        try? await Task.sleep(for: .milliseconds(time))
+        relays.nodes[node].resume()
+        standing.remove(node)
+        write("resume", "relayd \(node)")
+    }
+
+    private func promote() async throws {
+        defer { strikesAtWork -= 1 }
+        while isPromoting { try await Task.sleep(for: .milliseconds(100)) }
+        isPromoting = true
+        defer { isPromoting = false }
+        guard let database = relays.database else { return }
+        write("promote", "")
+        ledger.happened("promotions")
+        let time = try await Self.apart { try database.promote() }
+        recoveries.append(Recovery(from: .promotion, since: time))
+        write("promoted", "")
+        try await Self.apart { try database.restoreStandby() }
+        write("followed", "")
+    }
+
+    /// Starts a node. It cannot start while there is no primary.
+    func startAgain(_ node: Int) async throws {
+        for _ in 0..<100 where relays.database != nil {
+            do {
+                _ = try await relays.nodes[node].start()
+                return
+            } catch {
+                try await Task.sleep(for: .milliseconds(200))
+            }
+        }
+        _ = try await relays.nodes[node].start()
+    }
+
+    /// After a promotion, nodes that cannot say whether something is lost make the database begin anew, as after a restoration.
+    func watchBeginnings() async throws {
+        guard let database = relays.database else { return }
+        var began: String?
+        while true {
+            try await Task.sleep(for: .milliseconds(300))
+            guard let now = try? await Self.apart({ try database.query("SELECT began FROM meta") }) else { continue }
+            if let began, began != now {
+                write("begin anew", now)
+                ledger.happened("new beginnings")
+                ledger.wentBack(.relayd(0), ordered: ordered)
+            }
+            began = now
+        }
+    }
+
+    /// Runs something that blocks.
+    private static func apart<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
+        try await withCheckedThrowingContinuation { continuation in
+            Thread.detachNewThread { continuation.resume(with: Result(catching: body)) }
+        }
+    }
+
+    /// How long after a mishap a pause counts as one of it.
+    private static let aftermath = Duration.seconds(20)
+
+    /// Something goes on. What was under way may end at once, and only then nothing goes on for a while.
+    func recovered() {
+        let now = ContinuousClock.now
+        recoveries.removeAll { now - $0.since > Self.aftermath }
+        for recovery in recoveries { ledger.recovered(from: recovery.cause.rawValue, after: now - max(recovery.since, lastProgress)) }
+        lastProgress = now
+    }
+}

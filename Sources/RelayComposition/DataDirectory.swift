@@ -11,6 +11,8 @@ package struct DataDirectory: Sendable {
 
     /// The directory of the restored files before they are moved to their final places. A relay does not start while it exists.
     static let restoring = "restoring"
+    /// The directory of copied databases before they are moved to their final places. A relay does not start while it exists.
+    static let copying = "copying"
 
     /// How a command uses the directory.
     package enum Use: Sendable {
@@ -20,11 +22,13 @@ package struct DataDirectory: Sendable {
         case made
         /// Restores a backup, perhaps after an interruption.
         case restored
+        /// Receives copied databases beside a relay's keys, perhaps after an interruption.
+        case copied
     }
 
     package init(_ path: String, _ use: Use) throws(ConfigurationError) {
         self.path = path
-        let isMade = use != .existing
+        let isMade = use == .made || use == .restored
         let files = FileManager.default
         if isMade, !files.fileExists(atPath: path) {
             try? files.createDirectory(atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
@@ -44,6 +48,7 @@ package struct DataDirectory: Sendable {
             )
         }
         if use != .restored { try checkRestored() }
+        if use == .existing || use == .made { try checkCopied() }
         guard isMade || files.fileExists(atPath: "\(path)/\(RelayKey.fileName)") else {
             throw ConfigurationError("no relay's data at \(path): run `relayd serve` first, or say where it is with --data-directory")
         }
@@ -54,7 +59,19 @@ package struct DataDirectory: Sendable {
     package func lock() throws -> StoreLock {
         let lock = try StoreLock(directory: path)
         try checkRestored()
+        try checkCopied()
         return lock
+    }
+
+    private func checkCopied() throws(ConfigurationError) {
+        guard !FileManager.default.fileExists(atPath: "\(path)/\(Self.copying)") else {
+            throw ConfigurationError(
+                """
+                copying databases into \(path) was interrupted; do it again with `relayd store copy --from`, or remove relay.sqlite, \
+                issuer.sqlite and \(Self.copying) there
+                """
+            )
+        }
     }
 
     private func checkRestored() throws(ConfigurationError) {

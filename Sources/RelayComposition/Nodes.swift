@@ -19,6 +19,10 @@ package enum Nodes {
         }
     }
 
+    /// Lets no node of an older version start any more, once none lives.
+    /// - Returns: The version of the schema that nodes need from now on.
+    package static func finishUpgrade(_ configuration: RelayConfiguration) throws -> Int { try location(configuration).finishUpgrade() }
+
     #if Postgres
     private static func location(_ configuration: RelayConfiguration) throws(ConfigurationError) -> PostgresLocation {
         guard case .postgres(let uri) = configuration.store else {
@@ -30,10 +34,17 @@ package enum Nodes {
     private struct Location {
         func nodes() -> [NodeState] { [] }
         func drain(_ number: Int) -> Bool { false }
+        func finishUpgrade() -> Int { 0 }
     }
 
     private static func location(_ configuration: RelayConfiguration) throws(ConfigurationError) -> Location {
-        throw ConfigurationError("store: this build has no PostgreSQL; build it with the package trait Postgres")
+        throw .withoutPostgres
     }
     #endif
+}
+
+extension ConfigurationError {
+    static var withoutPostgres: ConfigurationError {
+        ConfigurationError("store: this build has no PostgreSQL; build it with the package trait Postgres")
+    }
 }

@@ -112,7 +112,7 @@ package struct Stores: Sendable {
         _ now: @escaping @Sendable () -> Milliseconds,
         _ logger: Logger
     ) throws -> Stores {
-        throw ConfigurationError("store: this build has no PostgreSQL; build it with the package trait Postgres")
+        throw ConfigurationError.withoutPostgres
     }
     #endif
 }

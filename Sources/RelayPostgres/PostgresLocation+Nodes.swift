@@ -44,6 +44,27 @@ extension PostgresLocation {
         }
     }
 
+    /// Lets no node of an older version start any more, once none lives.
+    /// - Returns: The version of the schema that nodes need from now on.
+    package func finishUpgrade() throws -> Int {
+        let (version, old) = try transact { connection -> (Int, (number: Int, version: String)?) in
+            // A node that starts waits for the row.
+            let row = try connection.run("SELECT version FROM schema FOR UPDATE", []).rows.first
+            guard let version = try row?.count(0) else { throw ColumnError() }
+            let old = try connection.run(
+                "SELECT number, version FROM node WHERE dead IS NULL AND schema < ? ORDER BY number LIMIT 1",
+                [.integer(Int64(version))]
+            ).rows.first
+            if let old { return (version, (try old.count(0), try old.text(1))) }
+            try connection.send("UPDATE schema SET oldest = version", [], mayWrite: true)
+            return (version, nil)
+        }
+        guard let old else { return version }
+        throw ConfigurationError(
+            "node \(old.number) is of version \(old.version), which is too old: stop it, and see `relayd node list`, which may list it for some ten seconds more"
+        )
+    }
+
     private func transact<Value>(_ body: (PostgresConnection) throws -> Value) throws(StoreError) -> Value {
         _ = try prepare()
         return try Self.translated {

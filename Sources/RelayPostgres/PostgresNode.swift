@@ -169,13 +169,18 @@ final class PostgresNode: Sendable {
         on connection: PostgresConnection
     ) throws {
         try connection.begin()
+        // The row is locked until the node is there, so that an upgrade that is finished meanwhile waits for it.
+        let oldest = try connection.run("SELECT oldest FROM schema FOR SHARE", []).rows.first?.count(0)
+        guard let oldest, oldest <= PostgresSchema.version else { throw PostgresSchema.SchemaTooNew() }
         // Their accounts' leases name no live node, with or without the row.
         let old = SQLValue.integer(now.count - 86_400_000)
         try connection.send("DELETE FROM store_writer w USING node n WHERE n.id = w.node AND n.dead < ?", [old], mayWrite: true)
         try connection.send("DELETE FROM node WHERE dead < ?", [old], mayWrite: true)
         try connection.send(
-            "INSERT INTO node (id, url, version, started) VALUES (?, ?, ?, ?)",
-            [.text("\(id)"), url.map { .text("\($0)") }, .text(version), .integer(now.count)],
+            "INSERT INTO node (id, url, version, schema, started) VALUES (?, ?, ?, ?, ?)",
+            [
+                .text("\(id)"), url.map { .text("\($0)") }, .text(version), .integer(Int64(PostgresSchema.version)), .integer(now.count),
+            ],
             mayWrite: true
         )
         try connection.commit()

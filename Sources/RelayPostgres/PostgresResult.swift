@@ -3,6 +3,7 @@
 
 #if Postgres
 import CPostgres
+import Foundation
 import RelayStorage
 
 /// The result of a statement.
@@ -60,6 +61,15 @@ struct PostgresRow: SQLRow {
 
     func text(_ column: Int) throws -> String {
         try withBytes(column, [OID.text]) { String(decoding: $0, as: UTF8.self) }
+    }
+
+    func value(_ column: Int) throws -> SQLValue? {
+        if isNull(column) { return nil }
+        switch PQftype(result.result, CInt(column)) {
+        case OID.bytea: return .bytes(Data(try bytes(column)))
+        case OID.text: return .text(try text(column))
+        default: return .integer(try integer(column))
+        }
     }
 
     func bytes(_ column: Int) throws -> [UInt8] { try withBytes(column, [OID.bytea]) { [UInt8]($0) } }

@@ -6,13 +6,14 @@ extension PostgresSchema {
     /// The nodes, and who serves which account.
     static let nodes = [
         // Each start of a node has a row. `beat` grows every two seconds, unless the node is `dead`, which stays. Nodes are also known by a
-        // number that fits into a tunnel's id.
+        // number that fits into a tunnel's id. `schema` is the version of the schema that its software works with.
         """
         CREATE TABLE node (
             id UUID PRIMARY KEY,
             number INTEGER GENERATED ALWAYS AS IDENTITY UNIQUE,
             url TEXT COLLATE "C",
             version TEXT COLLATE "C" NOT NULL,
+            schema BIGINT NOT NULL,
             started BIGINT NOT NULL,
             beat BIGINT NOT NULL DEFAULT 0,
             dead BIGINT,

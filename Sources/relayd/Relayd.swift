@@ -19,7 +19,8 @@ struct Relayd: AsyncParsableCommand {
         version: "relayd \(BuildVersion.text)",
         subcommands: [
             ServeCommand.self, AccountCommand.self, InviteCommand.self, EndpointCommand.self, TokenCommand.self, AppCommand.self,
-            ResourceServerCommand.self, NodeCommand.self, BackupCommand.self, RestoreCommand.self, LimitsCommand.self, DemoCommand.self,
+            ResourceServerCommand.self, NodeCommand.self, StoreCommand.self, BackupCommand.self, RestoreCommand.self, LimitsCommand.self,
+            DemoCommand.self,
         ],
         defaultSubcommand: ServeCommand.self
     )

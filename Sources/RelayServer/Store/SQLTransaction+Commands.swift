@@ -7,9 +7,9 @@ import RelayStorage
 
 /// Rows of a store in a database: the commands.
 extension SQLTransaction {
-    private static var descriptorColumns: String { "sender, id, target, app, number, created, expires, digest, size" }
+    static var descriptorColumns: String { "sender, id, target, app, number, created, expires, digest, size" }
 
-    private func descriptor(_ row: Database.ResultRow) throws -> CommandDescriptor {
+    func descriptor(_ row: Database.ResultRow) throws -> CommandDescriptor {
         CommandDescriptor(
             id: try row.commandID(1),
             lane: CommandLane(sender: try row.endpoint(0), target: try row.endpoint(2), appID: try row.text(3)),
@@ -36,7 +36,7 @@ extension SQLTransaction {
         [key.account.rawValue, key.command.sender.column, key.command.id.column]
     }
 
-    private func state(_ row: Database.ResultRow) throws -> MailboxCommand.State {
+    func state(_ row: Database.ResultRow) throws -> MailboxCommand.State {
         switch StateCode(rawValue: try row.integer(9)) {
         case .stored: return .stored
         case .offered: return .offered(received: false, cancelRequested: try row.flag(10))

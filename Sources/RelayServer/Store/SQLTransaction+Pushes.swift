@@ -7,14 +7,14 @@ import RelayStorage
 
 /// Rows of a store in a database: push registrations, and what waits for sleeping endpoints.
 extension SQLTransaction {
-    private static var pushColumns: String {
+    static var pushColumns: String {
         """
         endpoint, account, app, name, channel, registered, gone, first_wake, last_wake, last_class, accepted, suppressed, response, due,
             refused, names
         """
     }
 
-    private func push(_ row: Database.ResultRow) throws -> PushRow {
+    func push(_ row: Database.ResultRow) throws -> PushRow {
         var push = PushRow(
             endpoint: try row.endpoint(0),
             account: AccountID(try row.text(1)),

@@ -7,11 +7,11 @@ import RelayStorage
 
 /// The rows of revoked endpoints.
 extension SQLTransaction {
-    private static var revocationColumns: String {
+    static var revocationColumns: String {
         "id, account, revoker, revocation, time, kept, thumbprint, issuer, session, logins_ended"
     }
 
-    private func revocation(_ row: Database.ResultRow) throws -> RevocationRow {
+    func revocation(_ row: Database.ResultRow) throws -> RevocationRow {
         RevocationRow(
             endpoint: try row.endpoint(0),
             account: AccountID(try row.text(1)),

@@ -15,7 +15,7 @@ extension SQLTransaction {
     }
 
     /// Reads three columns, app, version and registration.
-    private func registration(_ row: Database.ResultRow, _ column: Int) throws -> RegistrationRow {
+    func registration(_ row: Database.ResultRow, _ column: Int) throws -> RegistrationRow {
         RegistrationRow(appID: try row.text(column), version: try row.number(column + 1), registration: try row.bytes(column + 2))
     }
 

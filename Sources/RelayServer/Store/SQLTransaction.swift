@@ -58,14 +58,14 @@ struct SQLTransaction<Database: StoreDatabase>: StoreTransaction {
 
     // MARK: Endpoints
 
-    private static var endpointColumns: String {
+    static var endpointColumns: String {
         """
         id, account, version, record, has_hosted, departure, departed, system, thumbprint, established, joined, inviter, address, issuer,
             session, root
         """
     }
 
-    private func endpoint(_ row: Database.ResultRow) throws -> EndpointRow {
+    func endpoint(_ row: Database.ResultRow) throws -> EndpointRow {
         let reason = try row.optional(5, row.text)
         let departed = try row.optional(6, row.integer)
         return EndpointRow(

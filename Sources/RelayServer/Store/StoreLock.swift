@@ -24,7 +24,7 @@ package struct StoreLock: Sendable {
 
     /// What the last store in this directory has written here: the database's last mark, and the number of this very file. A copied
     /// directory has another file. `nil` if there is nothing, or nothing readable.
-    func mark() -> Int64? {
+    package func mark() -> Int64? {
         guard let bytes = try? PrivateFile.contents(of: path) else { return nil }
         let words = String(decoding: bytes, as: UTF8.self).split(separator: " ").compactMap { Int64($0) }
         return words.count == 2 && words[1] == lock.fileNumber ? words[0] : nil
@@ -32,7 +32,7 @@ package struct StoreLock: Sendable {
 
     /// A lost first write makes the next start take the database for a copy, so it waits for the disk. The text has always the same length,
     /// so that each later write covers the one before, and a power cut leaves one of them.
-    func write(mark: Int64, isFirst: Bool = false) {
+    package func write(mark: Int64, isFirst: Bool = false) {
         let digits = String(mark)
         lock.sign(String(repeating: "0", count: max(0, 19 - digits.utf8.count)) + digits + " \(lock.fileNumber)")
         if isFirst { lock.flush() }

@@ -5,7 +5,7 @@ package import Foundation
 package import RelayProtocol
 
 /// A database in the middle of a transaction. The statements are those that SQLite and PostgreSQL both understand, with `?` for each parameter.
-package protocol SQLDatabase {
+package protocol SQLDatabase<ResultRow> {
     associatedtype ResultRow: SQLRow
 
     /// Runs a statement and reads all its rows.
@@ -21,6 +21,19 @@ package protocol SQLDatabase {
 
     /// The condition that the bytes of a column contain those of the next parameter.
     static func contains(_ column: String) -> String
+
+    // MARK: Whole tables
+
+    /// Reads some columns of all rows of a table, in the order of its key. The rows need not fit into memory.
+    func forEachRow(of table: SQLTable, _ columns: String, _ body: (ResultRow) throws -> Void) throws
+
+    func columns(of table: SQLTable) throws -> [SQLColumn]
+
+    /// The clause with which an insertion gives the number of a counted table.
+    static var withGivenNumber: String { get }
+
+    /// Makes the next numbers of a counted table higher than those of its rows.
+    func countOn(_ table: SQLTable) throws
 }
 
 extension SQLDatabase {
@@ -40,6 +53,8 @@ package protocol SQLRow {
     func integer(_ column: Int) throws -> Int64
     func text(_ column: Int) throws -> String
     func bytes(_ column: Int) throws -> [UInt8]
+    /// Any value, exactly as it is stored. `nil` means NULL.
+    func value(_ column: Int) throws -> SQLValue?
 }
 
 extension SQLRow {
@@ -64,6 +79,8 @@ package enum SQLValue: Hashable, Sendable {
 package protocol SQLParameter {
     var sqlValue: SQLValue { get }
 }
+
+extension SQLValue: SQLParameter { package var sqlValue: SQLValue { self } }
 
 extension Int64: SQLParameter { package var sqlValue: SQLValue { .integer(self) } }
 extension Int: SQLParameter { package var sqlValue: SQLValue { .integer(Int64(self)) } }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 package import GRDB
 import GRDBSQLite
 
@@ -30,6 +31,20 @@ package struct SQLiteRow: SQLRow {
         return [UInt8](UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(statement, CInt(column)))))
     }
 
+    package func value(_ column: Int) throws -> SQLValue? {
+        switch type(column) {
+        case SQLITE_NULL: return nil
+        case SQLITE_INTEGER: return .integer(try integer(column))
+        case SQLITE_BLOB: return .bytes(Data(try bytes(column)))
+        case SQLITE_TEXT:
+            guard let start = sqlite3_column_text(statement, CInt(column)) else { throw ColumnError() }
+            let bytes = UnsafeBufferPointer(start: start, count: Int(sqlite3_column_bytes(statement, CInt(column))))
+            guard let text = String(validating: bytes, as: UTF8.self), !bytes.contains(0) else { throw ColumnError() }
+            return .text(text)
+        default: throw ColumnError()
+        }
+    }
+
     private func type(_ column: Int) -> CInt { sqlite3_column_type(statement, CInt(column)) }
 }
 
@@ -52,6 +67,26 @@ extension Database: SQLDatabase {
     }
 
     package static func contains(_ column: String) -> String { "instr(\(column), ?) > 0" }
+
+    package func forEachRow(of table: SQLTable, _ columns: String, _ body: (SQLiteRow) throws -> Void) throws {
+        try step(
+            "SELECT \(columns) FROM \(table.quoted) ORDER BY \(table.order)",
+            [] as [(any SQLParameter)?],
+            { try DatabaseValue(parameter: $0) },
+            body
+        )
+    }
+
+    package func columns(of table: SQLTable) throws -> [SQLColumn] {
+        try rows("SELECT name, type FROM pragma_table_info(?)", [table.name]) { row in
+            SQLColumn(try row.text(0), ["INTEGER": .integer, "TEXT": .text, "BLOB": .bytes][try row.text(1)])
+        }
+    }
+
+    package static var withGivenNumber: String { "" }
+
+    /// SQLite counts on from the highest number that there is.
+    package func countOn(_ table: SQLTable) {}
 }
 
 extension DatabaseValue {

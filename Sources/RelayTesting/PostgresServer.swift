@@ -89,6 +89,12 @@ package final class PostgresServer: @unchecked Sendable {
 
     package func makeDatabase(_ name: String) throws { try run("createdb", "-h", directory.path, "-U", Self.user, name) }
 
+    /// Lets databases be on another disk.
+    package func makeTablespace(_ name: String, in directory: URL) throws {
+        try Self.run(["chown", "postgres", directory.path])
+        try query("CREATE TABLESPACE \(name) LOCATION '\(directory.path)'")
+    }
+
     /// The URI of an empty database that is created.
     package func makeURI() throws -> String {
         "postgres:///\(try makeDatabase()[2].value)?host=\(directory.path)&user=\(Self.user)"

@@ -78,7 +78,7 @@ struct StoreCommand: ParsableCommand {
                 """
             return [
                 "next, check the copy:", command("store check"),
-                "start the relay with it\(to == nil ? ", and without RELAYD_STORE" : "") and your other settings:", command("serve"), old,
+                "start the relay with your other settings\(to == nil ? ", and without RELAYD_STORE" : ""):", command("serve"), old,
             ]
         }
     }

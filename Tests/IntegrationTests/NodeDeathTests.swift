@@ -11,6 +11,7 @@ import Testing
     private struct Nodes {
         let home: TestHome
         let second: RelaydProcess
+        let store: String
     }
 
     /// Endpoints dial either node.
@@ -20,7 +21,7 @@ import Testing
         let second = try await RelaydProcess(port: nodes.ports[1], arguments: nodes.arguments(1, store: store))
         try RelayNodes.copyKeys(from: home.relayd, to: second.directory)
         _ = try await second.start()
-        return Nodes(home: home, second: second)
+        return Nodes(home: home, second: second, store: store)
     }
 
     /// Endpoints that dial different nodes meet, because one of them is sent to the other node.
@@ -70,8 +71,45 @@ import Testing
         #expect(listed.contains("PC") && listed.contains("Phone"))
         _ = try await nodes.second.run("account", "rename", "Anna", "Bea")
         #expect(try await nodes.home.relayd.run("account", "list").contains("Bea"))
-        let keys = try await RelaydProcess.run(["invite", "--data-directory", nodes.second.directory.path])
-        #expect(keys.status == 0)
+        let link = try await nodes.second.run("invite", "Bea")
+        #expect(try await nodes.home.relayd.run("account", "list").contains("Bea") && link.contains("invite="))
+        await phone.platform.shutdown()
+        await pc.platform.shutdown()
+        #expect(try await nodes.second.stop() == 0)
+        #expect(try await nodes.home.relayd.stop() == 0)
+    }
+
+    private struct Listed: Decodable {
+        var number: Int
+        var phase: String
+        var accounts: Int
+    }
+
+    private func list(_ store: String) async throws -> [Listed] {
+        let ended = try await RelaydProcess.run(["node", "list", "--json", "--store", store])
+        #expect(ended.status == 0, "\(ended.error)")
+        return try JSONDecoder().decode([Listed].self, from: Data(ended.output.utf8))
+    }
+
+    /// A drained node gives its accounts away, and its devices go on at the other one.
+    @Test func nodesAreListedAndDrained() async throws {
+        let nodes = try await nodes()
+        let (pc, log) = (try await nodes.home.device("PC"), Log<String>())
+        try await pc.platform.publish(player(log: log), for: pc.account)
+        let phone = try await nodes.home.device("Phone")
+        let target = RemoteSystemConnectionRequest(try await phone.sees("PC"))
+        let before = try await list(nodes.store)
+        #expect(before.map(\.phase) == ["serving", "serving"] && before.map(\.accounts) == [1, 0])
+        let drained = try await RelaydProcess.run(["node", "drain", "\(before[0].number)", "--store", nodes.store])
+        #expect(drained.status == 0, "\(drained.error)")
+        while try await list(nodes.store).map(\.accounts) != [0, 1] { try await Task.sleep(for: .milliseconds(100)) }
+        #expect(try await list(nodes.store).map(\.phase) == ["draining", "serving"])
+        _ = try await RemoteLauncher(phone.platform).submit(try url("https://films.example/1"), on: target).outcome()
+        #expect(await log.entries == ["https://films.example/1"])
+        let unknown = try await RelaydProcess.run(["node", "drain", "99", "--store", nodes.store])
+        #expect(unknown.status == 2 && unknown.error.contains("relayd node list"))
+        let without = try await RelaydProcess.run(["node", "list", "--data-directory", nodes.second.directory.path])
+        #expect(without.status == 2 && without.error.contains("--store"))
         await phone.platform.shutdown()
         await pc.platform.shutdown()
         #expect(try await nodes.second.stop() == 0)

@@ -73,7 +73,7 @@ import Testing
         #expect(!actions.contains { if case .makeHello = $0 { true } else { false } })
     }
 
-    @Test(arguments: [nil, "", "https://node2.example/\u{0}", String(repeating: "x", count: 513), "https://é.example"])
+    @Test(arguments: [nil, "", "https://node2.example/ a", String(repeating: "x", count: 513), "https://é.example"])
     func unusableURLIsNotFollowed(url: String?) throws {
         var bench = try started()
         let rejected = RelayMessage.Rejected(code: .moved, message: "", retry: true, url: url)

@@ -39,7 +39,7 @@ package struct DataDirectory: Sendable {
             throw ConfigurationError(
                 isMade
                     ? "\(path) cannot be made, or is no directory; choose another one with --data-directory"
-                    : "no relay's data at \(path): run `relayd serve` first, or say where it is with --data-directory"
+                    : Self.missing(path, use)
             )
         }
         guard mode & 0o022 == 0 else {
@@ -50,8 +50,14 @@ package struct DataDirectory: Sendable {
         if use != .restored { try checkRestored() }
         if use == .existing || use == .made { try checkCopied() }
         guard isMade || files.fileExists(atPath: "\(path)/\(RelayKey.fileName)") else {
-            throw ConfigurationError("no relay's data at \(path): run `relayd serve` first, or say where it is with --data-directory")
+            throw ConfigurationError(Self.missing(path, use))
         }
+    }
+
+    private static func missing(_ path: String, _ use: Use) -> String {
+        use == .copied
+            ? "no relay.key at \(path): put relay.key and issuer.key of the relay there first"
+            : "no relay's data at \(path): run `relayd serve` first, or say where it is with --data-directory"
     }
 
     /// Locks the directory for a relay. A restore holds the same lock while it replaces the files, so all files read under the lock

@@ -34,6 +34,7 @@ package struct StoreCopy {
         try RelayTables.snapshot(in: directory.path) { relay in
             try IssuerTables.snapshot(in: directory.path) { issuer in
                 try IssuerTables.checkSeal(of: issuer, by: master)
+                try RelayTables.checkIsLatest(relay, in: lock)
                 try location.fill(for: key.id, RelayTables.all + IssuerTables.all) { receiver in
                     try copy.add(RelayTables.all, of: relay, to: receiver)
                     try copy.add(IssuerTables.all, of: issuer, to: receiver)

@@ -28,6 +28,15 @@ extension PostgresLocation {
                     """
                 )
             }
+            let facts = try PostgresNode.Facts(database.connection)
+            guard facts.known == nil || facts.known == facts.history else {
+                throw ConfigurationError(
+                    """
+                    the PostgreSQL database is a restored copy, or has another primary, and may lack something: start a node with it for a \
+                    minute, which treats it as restored, and stop it
+                    """
+                )
+            }
             let requests = try database.first("SELECT count(*) FROM account_request WHERE answer IS NULL") { try $0.count(0) } ?? 0
             guard requests == 0 else {
                 throw ConfigurationError(

@@ -23,7 +23,7 @@ import Testing
 
     /// First what the command itself needs, then the few settings of the server.
     @Test func ownOptionsComeFirst() {
-        let common: Set = ["--config", "--data-directory", "--url", "--version", "--help"]
+        let common: Set = ["--config", "--data-directory", "--store", "--url", "--version", "--help"]
         #expect(Self.all.count > 25)
         for command in Self.all where command != ServeCommand.self {
             let options = Self.options(of: command)

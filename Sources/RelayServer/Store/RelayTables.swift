@@ -39,4 +39,18 @@ package enum RelayTables {
             try database.run("UPDATE meta SET mark = ?", [mark])
         }
     }
+
+    /// Checks that the file in a directory is the one that the directory's last relay has written. Only a relay that starts with another one
+    /// knows what to do with commands that may have been offered since.
+    package static func checkIsLatest(_ database: some SQLDatabase, in lock: StoreLock) throws {
+        guard let mark = try database.first("SELECT mark FROM meta", [], { try $0.integer(0) }) else { return }
+        guard let last = lock.mark(), mark >= last else {
+            throw ConfigurationError(
+                """
+                \(lock.directory)/\(fileName) is an older copy, or lies in a copied directory: start the relay with it once, which treats it as \
+                restored, and stop it
+                """
+            )
+        }
+    }
 }

@@ -51,6 +51,7 @@ extension SQLValue {
 
 /// Why whole tables are not read or written.
 package enum TableError: Error, Equatable, Sendable, CustomStringConvertible {
+    case missing(String)
     /// A file with tables cannot be used.
     case file(String, DatabaseFileError)
     /// A row has a value of another kind than its column.
@@ -60,6 +61,7 @@ package enum TableError: Error, Equatable, Sendable, CustomStringConvertible {
 
     package var description: String {
         switch self {
+        case .missing(let path): "\(path) is missing: no relay with SQLite has run in this directory"
         case .file(let path, let error): Self.description(path, error)
         case .damaged(let table):
             "a row of the table \(table) is damaged: `relayd store check` names it; mend it, or restore a backup"

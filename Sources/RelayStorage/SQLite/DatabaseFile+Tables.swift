@@ -11,7 +11,7 @@ extension DatabaseFile {
         _ body: (Database) throws -> Value
     ) throws -> Value {
         try translated(path) {
-            guard PrivateFile.exists(path) else { throw DatabaseFileError.file(StorageError(.notReadable, path: path)) }
+            guard PrivateFile.exists(path) else { throw TableError.missing(path) }
             let database = try read(path, migrator: migrator)
             return try database.read { database in
                 guard try String.fetchOne(database, sql: "PRAGMA quick_check(1)") == "ok" else { throw DatabaseFileError.damaged }

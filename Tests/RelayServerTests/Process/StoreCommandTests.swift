@@ -85,6 +85,8 @@ import Testing
         #expect(try await pc.handleNext() == .launch(.init(uri: try LaunchURI("film:2"))))
         #expect(try await phone.outcome(of: waiting, target: try pc.record().payload) == .succeeded)
         try await launch(3, from: phone, to: pc)
+        let whole = try await store("check", "--store", uri, in: directory)
+        #expect(whole.status == 0 && whole.output.contains("2 endpoints"), "\(whole)")
         let refusedBack = try await store("copy", "--from", uri, in: directory)
         #expect(refusedBack.status == 1 && refusedBack.error.contains("another relay uses \(directory)"), "\(refusedBack)")
         #expect(try await node.stop() == 0)
@@ -102,7 +104,7 @@ import Testing
         (["copy"], "--to or --from"), (["copy", "--to", "postgres:///a", "--from", "postgres:///b"], "--to or --from"),
         (["copy", "--to", "sqlite"], "PostgreSQL"), (["copy", "--to", "mysql://a"], "mysql"),
         (["copy", "--to", "postgres:///a", "--store", "postgres:///a"], "--store"),
-        (["copy", "--to", "postgres://a:secret@127.0.0.1/a"], "~/.pgpass"), (["copy", "--from", "postgres:///a"], "relay's data"),
+        (["copy", "--to", "postgres://a:secret@127.0.0.1/a"], "~/.pgpass"), (["copy", "--from", "postgres:///a"], "put relay.key"),
         (["check"], "relay's data"), (["finish-upgrade"], "--store"),
     ])
     func wrongUseIsRefused(arguments: [String], reason: String) async throws {

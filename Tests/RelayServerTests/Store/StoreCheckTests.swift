@@ -15,9 +15,9 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct StoreCheckTests {
     /// Damage that both kinds of databases take, with the statement without the table's name.
     private static let everywhere: [(table: String, change: String)] = [
-        ("identities", "SET linker = X'00'"),
-        ("endpoints", "SET record = X'63616e617279'"),
-        ("endpoints", "SET version = 1"),
+        ("identities", "SET linker = X'00' WHERE issuer = 'embedded'"),
+        ("endpoints", "SET record = X'63616e617279' WHERE id IN (SELECT endpoint FROM registrations)"),
+        ("endpoints", "SET version = 1 WHERE id IN (SELECT endpoint FROM registrations)"),
         ("registrations", "SET registration = X'63616e617279'"),
         ("vouchers", "SET voucher = X'63616e617279'"),
         ("pushes", "SET channel = '{\"type\":\"canary'"),

@@ -146,13 +146,28 @@ import Testing
         #expect(try other.rows() == relay.rows())
     }
 
+    /// What such a copy lacks, a relay that starts with it takes into account.
+    @Test func olderCopiesAreRefused() async throws {
+        let relay = try await StoredRelay()
+        let moved = try StoredRelay(keysOf: relay)
+        for name in ["relay.sqlite", "issuer.sqlite"] {
+            try FileManager.default.copyItem(atPath: "\(relay.directory)/\(name)", toPath: "\(moved.directory)/\(name)")
+        }
+        expectRefusal("is an older copy", "start the relay with it once") { try copyOut(moved) }
+        try SQLiteStore(directory: moved.directory).close()
+        _ = try copyOut(moved)
+        try server.query("UPDATE relay SET history = 'another'", in: database)
+        let back = try StoredRelay(keysOf: relay)
+        expectRefusal("restored copy", "start a node") { try copyBack(to: back) }
+    }
+
     @Test func missingDatabasesAreNamed() async throws {
         let relay = try await StoredRelay(hasRows: false)
         _ = try StoredRelay.makeIssuerKey(in: relay)
-        expectRefusal("relay.sqlite") { try copyOut(relay) }
+        expectRefusal("relay.sqlite is missing") { try copyOut(relay) }
         expectRefusal("no relay's data") { try copyBack(to: relay) }
         let nowhere = "postgres:///nowhere?host=\(server.directory.path)&user=\(PostgresServer.user)"
-        expectRefusal("nowhere") { try StoreCopy.make(from: DataDirectory(relay.directory, .copied), to: nowhere, progress: { _, _ in }) }
+        expectRefusal("nowhere") { try StoreCopy.make(from: nowhere, to: DataDirectory(relay.directory, .copied), progress: { _, _ in }) }
         #expect(!FileManager.default.fileExists(atPath: "\(relay.directory)/copying"))
     }
 

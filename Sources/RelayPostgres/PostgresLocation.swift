@@ -48,7 +48,9 @@ package struct PostgresLocation: Sendable {
     /// Whether the server is reached without a network.
     private var isLocal: Bool {
         let hosts = (value("hostaddr") ?? value("host") ?? "").split(separator: ",", omittingEmptySubsequences: false)
-        return hosts.allSatisfy { $0.isEmpty || $0.hasPrefix("/") || Origin(scheme: "http", host: String($0), port: 1).isLoopback }
+        return hosts.allSatisfy {
+            $0.isEmpty || $0.utf8.first == UInt8(ascii: "/") || Origin(scheme: "http", host: String($0), port: 1).isLoopback
+        }
     }
 
     /// The parameters for connections. Over a network the server proves who it is, unless the URI says otherwise.

@@ -36,7 +36,7 @@ struct StoreCommand: ParsableCommand {
             if settings.store != nil {
                 throw ValidationError("--store is not for a copy: one side is the data directory, the other --to or --from")
             }
-            guard case .postgres = try StoreLocation(to ?? from ?? "") else {
+            guard case .postgres? = try? StoreLocation(to ?? from ?? "") else {
                 throw ValidationError("--to and --from take the URI of a PostgreSQL database")
             }
         }

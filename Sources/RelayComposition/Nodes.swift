@@ -21,6 +21,9 @@ package enum Nodes {
 
     /// Lets no node of an older version start any more, once none lives.
     /// - Returns: The version of the schema that nodes need from now on.
+    /// Says that the database was restored to an earlier state. No node lives.
+    package static func setRestored(_ configuration: RelayConfiguration) throws { try location(configuration).setRestored() }
+
     package static func finishUpgrade(_ configuration: RelayConfiguration) throws -> Int { try location(configuration).finishUpgrade() }
 
     #if Postgres
@@ -35,6 +38,7 @@ package enum Nodes {
         func nodes() -> [NodeState] { [] }
         func drain(_ number: Int) -> Bool { false }
         func finishUpgrade() -> Int { 0 }
+        func setRestored() {}
     }
 
     private static func location(_ configuration: RelayConfiguration) throws(ConfigurationError) -> Location {

@@ -28,6 +28,8 @@ struct RelayAdministration: Sendable {
             answer = .failure(error.description)
         } catch let error as IssuerError {
             answer = .failure(error.description)
+        } catch StoreError.left {
+            answer = .failure("\(StoreError.left)")
         } catch is AccountNameTaken {
             answer = .failure(IssuerError.nameTaken.description)
         } catch {

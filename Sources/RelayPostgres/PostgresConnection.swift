@@ -36,8 +36,10 @@ final class PostgresConnection {
     var isImmediate = false
     /// The error of the present transaction. The server refuses all that follows until its end.
     private(set) var failure: PostgresError?
-    /// How long an answer may take, in milliseconds; `nil` for ever.
+    /// How long an answer may take, in milliseconds; `nil` for ever, but not after a stop.
     var patience: CInt? = PostgresConnection.patience
+    /// Whether nothing is waited for any more.
+    var isStopped: () -> Bool = { false }
 
     private static let patience: CInt = 6_000
 
@@ -208,8 +210,11 @@ final class PostgresConnection {
             let unsent = PQflush(connection)
             guard unsent >= 0 else { throw fail(.lost(Self.message(connection))) }
             var descriptor = pollfd(fd: PQsocket(connection), events: Int16(POLLIN | (unsent > 0 ? POLLOUT : 0)), revents: 0)
-            let count = poll(&descriptor, 1, patience ?? -1)
-            if count == 0 { throw fail(.timedOut) }
+            let count = poll(&descriptor, 1, patience ?? 500)
+            if count == 0 {
+                if patience == nil, !isStopped() { continue }
+                throw fail(.timedOut)
+            }
             guard count > 0 || errno == EINTR else { throw fail(.lost("poll failed")) }
             guard PQconsumeInput(connection) == 1 else { throw fail(.lost(Self.message(connection))) }
         }

@@ -44,6 +44,7 @@ final class PostgresLane: Sendable {
     private let state = Mutex(State())
     /// Used on the thread.
     private nonisolated(unsafe) let writer: PostgresWriter
+    private let isStopped: PostgresWriter.StopFlag
 
     /// - Parameters:
     ///   - isOwn: Whether this is the thread of an account; `nil` for the relay's own work.
@@ -61,7 +62,15 @@ final class PostgresLane: Sendable {
     ) {
         thread = StoreThread("relay.store.\(number)", largestGroup: Self.largestGroup, metrics: metrics)
         (self.node, self.now, self.forward, self.lost, self.isOwn) = (node, now, forward, lost, isOwn ?? { _ in false })
-        writer = PostgresWriter(parameters, node: node.id, thread: number, leases: isOwn == nil ? nil : PostgresLeases())
+        writer = PostgresWriter(
+            parameters,
+            node: node.id,
+            thread: number,
+            leases: isOwn == nil ? nil : PostgresLeases(),
+            mayUse: { node.mayUse($0) },
+            hasLost: { node.noteLoss() }
+        )
+        isStopped = writer.isStopped
     }
 
     var counts: Counts { state.withLock { $0.counts } }
@@ -73,11 +82,22 @@ final class PostgresLane: Sendable {
         thread.submit(work) { [self] group in
             turn()
             _ = thread.join(&group)
-            state.withLock { $0.begun = .now }
-            defer { state.withLock { $0.begun = nil } }
-            return writer.commit(group)
+            let outcome = busy { writer.commit(group) }
+            // The core is to know at once, also if nothing more comes.
+            if !outcome.lost.isEmpty { thread.async { self.turn() } }
+            return outcome
         }
     }
+
+    /// Does something on the thread that may take long.
+    private func busy<Value>(_ body: () -> Value) -> Value {
+        state.withLock { $0.begun = .now }
+        defer { state.withLock { $0.begun = nil } }
+        return body()
+    }
+
+    /// Waits no longer for a database that does not answer.
+    func stopWaiting() { isStopped.set() }
 
     func claim(_ account: ClaimedAccount, answer: @escaping @Sendable (AccountClaim) -> Void) {
         state.withLock { $0.claims.append(Claim(account: account, answer: answer)) }
@@ -133,7 +153,9 @@ final class PostgresLane: Sendable {
     // MARK: Between groups
 
     /// Tells which leases are lost, and gives back and takes leases, in this order. The reports of earlier groups are through.
-    private func turn() {
+    private func turn() { busy { turnLeases() } }
+
+    private func turnLeases() {
         guard let leases = writer.leases else { return }
         let (claims, returned) = state.withLock { state in
             defer { (state.claims, state.returned) = ([], []) }

@@ -65,6 +65,15 @@ extension PostgresLocation {
         )
     }
 
+    /// Says that the database was restored to an earlier state. The nodes whose rows it has are gone.
+    package func setRestored() throws(StoreError) {
+        try transact { connection in
+            // No history has this name, and nobody was in it.
+            try connection.send("UPDATE relay SET history = 'restored' WHERE history IS NOT NULL", [], mayWrite: true)
+            try connection.send("UPDATE node SET dead = started WHERE dead IS NULL", [], mayWrite: true)
+        }
+    }
+
     private func transact<Value>(_ body: (PostgresConnection) throws -> Value) throws(StoreError) -> Value {
         _ = try prepare()
         return try Self.translated {

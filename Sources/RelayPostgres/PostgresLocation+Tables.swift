@@ -28,7 +28,7 @@ extension PostgresLocation {
                     """
                 )
             }
-            let facts = try PostgresNode.Facts(database.connection)
+            let facts = try PostgresNode.Facts(database.connection, now: { 0 })
             guard facts.known == nil || facts.known == facts.history else {
                 throw ConfigurationError(
                     """

@@ -3,6 +3,7 @@
 
 #if Postgres
 import CPostgres
+import Foundation
 package import RelayIssuer
 package import RelayProtocol
 package import RelayServer
@@ -17,9 +18,9 @@ package struct PostgresLocation: Sendable {
     package init(_ uri: String) throws(ConfigurationError) {
         var message: UnsafeMutablePointer<CChar>?
         guard let options = PQconninfoParse(uri, &message) else {
-            let reason = message.map { String(cString: $0).split(separator: "\n").first.map(String.init) ?? "" } ?? "out of memory"
+            // The message may quote a password.
             PQfreemem(message)
-            throw ConfigurationError("store: \(reason)")
+            throw ConfigurationError("store: this is not a URI of PostgreSQL, such as postgres://relayd@db.example/relay")
         }
         defer { PQconninfoFree(options) }
         var given: [(name: String, value: String)] = []
@@ -35,19 +36,26 @@ package struct PostgresLocation: Sendable {
     private func value(_ name: String) -> String? { parameters.last { $0.name == name }?.value }
 
     private func check() throws(ConfigurationError) {
-        guard value("password") == nil else {
+        guard value("password") == nil, value("sslpassword") == nil else {
             throw ConfigurationError(
                 "store: a password in the URI is seen by others on this machine; write it into ~/.pgpass, or a file named by passfile="
             )
         }
-        for name in ["application_name", "options", "client_encoding", "target_session_attrs"] where value(name) != nil {
-            throw ConfigurationError("store: the relay sets \(name) itself; leave it out")
+        for name in ["service", "application_name", "options", "client_encoding", "target_session_attrs"] where value(name) != nil {
+            throw ConfigurationError("store: the relay sets \(name) itself, or cannot use it; leave it out")
+        }
+        guard ProcessInfo.processInfo.environment["PGSERVICE"] == nil else {
+            throw ConfigurationError("PGSERVICE is set, and the relay takes its database from --store alone; unset it")
         }
     }
 
     /// Whether the server is reached without a network.
     private var isLocal: Bool {
-        let hosts = (value("hostaddr") ?? value("host") ?? "").split(separator: ",", omittingEmptySubsequences: false)
+        let environment = ProcessInfo.processInfo.environment
+        let hosts = (value("hostaddr") ?? environment["PGHOSTADDR"] ?? value("host") ?? environment["PGHOST"] ?? "").split(
+            separator: ",",
+            omittingEmptySubsequences: false
+        )
         return hosts.allSatisfy {
             $0.isEmpty || $0.utf8.first == UInt8(ascii: "/") || Origin(scheme: "http", host: String($0), port: 1).isLoopback
         }
@@ -93,7 +101,14 @@ package struct PostgresLocation: Sendable {
             let found = try connection.run("SELECT id FROM relay", []).rows.first?.text(0)
             try connection.commit()
             guard found == "\(relay)" else { throw StoreError.ofOtherRelay(found ?? "", own: "\(relay)") }
-            return try PostgresStore(connected, url: url, version: version, metrics: metrics, now: now)
+            let store = try PostgresStore(connected, url: url, version: version, metrics: metrics, now: now)
+            do {
+                try store.waitUntilSettled()
+            } catch {
+                store.close()
+                throw error
+            }
+            return store
         }
     }
 

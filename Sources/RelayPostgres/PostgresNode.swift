@@ -20,7 +20,9 @@ final class PostgresNode: Sendable {
         var id: NodeID
         var membership: NodeMembership
         var isCutOff = false
-        var history = History.same
+        var history: History
+        /// Whether the database lacks what this node has stored.
+        var hasLoss = false
         /// How far the database's clock is ahead of this machine's, in milliseconds.
         var clockOffset: Int64 = 0
         /// Since when the database is complete, as the last beat has read it.
@@ -31,8 +33,8 @@ final class PostgresNode: Sendable {
     }
 
     enum Event: Hashable, Sendable {
-        /// The node has found another one dead.
-        case otherDied
+        /// Another node is dead, or takes no accounts any more.
+        case otherLeft
         /// The others have found it dead. It goes on as another node.
         case became(NodeID)
         /// The operator has drained it.
@@ -47,10 +49,10 @@ final class PostgresNode: Sendable {
 
     /// Whether the database is the one in which all is known to be stored.
     enum History: Hashable {
-        case same
-        /// There is another primary since this time.
+        case same(String)
+        /// It is another one since this time.
         /// - isConfirmed: whether it has all that this node has stored; `nil` while that is being found out.
-        case changed(since: Duration, isConfirmed: Bool?)
+        case changed(String, since: Duration, isConfirmed: Bool?)
     }
 
     let parameters: [(name: String, value: String)]
@@ -60,6 +62,8 @@ final class PostgresNode: Sendable {
     private let state: Mutex<State>
 
     func withHistory<Value>(_ body: (inout History) -> Value) -> Value { state.withLock { body(&$0.history) } }
+    @discardableResult
+    func withLoss<Value>(_ body: (inout Bool) -> Value) -> Value { state.withLock { body(&$0.hasLoss) } }
     func forgetOthers() { state.withLock { $0.membership.storeChanged() } }
     /// Of `phase`.
     private let changed = NSCondition()
@@ -74,8 +78,8 @@ final class PostgresNode: Sendable {
         (self.parameters, self.url, self.version, self.now) = (parameters, url, version, now)
         let (id, time) = (NodeID(), Self.time)
         let connection = try PostgresConnection(PostgresSettings.parameters(parameters, of: id))
-        try Self.add(id, url, version, now(), on: connection)
-        state = Mutex(State(id: id, membership: NodeMembership(id, addedAt: time)))
+        let history = try Self.add(id, url, version, now, on: connection)
+        state = Mutex(State(id: id, membership: NodeMembership(id, addedAt: time), history: history))
     }
 
     var id: NodeID { state.withLock { $0.id } }
@@ -86,7 +90,9 @@ final class PostgresNode: Sendable {
         state.withLock { state in
             if state.isLeaving { return "This node is drained, or stops." }
             if state.membership.isSuspended(at: Self.time) { return "This node has not reached its database for some seconds." }
-            if state.history != .same { return "The database has another primary, and it is being found out whether it has everything." }
+            if case .changed = state.history {
+                return "The database has another primary, and it is being found out whether it has everything."
+            }
             guard abs(state.clockOffset) >= Self.largestOffset else { return nil }
             return "The clocks of this machine and of the database are \(abs(state.clockOffset) / 1_000) s apart: let NTP set them."
         }
@@ -108,7 +114,9 @@ final class PostgresNode: Sendable {
     func begin(isAlive: @escaping @Sendable () -> Bool, report: @escaping @Sendable (Event) -> Void) {
         let thread = Thread { [self] in
             var connection: PostgresConnection?
+            var begun = Date()
             repeat {
+                begun = Date()
                 if isAlive() { beat(&connection, report) }
                 let isCutOff = state.withLock { state in
                     let before = state.isCutOff
@@ -116,7 +124,7 @@ final class PostgresNode: Sendable {
                     return state.isCutOff && !before
                 }
                 if isCutOff { report(.cutOff) }
-            } while wait()
+            } while wait(until: begun + 2)
             leave(connection)
             enter(.ended)
         }
@@ -136,15 +144,17 @@ final class PostgresNode: Sendable {
 
     /// Waits until the next beat is due.
     /// - Returns: `false` if the node stops.
-    private func wait() -> Bool {
+    private func wait(until due: Date) -> Bool {
         changed.lock()
         defer { changed.unlock() }
-        let due = Date(timeIntervalSinceNow: 2)
         while phase == .beating, changed.wait(until: due) {}
         return phase == .beating
     }
 
     var isLeaving: Bool { state.withLock { $0.isLeaving } }
+
+    /// Whether it is known what the database has lost.
+    var isSettled: Bool { state.withLock { if case .same = $0.history { !$0.hasLoss } else { false } } }
 
     /// Takes no more leases.
     func leave() { state.withLock { $0.isLeaving = true } }
@@ -165,25 +175,31 @@ final class PostgresNode: Sendable {
         _ id: NodeID,
         _ url: Origin?,
         _ version: String,
-        _ now: Milliseconds,
+        _ now: () -> Milliseconds,
         on connection: PostgresConnection
-    ) throws {
+    ) throws -> History {
         try connection.begin()
         // The row is locked until the node is there, so that an upgrade that is finished meanwhile waits for it.
         let oldest = try connection.run("SELECT oldest FROM schema FOR SHARE", []).rows.first?.count(0)
         guard let oldest, oldest <= PostgresSchema.version else { throw PostgresSchema.SchemaTooNew() }
         // Their accounts' leases name no live node, with or without the row.
-        let old = SQLValue.integer(now.count - 86_400_000)
+        let started = now().count
+        let old = SQLValue.integer(started - 86_400_000)
         try connection.send("DELETE FROM store_writer w USING node n WHERE n.id = w.node AND n.dead < ?", [old], mayWrite: true)
         try connection.send("DELETE FROM node WHERE dead < ?", [old], mayWrite: true)
+        let facts = try Facts(connection, now: now)
+        let isKnown = facts.known == nil || facts.known == facts.history
+        try connection.send("UPDATE relay SET history = ? WHERE history IS NULL", [.text(facts.history)], mayWrite: true)
         try connection.send(
-            "INSERT INTO node (id, url, version, schema, started) VALUES (?, ?, ?, ?, ?)",
+            "INSERT INTO node (id, url, version, schema, started, history) VALUES (?, ?, ?, ?, ?, ?)",
             [
-                .text("\(id)"), url.map { .text("\($0)") }, .text(version), .integer(Int64(PostgresSchema.version)), .integer(now.count),
+                .text("\(id)"), url.map { .text("\($0)") }, .text(version), .integer(Int64(PostgresSchema.version)), .integer(started),
+                isKnown ? .text(facts.history) : nil,
             ],
             mayWrite: true
         )
         try connection.commit()
+        return isKnown ? .same(facts.history) : .changed(facts.history, since: time, isConfirmed: nil)
     }
 
     private func beat(_ connection: inout PostgresConnection?, _ report: (Event) -> Void) {
@@ -193,26 +209,37 @@ final class PostgresNode: Sendable {
             connection = open
             try open.begin()
             let own = try open.run(
-                "UPDATE node SET beat = beat + 1 WHERE id = ? AND dead IS NULL RETURNING draining",
-                [.text("\(id)")],
+                "UPDATE node SET beat = beat + 1, takes = ? WHERE id = ? AND dead IS NULL RETURNING draining",
+                [.integer(isSuspended ? 0 : 1), .text("\(id)")],
                 mayWrite: true
             )
-            let rows = try open.run("SELECT CAST(id AS TEXT), beat FROM node WHERE dead IS NULL", []).rows
+            let rows = try open.run("SELECT CAST(id AS TEXT), beat, takes FROM node WHERE dead IS NULL", []).rows
             let nodes = try rows.compactMap(Self.node)
             let facts = try Facts(open, now: now)
             try open.commit(isAwaited: false)
             guard let row = own.rows.first else { return report(.became(try begin(again: open))) }
-            if try row.flag(0), !isLeaving {
-                leave()
-                report(.drained)
-            }
+            if try row.flag(0) { try drain(on: open, report) }
             take(facts, report)
             let actions = state.withLock { $0.membership.beaten(at: time, nodes) }
             guard try follow(facts, on: open, report) else { return }
-            for action in actions where try perform(action, on: open) { report(.otherDied) }
+            for action in actions {
+                switch action {
+                case .setDead(let other, let beat): try setDead(other, beat: beat, on: open)
+                case .left: report(.otherLeft)
+                }
+            }
         } catch {
             connection = nil
         }
+    }
+
+    /// Lets all leases go, also those whose giving back has failed before.
+    private func drain(on connection: PostgresConnection, _ report: (Event) -> Void) throws {
+        leave()
+        report(.drained)
+        try connection.begin()
+        try connection.send("UPDATE account_lease SET node = NULL WHERE node = ?", [.text("\(id)")], mayWrite: true)
+        try connection.commit(isAwaited: false)
     }
 
     /// Compares clocks, and notices that the database begins anew.
@@ -227,19 +254,22 @@ final class PostgresNode: Sendable {
 
     private static func node(_ row: PostgresRow) throws -> NodeMembership.Node? {
         guard let id = NodeID(try row.text(0)) else { return nil }
-        return .init(id, beat: try row.integer(1))
+        return .init(id, beat: try row.integer(1), takesAccounts: try row.flag(2))
     }
 
     private func begin(again connection: PostgresConnection) throws -> NodeID {
+        try connection.begin()
+        let isKnown = try connection.run("SELECT 1 FROM node WHERE id = ?", [.text("\(self.id)")]).rows.first != nil
+        try connection.commit()
+        // Without the row, this node's start is among what the database has lost.
+        if !isKnown { noteLoss() }
         let (id, time) = (NodeID(), Self.time)
-        try Self.add(id, url, version, now(), on: connection)
-        state.withLock { ($0.id, $0.membership) = (id, NodeMembership(id, addedAt: time)) }
+        let history = try Self.add(id, url, version, now, on: connection)
+        state.withLock { ($0.id, $0.membership, $0.history) = (id, NodeMembership(id, addedAt: time), history) }
         return id
     }
 
-    /// - Returns: Whether this node was the first to do so.
-    private func perform(_ action: NodeMembership.Action, on connection: PostgresConnection) throws -> Bool {
-        guard case .setDead(let id, let beat) = action else { return false }
+    private func setDead(_ id: NodeID, beat: Int64, on connection: PostgresConnection) throws {
         try connection.begin()
         let set = try connection.run(
             "UPDATE node SET dead = ? WHERE id = ? AND beat = ? AND dead IS NULL",
@@ -247,7 +277,7 @@ final class PostgresNode: Sendable {
             mayWrite: true
         )
         try connection.commit()
-        guard set.changes == 1 else { return false }
+        guard set.changes == 1 else { return }
         // A transaction of that node may hold locks, and it will send no more.
         try connection.begin()
         _ = try connection.run(
@@ -255,10 +285,11 @@ final class PostgresNode: Sendable {
             [.text(PostgresSettings.applicationName(of: id))]
         )
         try connection.commit()
-        return true
     }
 
     private func leave(_ connection: PostgresConnection?) {
+        // A node that cannot say what is lost must not look like one that had nothing to say.
+        if case .changed = withHistory({ $0 }) { return }
         guard let open = try? connection ?? PostgresConnection(PostgresSettings.parameters(parameters, of: id)) else { return }
         try? open.begin()
         try? open.send(
@@ -266,7 +297,7 @@ final class PostgresNode: Sendable {
             [.integer(now().count), .text("\(id)")],
             mayWrite: true
         )
-        try? open.commit()
+        try? open.commit(isAwaited: false)
     }
 }
 #endif

@@ -17,6 +17,7 @@ extension PostgresSchema {
             started BIGINT NOT NULL,
             beat BIGINT NOT NULL DEFAULT 0,
             dead BIGINT,
+            takes SMALLINT NOT NULL DEFAULT 1 CHECK (takes IN (0, 1)),
             history TEXT COLLATE "C",
             draining SMALLINT NOT NULL DEFAULT 0 CHECK (draining IN (0, 1))
         ) WITH (fillfactor = 50)
@@ -33,7 +34,7 @@ extension PostgresSchema {
         // What others ask of an account. Its node carries it out, and stores the answer in the same transaction.
         """
         CREATE TABLE account_request (
-            id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+            id BIGINT PRIMARY KEY,
             account TEXT COLLATE "C" NOT NULL,
             body TEXT NOT NULL,
             made BIGINT NOT NULL,
@@ -42,7 +43,7 @@ extension PostgresSchema {
             CHECK ((answer IS NULL) = (answered IS NULL))
         )
         """,
-        "CREATE INDEX account_request_open ON account_request (id) WHERE answer IS NULL",
+        "CREATE INDEX account_request_open ON account_request (made, id) WHERE answer IS NULL",
         "CREATE INDEX account_request_answered ON account_request (answered) WHERE answered IS NOT NULL",
         // The last batch that a thread of a node has written, and how often its connection was replaced.
         """

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 #if Postgres
+import Foundation
 package import RelayProtocol
 package import RelayServer
 import RelayStorage
@@ -11,6 +12,8 @@ import Synchronization
 /// cache, and commits of its own; the relay's own work has another one.
 package final class PostgresStore: RelayStore, AccountLeases {
     private static let threadCount = 8
+    /// How many seconds a stopping node waits for its database.
+    private static let patience = 5.0
 
     /// What the threads call. They are made before it is complete.
     private struct Links {
@@ -66,16 +69,21 @@ package final class PostgresStore: RelayStore, AccountLeases {
         (self.node, self.lanes, self.links) = (node, lanes, links)
         let global = lane(Self.threadCount, isOwn: nil)
         self.global = global
-        node.begin(isAlive: { (lanes + [global]).allSatisfy(\.isAlive) }) { event in
+        // What the relay does for itself may take long.
+        node.begin(isAlive: { lanes.allSatisfy(\.isAlive) }) { event in
             switch event {
-            case .otherDied: links.value.withLock { $0.report }(.nodeDied)
-            case .became(let node): for lane in lanes + [global] { lane.become(node) }
+            case .otherLeft: links.value.withLock { $0.report }(.nodeLeft)
+            case .became(let node):
+                links.value.withLock { $0.report }(.becameAnother)
+                for lane in lanes + [global] { lane.become(node) }
             case .drained:
                 for lane in lanes { lane.giveBackAll {} }
             case .cutOff:
                 links.value.withLock { $0.report }(.cutOff)
                 for lane in lanes { lane.loseAll() }
-            case .databaseBegan(let time): links.value.withLock { $0.report }(.databaseBegan(Milliseconds(clamping: time)))
+            case .databaseBegan(let time):
+                links.value.withLock { $0.report }(.databaseBegan(Milliseconds(clamping: time)))
+                for lane in lanes { lane.loseAll() }
             case .primaryChanged:
                 let answers = Answers(lanes.count + 1)
                 for lane in lanes + [global] {
@@ -117,20 +125,41 @@ package final class PostgresStore: RelayStore, AccountLeases {
 
     package var scope: AccountScope {
         let (id, living) = node.living
-        return .node(id, part: living.firstIndex(of: id) ?? 0, of: living.count)
+        // A node that takes no accounts has no part.
+        return .node(id, part: living.firstIndex(of: id) ?? -1, of: max(1, living.count))
     }
 
     package func giveBackAll() async {
         node.leave()
-        for lane in lanes { await withCheckedContinuation { continuation in lane.giveBackAll { continuation.resume() } } }
+        // Nothing waits much longer for a database that does not answer.
+        let all = lanes + [global]
+        DispatchQueue.global().asyncAfter(deadline: .now() + Self.patience) { for lane in all { lane.stopWaiting() } }
+        await withDiscardingTaskGroup { group in
+            for lane in lanes {
+                group.addTask { await withCheckedContinuation { continuation in lane.giveBackAll { continuation.resume() } } }
+            }
+        }
     }
 
     package func begin(_ report: @escaping @Sendable (LeaseEvent) -> Void) { links.value.withLock { $0.report = report } }
 
     /// Waits for submitted work. Later work fails. The leases become free.
     package func close() {
+        node.leave()
+        for lane in lanes + [global] { lane.stopWaiting() }
         for lane in lanes + [global] { lane.close() }
         node.stop()
+    }
+
+    /// Waits until it is known what the database has lost, after it got another primary, or was restored.
+    func waitUntilSettled() throws(StoreError) {
+        for _ in 0..<450 {
+            if node.isSettled { return }
+            Thread.sleep(forTimeInterval: 0.1)
+        }
+        throw .unavailable(
+            "it has another primary, and it is not known what is lost: see that its other nodes run, and start this one again"
+        )
     }
 }
 

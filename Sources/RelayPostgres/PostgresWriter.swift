@@ -5,11 +5,15 @@
 import Foundation
 import RelayServer
 import RelayStorage
+import Synchronization
 
 /// Commits groups of work over a connection of its own, and finds out what became of a commit whose answer is lost. Used on one thread.
 ///
 /// Its row in `store_writer` has the number of its last batch, and counts its connections. A new connection raises that count first: this
 /// waits for the old connection's transaction, tells whether its batch is stored, and lets it fail if the server reads it only then.
+///
+/// A connection to another primary is used only once it is known to have all that was stored, because accounts of other nodes may have lost
+/// something there.
 ///
 /// The last statement of each transaction is a fence. It fails if this node no longer has the leases of all accounts in the group, or if
 /// the connection was replaced. Epochs only grow, so who has a lease at the end has had it throughout.
@@ -28,10 +32,30 @@ final class PostgresWriter {
     /// The last batch that is stored, and how often the connection was replaced.
     private var (batch, checks): (Int64, Int64) = (0, 0)
     private var isClosed = false
+    /// Whether a database with this history may be used.
+    private let mayUse: (_ history: String) -> Bool
+    /// Is called when the database does not have what this thread has stored.
+    private let hasLost: () -> Void
+    /// Set from any thread: what waits for the database waits no longer.
+    let isStopped = StopFlag()
+
+    final class StopFlag: Sendable {
+        private let value = Atomic(false)
+        var isSet: Bool { value.load(ordering: .relaxed) }
+        func set() { value.store(true, ordering: .relaxed) }
+    }
 
     /// - Parameter leases: For the work of accounts.
-    init(_ parameters: [(name: String, value: String)], node: NodeID, thread: Int, leases: PostgresLeases? = nil) {
+    init(
+        _ parameters: [(name: String, value: String)],
+        node: NodeID,
+        thread: Int,
+        leases: PostgresLeases? = nil,
+        mayUse: @escaping (_ history: String) -> Bool = { _ in true },
+        hasLost: @escaping () -> Void = {}
+    ) {
         (self.parameters, self.node, self.thread, self.leases) = (parameters, node, thread, leases)
+        (self.mayUse, self.hasLost) = (mayUse, hasLost)
         cache = leases == nil ? nil : StoreCache()
     }
 
@@ -129,10 +153,11 @@ final class PostgresWriter {
     /// - Throws: The error of its commit, if it is not stored.
     private func find(_ number: Int64, after error: PostgresError) throws {
         connection = nil
-        while !isClosed {
+        while !isStopped.isSet {
             Thread.sleep(forTimeInterval: .random(in: 0.1...2))
             do {
-                _ = try open()
+                // What this thread has stored can be seen at any primary.
+                _ = try look()
             } catch let lost as Lost {
                 throw lost
             } catch {
@@ -144,9 +169,17 @@ final class PostgresWriter {
         throw error
     }
 
-    /// Opens a connection and reads what is stored.
+    /// Opens a connection that may be used.
     private func open() throws -> PostgresConnection {
+        let opened = try look()
+        guard connection != nil else { throw StoreError.unavailable("it has another primary, which may lack something: try again soon") }
+        return opened
+    }
+
+    /// Opens a connection and reads what is stored. Keeps it if it may be used.
+    private func look() throws -> PostgresConnection {
         let opened = try PostgresConnection(PostgresSettings.parameters(parameters, of: node))
+        opened.isStopped = { [isStopped] in isStopped.isSet }
         opened.patience = nil
         try opened.begin()
         try opened.send("SET LOCAL statement_timeout = 0", [])
@@ -154,18 +187,25 @@ final class PostgresWriter {
         let found = try opened.run(
             """
             INSERT INTO store_writer (node, thread, batch, checks) VALUES (?, ?, 0, 0)
-            ON CONFLICT (node, thread) DO UPDATE SET checks = store_writer.checks + 1 RETURNING batch, checks
+            ON CONFLICT (node, thread) DO UPDATE SET checks = store_writer.checks + 1
+            RETURNING batch, checks, (SELECT \(PostgresNode.historyColumn) FROM pg_control_system() c)
             """,
             row,
             mayWrite: true
         )
         guard let found = found.rows.first else { throw ColumnError() }
-        let stored = (try found.integer(0), try found.integer(1))
+        let (stored, history) = ((try found.integer(0), try found.integer(1)), try found.text(2))
         try opened.commit()
-        // The database has lost what it had acknowledged.
-        guard stored.0 >= batch else { throw Lost() }
+        let last = batch
         (batch, checks) = stored
-        connection = opened
+        connection = nil
+        // The database has lost what it had acknowledged.
+        guard stored.0 >= last else {
+            loseAll()
+            hasLost()
+            throw Lost()
+        }
+        if mayUse(history) { connection = opened }
         return opened
     }
 
@@ -173,8 +213,8 @@ final class PostgresWriter {
     /// - Returns: The accounts whose leases are lost, if that is the reason of the error.
     private func undo(_ group: [StoreWork], after error: any Error) -> Set<AccountID> {
         cache?.groupUndone()
-        guard let connection, error is Fenced || (error as? PostgresError)?.isOfStatement ?? false, (try? connection.rollback()) != nil
-        else {
+        let isGood = error is Fenced || (error as? PostgresError)?.leavesConnection ?? false
+        guard let connection, isGood, (try? connection.rollback()) != nil else {
             connection = nil
             return []
         }
@@ -222,13 +262,11 @@ final class PostgresWriter {
     /// Looks whether the database has what this thread has stored. Tries until there is an answer.
     func confirm() -> Bool {
         connection = nil
-        while !isClosed {
+        while !isStopped.isSet {
             do {
-                _ = try open()
+                _ = try look()
                 return true
             } catch is Lost {
-                batch = 0
-                loseAll()
                 return false
             } catch {
                 Thread.sleep(forTimeInterval: .random(in: 0.1...1))
@@ -260,7 +298,7 @@ final class PostgresWriter {
 
 extension StoreError {
     fileprivate init(anyOf error: any Error) {
-        self = (error as? PostgresError).map { StoreError($0) } ?? .unavailable("a write failed")
+        self = (error as? PostgresError).map { StoreError($0) } ?? error as? StoreError ?? .unavailable("a write failed")
     }
 }
 
@@ -268,6 +306,10 @@ extension PostgresError {
     private var code: String { if case .refused(let code, _) = self { code } else { "" } }
 
     var isDivisionByZero: Bool { code == "22012" }
+    /// Whether the connection is still of use. Not if it does not know a statement any more (invalid_sql_statement_name), if a plan is out of
+    /// date (feature_not_supported), or if the server has become a standby (read_only_sql_transaction).
+    var leavesConnection: Bool { isOfStatement && !["26000", "0A000", "25006"].contains(code) }
+
     /// Transactions have met that cannot run one after the other (serialization_failure), or wait for each other (deadlock_detected).
     var isConflict: Bool { code == "40001" || code == "40P01" }
 }

@@ -10,7 +10,7 @@ struct StoreCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "store",
         abstract: "Move a relay between SQLite and PostgreSQL, check its databases, and finish an upgrade.",
-        subcommands: [Copy.self, Check.self, FinishUpgrade.self]
+        subcommands: [Copy.self, Check.self, Restored.self, FinishUpgrade.self]
     )
 
     struct Copy: ParsableCommand {
@@ -118,6 +118,22 @@ struct StoreCommand: ParsableCommand {
         private struct Result: Encodable {
             var damaged: [StoreCheck.Damage]
             var rows: [String: Int]
+        }
+    }
+
+    struct Restored: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Say that a PostgreSQL database was restored to an earlier state.",
+            discussion: """
+                Nodes notice by themselves that another server or a standby has taken over. They do not notice that a dump was loaded into the same                 server, or that its disk was put back. Then do this before the first node starts: what was sent before stays without a known                 outcome, and nothing false is said of it.
+                """
+        )
+
+        @OptionGroup var settings: DataDirectoryOptions
+
+        func run() throws {
+            try Nodes.setRestored(settings.read())
+            try print("the database counts as restored; start the nodes")
         }
     }
 

@@ -99,10 +99,10 @@ import Testing
         let phone = try await nodes.home.device("Phone")
         let target = RemoteSystemConnectionRequest(try await phone.sees("PC"))
         let before = try await list(nodes.store)
-        #expect(before.map(\.phase) == ["serving", "serving"] && before.map(\.accounts) == [1, 0])
+        #expect(before.map(\.phase) == ["serving", "serving"] && before[0].accounts > 0 && before[1].accounts == 0)
         let drained = try await RelaydProcess.run(["node", "drain", "\(before[0].number)", "--store", nodes.store])
         #expect(drained.status == 0, "\(drained.error)")
-        while try await list(nodes.store).map(\.accounts) != [0, 1] { try await Task.sleep(for: .milliseconds(100)) }
+        while try await list(nodes.store).map({ $0.accounts > 0 }) != [false, true] { try await Task.sleep(for: .milliseconds(100)) }
         #expect(try await list(nodes.store).map(\.phase) == ["draining", "serving"])
         _ = try await RemoteLauncher(phone.platform).submit(try url("https://films.example/1"), on: target).outcome()
         #expect(await log.entries == ["https://films.example/1"])

@@ -20,6 +20,9 @@ package struct AccountID: Hashable, Sendable {
     /// The number of one of `count` shards, from 0. It differs from run to run.
     package func shard(of count: Int) -> Int { Int(hash.magnitude % UInt(count)) }
 
+    /// As `shard`, and independent of it: the accounts of one shard have all these numbers.
+    package func queue(of count: Int) -> Int { Int(hash.magnitude / 64 % UInt(count)) }
+
     /// The account of a new identity. It is derived from the identity, so a relay that has lost its database gives each person the same
     /// account id again, and records and commands signed for it stay valid.
     package init(of identity: Identity) {

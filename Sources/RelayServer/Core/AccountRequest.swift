@@ -44,6 +44,8 @@ package enum AccountAnswer: Codable, Hashable, Sendable {
     /// - letIn: Those that the endpoint let in and that still exist.
     case revoked(_ rows: [EndpointRow], letIn: [EndpointRow])
     case noEndpoint
+    /// It cannot be done.
+    case failed
 }
 
 /// A request that others have left in the store.
@@ -51,6 +53,8 @@ package struct LeftRequest: Hashable, Sendable {
     package var id: Int64
     package var account: AccountID
     package var request: AccountRequest
+    /// Milliseconds since 1970.
+    package var made: Int64
 }
 
 /// Another transaction has answered the request, so this one does nothing.

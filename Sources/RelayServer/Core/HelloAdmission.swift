@@ -49,7 +49,7 @@ enum HelloAdmission: Sendable {
                 return .rejected(.init(code: .accountUnknown, message: "there is no account for this identity here", retry: false))
             }
             try store.addAccount(account, identity: hello.identity, time: time)
-            if !hello.names.isEmpty, let name = rules.nameAccount(hello.names, try store.global.accounts().compactMap(\.name)) {
+            if !hello.names.isEmpty, let name = rules.nameAccount(hello.names, try store.global.names()) {
                 try store.setName(name, of: account)
             }
             events.append(.accountAdded(account: try store.accountName(account), by: .issuer(hello.identity.issuer)))

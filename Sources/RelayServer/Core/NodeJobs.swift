@@ -120,8 +120,8 @@ struct NodeJobs: Sendable {
 
     mutating func requestsServed() { isServingRequests = false }
 
-    /// Another node is dead. Its endpoints have some time to come back, then those that have not may have to be woken.
-    mutating func nodeDied(at now: Int64) {
+    /// Another node serves its accounts no longer. Its endpoints have some time to come back, then those that have not may have to be woken.
+    mutating func nodeLeft(at now: Int64) {
         guard isStarted, hasWakes else { return }
         if case .reading(let position, _) = wakeSearch {
             wakeSearch = .reading(after: position, restarts: true)

@@ -48,9 +48,11 @@ extension RelayCore {
         let id = try await store.transactGlobally { try $0.add(request, of: account, time: start.count) }
         while now().count < start.count + Self.answerTime.count {
             try await Task.sleep(for: .milliseconds(250))
-            if let answer = try await store.transactGlobally({ try $0.answer(of: id) }) { return answer }
+            guard let answer = try await store.transactGlobally({ try $0.answer(of: id) }) else { continue }
+            if answer == .failed { throw StoreError.unavailable("another node could not do it: its log says why") }
+            return answer
         }
-        throw StoreError.unavailable("another node has to do this, and has not yet; it does so when it can")
+        throw StoreError.left
     }
 
     /// Passes an input to an account and carries out its actions. Messages are sent after the lock is released, since a peer may call

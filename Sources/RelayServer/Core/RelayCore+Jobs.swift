@@ -121,6 +121,8 @@ extension RelayCore {
     // MARK: Nodes
 
     private static let maximumRequests = 256
+    /// How long a request that fails is tried.
+    private static let triedTime: Int64 = 60_000
     /// How long answers are kept.
     private static let answersKept: Int64 = 86_400_000
     /// How long an account without anything in memory is kept.
@@ -135,9 +137,20 @@ extension RelayCore {
                 try store.forgetRequests(answeredBefore: time - Self.answersKept)
                 return try store.openRequests(in: scope, limit: Self.maximumRequests)
             }
-            // Another node may have taken the account. Then that one finds the request.
-            for request in found ?? [] { _ = try? await serve(request.request, on: request.account, left: request.id) }
+            for request in found ?? [] { await serve(request) }
             jobs.withLock { $0.requestsServed() }
+        }
+    }
+
+    private func serve(_ left: LeftRequest) async {
+        do throws(StoreError) {
+            _ = try await serve(left.request, on: left.account, left: left.id)
+        } catch {
+            // Another node may have taken the account, which finds the request then. What still fails after a while cannot be done.
+            guard error != .leaseLost, now().count - left.made >= Self.triedTime else { return }
+            logger.error("a request of another node cannot be done", metadata: ["error": "\(error)"])
+            let time = now().count
+            _ = try? await store.transactGlobally { try $0.answer(left.id, .failed, time: time) }
         }
     }
 

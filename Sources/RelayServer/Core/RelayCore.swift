@@ -96,12 +96,7 @@ package final class RelayCore: RelayCoreProtocol {
             }
         }
         leases?.begin { [weak self] event in
-            switch event {
-            case .lost(let account): self?.lost(account)
-            case .nodeDied: self.map { core in core.jobs.withLock { $0.nodeDied(at: core.now().count) } }
-            case .cutOff: self?.loseAll()
-            case .databaseBegan(let time): self?.databaseBegan(time)
-            }
+            self?.take(event)
         }
         run(jobs.withLock { $0.start(rules.wakeable, at: time) })
     }
@@ -182,21 +177,40 @@ package final class RelayCore: RelayCoreProtocol {
         }
     }
 
+    private func take(_ event: LeaseEvent) {
+        switch event {
+        case .lost(let account): lost(account)
+        case .nodeLeft:
+            logger.notice("another node has ended, or takes no accounts any more")
+            jobs.withLock { $0.nodeLeft(at: now().count) }
+        case .becameAnother: logger.warning("the other nodes have found this one dead; it goes on as another node")
+        case .cutOff:
+            logger.warning("the database has not answered for long; the channels are closed, so that endpoints try other nodes")
+            for shard in shards.all {
+                for account in shard.state.withLock({ Array(($0.served ?? [:]).keys) }) { lost(account) }
+            }
+        case .databaseBegan(let time): databaseBegan(time)
+        }
+    }
+
     /// Another node may serve the account from now on.
     private func lost(_ account: AccountID) {
         shards[account].state.withLock { $0.served?[account] = nil }
         change(account) { $0.leave() }
     }
 
-    private func loseAll() {
-        for shard in shards.all {
-            for account in shard.state.withLock({ Array(($0.served ?? [:]).keys) }) { lost(account) }
-        }
-    }
-
     /// The store is complete only since this time. The accounts take note when they are served anew.
     private func databaseBegan(_ time: Milliseconds) {
-        for shard in shards.all { shard.state.withLock { $0.rules = $0.rules?.changed(databaseBegan: time.count) } }
+        var isNew = false
+        for shard in shards.all {
+            shard.state.withLock { state in
+                guard let rules = state.rules, rules.admission.databaseBegan != time.count else { return }
+                state.rules = rules.changed(databaseBegan: time.count)
+                isNew = true
+            }
+        }
+        guard isNew else { return }
+        logger.warning("the database may have lost something; what was sent before now may stay without a known outcome")
     }
 
     /// Verifies off the store's thread, which all accounts share.

@@ -29,8 +29,10 @@ package protocol AccountLeases: Sendable {
 package enum LeaseEvent: Hashable, Sendable {
     /// This node has lost the lease of an account. Later work of that account fails.
     case lost(AccountID)
-    /// This node has found another one dead.
-    case nodeDied
+    /// Another node is dead, or takes no accounts any more.
+    case nodeLeft
+    /// The others have found this node dead, or the database does not know it. It goes on as another one, without accounts.
+    case becameAnother
     /// The node has been without its database for so long that its endpoints are better off elsewhere.
     case cutOff
     /// The store is complete only since this time.

@@ -26,13 +26,19 @@ package struct NodeMembership: Sendable {
     package struct Node: Hashable, Sendable {
         package var id: NodeID
         package var beat: Int64
+        /// Whether the node takes accounts now. It does not while it is drained, or its clock is wrong.
+        package var takesAccounts: Bool
 
-        package init(_ id: NodeID, beat: Int64) { (self.id, self.beat) = (id, beat) }
+        package init(_ id: NodeID, beat: Int64, takesAccounts: Bool = true) {
+            (self.id, self.beat, self.takesAccounts) = (id, beat, takesAccounts)
+        }
     }
 
     package enum Action: Hashable, Sendable {
         /// Say that a node is dead, unless its beat has grown.
         case setDead(NodeID, beat: Int64)
+        /// A node is dead, or takes no accounts any more.
+        case left(NodeID)
     }
 
     private struct Other: Sendable {
@@ -58,6 +64,7 @@ package struct NodeMembership: Sendable {
     /// When the last beat was sent that is committed.
     private var last: Duration
     private var others: [NodeID: Other] = [:]
+    private var takesAccounts = true
 
     /// - Parameter time: When the transaction was sent that has added the node.
     package init(_ id: NodeID, addedAt time: Duration) { (self.id, last) = (id, time) }
@@ -71,7 +78,11 @@ package struct NodeMembership: Sendable {
         last = time
         var actions: [Action] = []
         var seen: [NodeID: Other] = [:]
-        for node in nodes where node.id != id {
+        for node in nodes {
+            guard node.id != id else {
+                takesAccounts = node.takesAccounts
+                continue
+            }
             var other = Other(node: node, since: time)
             if !isLate, let before = others[node.id], before.node.beat == node.beat {
                 (other.since, other.repeats) = (before.since, before.repeats + 1)
@@ -79,12 +90,15 @@ package struct NodeMembership: Sendable {
             seen[node.id] = other
             if other.repeats >= Self.deadRepeats, time - other.since >= Self.deadTime { actions.append(.setDead(node.id, beat: node.beat)) }
         }
+        for (other, before) in others where before.node.takesAccounts && seen[other]?.node.takesAccounts != true {
+            actions.append(.left(other))
+        }
         others = seen
         return actions
     }
 
     /// The store has another primary, which may not have all beats: the watch of the others starts anew.
-    package mutating func storeChanged() { others = [:] }
+    package mutating func storeChanged() { for id in others.keys { others[id]?.repeats = -1 } }
 
     /// Whether the node admits nobody, because the others may soon find it dead.
     package func isSuspended(at time: Duration) -> Bool { time - last >= Self.suspension }
@@ -95,9 +109,9 @@ package struct NodeMembership: Sendable {
     /// Whether another node has had no beat for some time, and may be dead.
     package func isSilent(_ node: NodeID) -> Bool { others[node].map { $0.repeats >= Self.silentRepeats } ?? false }
 
-    /// The nodes that were alive at the last beat, with this one, in an order that all agree on.
+    /// The nodes that took accounts at the last beat, in an order that all agree on.
     package var living: [NodeID] {
-        let others = others.values.filter { $0.repeats < Self.silentRepeats }.map(\.node.id)
-        return (others + [id]).sorted { $0.description < $1.description }
+        let others = others.values.filter { $0.repeats < Self.silentRepeats && $0.node.takesAccounts }.map(\.node.id)
+        return (others + (takesAccounts ? [id] : [])).sorted { $0.description < $1.description }
     }
 }

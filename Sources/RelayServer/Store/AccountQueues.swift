@@ -18,7 +18,7 @@ final class AccountQueues: Sendable {
     /// The shard from which the next group starts.
     private let first = Atomic(0)
 
-    private subscript(account: AccountID?) -> Shard { shards[account?.shard(of: Self.count) ?? 0] }
+    private subscript(account: AccountID?) -> Shard { shards[account?.queue(of: Self.count) ?? 0] }
 
     /// - Returns: whether the store's thread must be woken.
     func append(_ work: StoreWork) -> Bool {

@@ -60,6 +60,7 @@ struct CachingTransaction<Backend: StoreTransaction>: StoreTransaction {
     }
 
     func accounts() throws -> [AccountRow] { try backend.accounts() }
+    func names() throws -> [String] { try backend.names() }
     func account(_ id: AccountID) throws -> AccountRow? { try backend.account(id) }
     func isDisabled(_ id: AccountID) throws -> Bool { try backend.isDisabled(id) }
     func name(of id: AccountID) throws -> String? { try backend.name(of: id) }

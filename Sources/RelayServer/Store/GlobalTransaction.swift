@@ -22,6 +22,8 @@ package protocol GlobalTransaction {
 
     /// The oldest first.
     func accounts() throws -> [AccountRow]
+    /// Those of all accounts, in any order.
+    func names() throws -> [String]
     func account(of identity: Identity) throws -> AccountID?
     /// Whether the account of the identity was removed.
     func isRemoved(_ identity: Identity) throws -> Bool

@@ -131,6 +131,8 @@ package enum StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     case ofOtherRelay(String, own: String)
     /// Nothing can be read or written now: the disk is full, or fails.
     case unavailable(String)
+    /// Another node is to do it, and has not yet. It does so when it can.
+    case left
     /// Another node serves the account, or nobody does. Nothing was stored.
     case leaseLost
 
@@ -143,6 +145,8 @@ package enum StoreError: Error, Hashable, Sendable, CustomStringConvertible {
         case .unavailable(let reason): "the database cannot be written now: \(reason)"
         case .ofOtherRelay(let other, let own):
             "the database belongs to relay \(other), and the key here is that of \(own): copy relay.key and issuer.key from a node of that relay"
+        case .left:
+            "it is accepted and not done yet: the account's node does it within some seconds, or the next one that serves the account"
         case .leaseLost: "another node of the relay serves the account: try again"
         }
     }

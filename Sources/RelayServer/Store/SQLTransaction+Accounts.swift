@@ -5,14 +5,16 @@ import RelayStorage
 
 /// Accounts, their identities, and revoked tokens.
 extension SQLTransaction {
-    func accounts() throws -> [AccountRow] { try accounts("", []) }
-    func account(_ id: AccountID) throws -> AccountRow? { try accounts("WHERE id = ?", [id.rawValue]).first }
+    func accounts() throws -> [AccountRow] { try accounts(only: nil) }
+    func account(_ id: AccountID) throws -> AccountRow? { try accounts(only: id).first }
 
-    private func accounts(_ condition: String, _ values: [(any SQLParameter)?]) throws -> [AccountRow] {
+    /// - Parameter only: `nil` for all.
+    private func accounts(only id: AccountID?) throws -> [AccountRow] {
+        let values: [(any SQLParameter)?] = id.map { [$0.rawValue] } ?? []
         let rows = try database.rows(
             """
             SELECT id, name, disabled, created, (SELECT count(*) FROM endpoints WHERE account = accounts.id)
-            FROM accounts \(condition) ORDER BY created, id
+            FROM accounts \(id == nil ? "" : "WHERE id = ?") ORDER BY created, id
             """,
             values
         ) { row in
@@ -25,24 +27,32 @@ extension SQLTransaction {
                 endpoints: try row.count(4)
             )
         }
-        return try rows.map { row in
+        // All in one statement, since there may be many accounts.
+        let identities = try identities(ofOnly: id)
+        return rows.map { row in
             var row = row
-            row.identities = try identities(of: row.id)
+            row.identities = identities[row.id] ?? []
             return row
         }
     }
 
-    private func identities(of account: AccountID) throws -> [AccountIdentity] {
-        try database.rows(
-            "SELECT issuer, subject, added, linker FROM identities WHERE account = ? ORDER BY issuer, subject",
-            [account.rawValue]
+    func names() throws -> [String] { try database.rows("SELECT name FROM accounts WHERE name IS NOT NULL") { try $0.text(0) } }
+
+    private func identities(ofOnly account: AccountID?) throws -> [AccountID: [AccountIdentity]] {
+        let rows = try database.rows(
+            """
+            SELECT account, issuer, subject, added, linker FROM identities \(account == nil ? "" : "WHERE account = ?")
+            ORDER BY issuer, subject
+            """,
+            account.map { [$0.rawValue] } ?? []
         ) { row in
-            AccountIdentity(
-                Identity(issuer: try row.text(0), subject: try row.text(1)),
-                linker: try row.optional(3, row.endpoint),
-                added: try row.integer(2)
+            let identity = Identity(issuer: try row.text(1), subject: try row.text(2))
+            return (
+                AccountID(try row.text(0)),
+                AccountIdentity(identity, linker: try row.optional(4, row.endpoint), added: try row.integer(3))
             )
         }
+        return Dictionary(grouping: rows, by: \.0).mapValues { $0.map(\.1) }
     }
 
     func isDisabled(_ id: AccountID) throws -> Bool {

@@ -14,26 +14,24 @@ extension SQLTransaction {
 
     func add(_ request: AccountRequest, of account: AccountID, time: Int64) throws -> Int64 {
         let body = String(decoding: try JSONEncoder().encode(request), as: UTF8.self)
-        let id = try database.first(
-            "INSERT INTO account_request (account, body, made) VALUES (?, ?, ?) RETURNING id",
-            [account.rawValue, body, time]
-        ) { try $0.integer(0) }
-        guard let id else { throw ColumnError() }
+        let id = Int64.random(in: 1 ... .max)
+        try database.execute(
+            "INSERT INTO account_request (id, account, body, made) VALUES (?, ?, ?, ?)",
+            [id, account.rawValue, body, time]
+        )
         return id
     }
 
     func openRequests(in scope: AccountScope, limit: Int) throws -> [LeftRequest] {
         let (condition, values) = scope.condition(on: "account_request")
         return try database.rows(
-            "SELECT id, account, body FROM account_request WHERE answer IS NULL \(condition) ORDER BY id LIMIT ?",
+            "SELECT id, account, body, made FROM account_request WHERE answer IS NULL \(condition) ORDER BY made, id LIMIT ?",
             values + [limit]
-        ) { row in
-            LeftRequest(
-                id: try row.integer(0),
-                account: AccountID(try row.text(1)),
-                request: try JSONDecoder().decode(AccountRequest.self, from: Data(try row.text(2).utf8))
-            )
-        }
+        ) { row -> LeftRequest? in
+            // A newer node may have left one that this node does not know.
+            guard let request = try? JSONDecoder().decode(AccountRequest.self, from: Data(try row.text(2).utf8)) else { return nil }
+            return LeftRequest(id: try row.integer(0), account: AccountID(try row.text(1)), request: request, made: try row.integer(3))
+        }.compactMap { $0 }
     }
 
     func answer(_ request: Int64, _ answer: AccountAnswer, time: Int64) throws {

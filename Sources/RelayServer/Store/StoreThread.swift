@@ -56,8 +56,11 @@ package final class StoreThread: Sendable {
     /// Waits for submitted work.
     package func sync<Value>(_ body: () throws -> Value) rethrows -> Value { try thread.sync(execute: body) }
 
-    private func work(_ commit: (inout [StoreWork]) -> Outcome) {
-        while true {
+    /// How many groups are committed before the thread does something else that waits for it.
+    private static let groupsAtOnce = 32
+
+    private func work(_ commit: @escaping @Sendable (inout [StoreWork]) -> Outcome) {
+        for _ in 0..<Self.groupsAtOnce {
             var group = queues.next(largestGroup)
             if group.isEmpty { return }
             let begun = ContinuousClock.now
@@ -66,5 +69,6 @@ package final class StoreThread: Sendable {
             for work in group { work.report(outcome.failure(of: work)) }
             queues.done(group)
         }
+        thread.async { self.work(commit) }
     }
 }

@@ -155,7 +155,7 @@ import Testing
         for _ in 0..<500 {
             now += Int64.random(in: 0...20_000, using: &random)
             switch Int.random(in: 0..<7, using: &random) {
-            case 6: jobs.nodeDied(at: now)
+            case 6: jobs.nodeLeft(at: now)
             case 0, 1: begin(jobs.tick(WakeableApps(), at: now))
             case 2: begin(jobs.endLogins(at: now))
             case 3: if let job = running.randomElement(using: &random) { end(job) }

@@ -132,6 +132,11 @@ import Testing
             try store.restartWakes(at: 1_000)
             for row in written { #expect(try store.push(of: row.endpoint) == row, "the commands have expired") }
             try store.restartWakes(at: 9)
+            if kind.isShared {
+                // The account's node does it.
+                #expect(try store.openRequests(in: .all, limit: 9).map(\.request) == [.restartWakes])
+                try store.restartWakes(of: Self.account, at: 9)
+            }
             var restarted = written[0]
             (restarted.schedule, restarted.suppressed, restarted.due) = (WakeSchedule(), nil, 9)
             #expect(try store.push(of: restarted.endpoint) == restarted)

@@ -31,6 +31,15 @@ import Darwin
 
         static let all = allCases.filter(\.isPossible)
 
+        /// Whether several nodes can use it.
+        var isShared: Bool {
+            #if Postgres
+            self == .postgres
+            #else
+            false
+            #endif
+        }
+
         private var isPossible: Bool {
             #if Postgres
             if self == .postgres { return PostgresServer.isPossible }

@@ -203,6 +203,8 @@ import Testing
         expectRefusal("disk", "full") { try StoreCopy.make(from: uri, to: DataDirectory(place, .copied), progress: { _, _ in }) }
         #expect(try Set(FileManager.default.contentsOfDirectory(atPath: place)) == ["relay.key", "issuer.key", "relay.lock"])
 
+        // A server whose disk has gone is of no use to other tests.
+        let server = try PostgresServer()
         let small = try SmallDisk(megabytes: 16)
         try server.makeTablespace("small", in: small.directory)
         let name = "small_\(UUID().uuidString.prefix(8).lowercased())"

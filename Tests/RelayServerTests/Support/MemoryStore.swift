@@ -120,6 +120,8 @@ final class MemoryRows: StoreTransaction {
         tables.accountRows[id] = .init(created: time)
     }
 
+    func names() -> [String] { accounts().compactMap(\.name) }
+
     func accounts() -> [AccountRow] {
         tables.accountRows.map { id, account in
             AccountRow(

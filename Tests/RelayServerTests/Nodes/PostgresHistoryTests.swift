@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+#if Postgres
+import Foundation
+import RelayProtocol
+import RelayStorage
+import RelayTesting
+import Testing
+
+@testable import RelayPostgres
+@testable import RelayServer
+
+/// A database that has another primary, or was restored.
+@Suite(.enabled(if: PostgresServer.isPossible)) struct PostgresHistoryTests {
+    private let identity = Identity(issuer: "https://issuer.example", subject: "me")
+    private var account: AccountID { AccountID(of: identity) }
+
+    @discardableResult
+    private func query(_ sql: String, _ database: [(name: String, value: String)]) throws -> String? {
+        let connection = try PostgresConnection(database)
+        try connection.begin()
+        let row = try connection.run(sql, [], mayWrite: true).rows.first
+        let text = try row?.optional(0) { column in try row?.text(column) } ?? nil
+        try connection.commit()
+        return text
+    }
+
+    private func began(_ database: [(name: String, value: String)]) throws -> String? {
+        try query("SELECT CAST(began AS TEXT) FROM meta", database)
+    }
+
+    /// A node with an account, in a database that began long ago.
+    private func node(on database: [(name: String, value: String)]) async throws -> PostgresStore {
+        let store = try PostgresStore.opened(database)
+        try await store.transactGlobally { try $0.setDatabaseBegan(5) }
+        let (identity, account) = (identity, account)
+        #expect(await store.claim(.of(identity)).isHere)
+        try await store.transact(for: account) { try $0.addAccount(account, identity: identity, time: 1) }
+        return store
+    }
+
+    private func pretendAnotherPrimary(_ database: [(name: String, value: String)]) throws {
+        try query("UPDATE relay SET history = 'another'", database)
+        try query("UPDATE node SET history = 'another'", database)
+    }
+
+    private func wait(until isMet: () throws -> Bool) async throws {
+        while try !isMet() { try await Task.sleep(for: .milliseconds(50)) }
+    }
+
+    /// Nodes that find all that they have stored go on, with their accounts.
+    @Test func standbyWithEverythingIsFollowed() async throws {
+        let database = try PostgresServer.shared.get().makeDatabase()
+        let (one, two) = (try await node(on: database), try PostgresStore.opened(database))
+        try pretendAnotherPrimary(database)
+        try await wait { try query("SELECT history FROM relay", database) != "another" }
+        #expect(try began(database) == "5")
+        let account = account
+        try await one.transact(for: account) { try $0.setName("me", of: account) }
+        #expect(await two.claim(.known(account), until: { $0.isElsewhere }).account == account)
+        for store in [one, two] { store.close() }
+    }
+
+    /// One node's last transaction is missing.
+    @Test func databaseThatHasLostSomethingBeginsAnew() async throws {
+        let database = try PostgresServer.shared.get().makeDatabase()
+        let (one, two) = (try await node(on: database), try PostgresStore.opened(database))
+        let (lost, losses) = AsyncStream.makeStream(of: AccountID.self)
+        let (begun, beginnings) = AsyncStream.makeStream(of: Milliseconds.self)
+        one.begin { if case .lost(let account) = $0 { losses.yield(account) } }
+        two.begin { if case .databaseBegan(let time) = $0, time != 5 { beginnings.yield(time) } }
+        try query("UPDATE store_writer SET batch = batch - 1 WHERE batch > 0", database)
+        try pretendAnotherPrimary(database)
+        // The other node is told, and the account is nobody's.
+        let time = try #require(await begun.first { _ in true })
+        #expect(time.count > Int64(Date().timeIntervalSince1970 * 1_000))
+        #expect(await lost.first { _ in true } == account)
+        #expect(try query("SELECT history FROM relay", database) != "another")
+        // Both go on.
+        #expect(await two.claim(.known(account), until: { $0.isHere }).isHere)
+        let account = account
+        #expect(try await two.transact(for: account) { try $0.account(account) } != nil)
+        for store in [one, two] { store.close() }
+    }
+
+    /// A backup that is started elsewhere: nobody who was alive can say what is missing.
+    @Test func databaseThatNobodyKnowsBeginsAnew() async throws {
+        let database = try PostgresServer.shared.get().makeDatabase()
+        try await node(on: database).close()
+        try query("UPDATE relay SET history = 'another'", database)
+        let store = try PostgresStore.opened(database)
+        try store.waitUntilSettled()
+        #expect(try began(database) != "5")
+        #expect(await store.claim(.known(account), until: { $0.isHere }).isHere)
+        store.close()
+    }
+
+    /// A node that the database does not know was started in what is lost.
+    @Test func missingRowOfANodeIsALoss() async throws {
+        let database = try PostgresServer.shared.get().makeDatabase()
+        let store = try await node(on: database)
+        try query("DELETE FROM node", database)
+        try await wait { try began(database) != "5" }
+        #expect(await store.claim(.known(account), until: { $0.isHere }).isHere)
+        store.close()
+    }
+}
+#endif

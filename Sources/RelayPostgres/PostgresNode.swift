@@ -247,7 +247,8 @@ final class PostgresNode: Sendable {
         let began = state.withLock { state -> Int64? in
             state.clockOffset = facts.clockOffset
             defer { state.began = facts.began }
-            return state.began == facts.began ? nil : facts.began
+            // The core reads it when it starts.
+            return state.began == nil || state.began == facts.began ? nil : facts.began
         }
         if let began { report(.databaseBegan(began)) }
     }

@@ -135,7 +135,7 @@ import Testing
 
     @Test(arguments: [
         ("postgres:///relay?host=/nowhere", 1, "/nowhere"), ("postgres://relay:secret@127.0.0.1/relay", 2, "~/.pgpass"),
-        ("mysql://relay", 2, "postgres://"), ("postgres://%", 2, "store:"), ("postgres:///relay?options=-cfsync=off", 2, "options"),
+        ("mysql://relay", 2, "postgres://"), ("postgres://%", 2, "store:"), ("postgres:///relay?options=-cfsync%3Doff", 2, "options"),
     ])
     func wrongStoresAreRefused(store: String, status: Int32, reason: String) async throws {
         let directory = FileManager.default.temporaryDirectory.appending(path: "node-\(UUID().uuidString)")

@@ -138,7 +138,7 @@ import Testing
             expect(try check(relay, .postgres(copy)).damages, in: table, change)
         }
         // Requests to nodes are in PostgreSQL alone.
-        try server.query("INSERT INTO account_request (account, body, made) VALUES ('a', 'canary', 1)", in: String(database))
+        try server.query("INSERT INTO account_request (id, account, body, made) VALUES (1, 'a', 'canary', 1)", in: String(database))
         expect(try check(relay, .postgres(uri)).damages, in: "account_request", "")
     }
     #endif

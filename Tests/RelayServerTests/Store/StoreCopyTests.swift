@@ -139,7 +139,7 @@ import Testing
         let store = try PostgresStore(PostgresLocation(uri).parameters, version: "test") { 1 }
         expectRefusal("node 1 lives", "stop all nodes") { try copyBack(to: other) }
         store.close()
-        try server.query("INSERT INTO account_request (account, body, made) VALUES ('a', '{}', 1)", in: database)
+        try server.query("INSERT INTO account_request (id, account, body, made) VALUES (1, 'a', '{}', 1)", in: database)
         expectRefusal("1 changes", "start a node") { try copyBack(to: other) }
         try server.query("UPDATE account_request SET answer = '{}', answered = 1", in: database)
         _ = try copyBack(to: other)

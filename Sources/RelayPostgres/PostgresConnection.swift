@@ -113,7 +113,7 @@ final class PostgresConnection {
             _ = try run("ROLLBACK", [])
         } catch {
             guard error.isOfStatement else { throw error }
-            // A statement before has failed, whose error nobody had read, and the server has skipped this one.
+            // An earlier statement failed, and its error was not read. So the server has skipped this ROLLBACK.
             failure = nil
             _ = try run("ROLLBACK", [])
         }

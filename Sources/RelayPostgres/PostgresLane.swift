@@ -114,7 +114,7 @@ final class PostgresLane: Sendable {
         )
     }
 
-    /// Begins again as another node, which serves nobody yet.
+    /// Continues under a new node id, without leases.
     func become(_ node: NodeID) {
         thread.async { [self] in
             writer.become(node)

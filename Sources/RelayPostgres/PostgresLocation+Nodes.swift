@@ -68,7 +68,7 @@ extension PostgresLocation {
     /// Says that the database was restored to an earlier state. The nodes whose rows it has are gone.
     package func setRestored() throws(StoreError) {
         try transact { connection in
-            // No history has this name, and nobody was in it.
+            // No server has this history, and no node has confirmed it. So the next node begins anew.
             try connection.send("UPDATE relay SET history = 'restored' WHERE history IS NOT NULL", [], mayWrite: true)
             try connection.send("UPDATE node SET dead = started WHERE dead IS NULL", [], mayWrite: true)
         }

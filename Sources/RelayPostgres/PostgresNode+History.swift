@@ -9,9 +9,9 @@ import RelayStorage
 /// Whether the database has lost something.
 ///
 /// A standby that becomes the primary has another timeline, and a restored database may have another system identifier: another *history*. Then
-/// every node that was alive before looks whether its last acknowledged transactions are there. If one finds that they are not, or nobody
-/// was alive, or somebody does not answer in time, the database counts as complete only from now on, as after a backup was restored:
-/// nothing false is said of what came before.
+/// each living node of the former history checks that its last acknowledged transactions are there. If one of them is missing, if there is no
+/// such node, or if one does not answer in time, the database counts as complete only from now on, as after a backup was restored. The
+/// relay then states no outcome that it cannot know.
 extension PostgresNode {
     /// The database's system and timeline, of `pg_control_system() c`.
     static let historyColumn = "CAST(c.system_identifier AS TEXT) || ' ' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"

@@ -18,15 +18,31 @@ import Darwin
 final class PostgresConnection {
     /// A statement that was sent and has no answer yet.
     private enum Sent {
-        case preparation(of: String)
+        case preparation(of: Prepared)
         case statement
+    }
+
+    private struct Prepared: Hashable {
+        var sql: String
+        /// Whether the statement fails unless it changes one row.
+        var changesOne: Bool
+
+        /// The statement with `$1`, `$2` and so on for each `?`. No statement has a question mark in a text.
+        var text: String {
+            let numbered = PostgresConnection.numbered(sql)
+            guard changesOne else { return numbered }
+            return """
+                WITH changed AS (\(numbered) RETURNING 1)
+                SELECT CASE WHEN count(*) = 1 THEN 1 ELSE CAST('changed ' || count(*) || ' rows' AS INTEGER) END FROM changed
+                """
+        }
     }
 
     /// How much is sent before answers are read. It bounds the memory for what the server has not taken.
     private static let maximumSent = 256
 
     private let connection: OpaquePointer
-    private var names: [String: String] = [:]
+    private var names: [Prepared: String] = [:]
     private var sent: [Sent] = []
     /// Warnings since they were last counted.
     private let warnings = Warnings()
@@ -125,16 +141,17 @@ final class PostgresConnection {
     // MARK: Statements
 
     /// Sends a statement, with the next one that waits.
-    func send(_ sql: String, _ values: [SQLValue?], mayWrite: Bool = false) throws(PostgresError) {
-        try append(sql, values, mayWrite: mayWrite)
+    /// - Parameter changesOne: Whether it fails unless it changes one row. Its error comes later, too.
+    func send(_ sql: String, _ values: [SQLValue?], mayWrite: Bool = false, changesOne: Bool = false) throws(PostgresError) {
+        try append(sql, values, mayWrite: mayWrite, changesOne: changesOne)
         if isImmediate { _ = try synchronize() }
     }
 
-    private func append(_ sql: String, _ values: [SQLValue?], mayWrite: Bool) throws(PostgresError) {
+    private func append(_ sql: String, _ values: [SQLValue?], mayWrite: Bool, changesOne: Bool = false) throws(PostgresError) {
         if let failure { throw failure }
         if sent.count >= Self.maximumSent { _ = try synchronize() }
         if mayWrite { writes += 1 }
-        let name = try prepare(sql)
+        let name = try prepare(Prepared(sql: sql, changesOne: changesOne))
         let parameters = try Parameters(values)
         let isSent = parameters.withPointers { count, values, lengths, formats in
             PQsendQueryPrepared(connection, name, count, values, lengths, formats, 1)
@@ -149,16 +166,15 @@ final class PostgresConnection {
         return try synchronize()
     }
 
-    private func prepare(_ sql: String) throws(PostgresError) -> String {
-        if let name = names[sql] { return name }
+    private func prepare(_ statement: Prepared) throws(PostgresError) -> String {
+        if let name = names[statement] { return name }
         let name = "s\(names.count)"
-        guard PQsendPrepare(connection, name, Self.numbered(sql), 0, nil) == 1 else { throw fail(.lost(Self.message(connection))) }
-        names[sql] = name
-        sent.append(.preparation(of: sql))
+        guard PQsendPrepare(connection, name, statement.text, 0, nil) == 1 else { throw fail(.lost(Self.message(connection))) }
+        names[statement] = name
+        sent.append(.preparation(of: statement))
         return name
     }
 
-    /// Replaces each `?` by `$1`, `$2` and so on. No statement has a question mark in a text.
     static func numbered(_ sql: String) -> String {
         var (result, number) = ("", 0)
         for character in sql {
@@ -197,7 +213,7 @@ final class PostgresConnection {
             case PGRES_COMMAND_OK, PGRES_TUPLES_OK: last = result
             default:
                 // A statement that could not be prepared, or was skipped, is prepared anew.
-                if index < expected.count, case .preparation(let sql) = expected[index] { names[sql] = nil }
+                if index < expected.count, case .preparation(let statement) = expected[index] { names[statement] = nil }
                 if result.status != PGRES_PIPELINE_ABORTED, problem == nil { problem = result.error }
             }
             index += 1

@@ -21,6 +21,13 @@ struct PostgresDatabase: StoreDatabase {
         try connection.run(sql, values.map { $0?.sqlValue }, mayWrite: true).changes
     }
 
+    func changesOne(_ sql: String, _ values: [(any SQLParameter)?]) throws -> Bool {
+        // The work is alone then, and may have an answer of its own to what is not there.
+        if connection.isImmediate { return try changes(sql, values) == 1 }
+        try connection.send(sql, values.map { $0?.sqlValue }, mayWrite: true, changesOne: true)
+        return true
+    }
+
     static var isShared: Bool { true }
 
     static func contains(_ column: String) -> String { "position(CAST(? AS bytea) IN \(column)) > 0" }

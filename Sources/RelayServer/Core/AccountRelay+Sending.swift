@@ -145,14 +145,15 @@ extension AccountTransaction {
         if case .success(let inDoubt) = admitted {
             var (row, actions) = MailboxCommand.store(descriptor, inDoubt: inDoubt, isReceived: history == .received)
             if offersIt { actions += row.offer(now: now) }
-            // One write adds the row with its offer. Nearly all commands are new, so the insertion itself detects the few that are not.
+            // One write adds the row with its offer. Nearly all commands that are sent for the first time are new, so the insertion itself
+            // detects the few that are not.
             let urgency = command.header.urgency(from: sender, to: target)
             // The earlier bytes of a command that its sender has signed again with a higher number have no use any more, nor has an end that
             // the relay could not know.
-            let known = descriptor.firstNumber != nil || history.isOffered ? try self.command(key) : nil
+            let known = descriptor.firstNumber != nil || history != .new ? try self.command(key) : nil
             let isReplaced = known.map { descriptor.replaces($0.command) || history.isOffered && $0.isReopened(by: descriptor) } ?? false
             if isReplaced { try removeCommand(key) }
-            if try add(row, urgency: urgency, blob: command.encoded, account: account) {
+            if known == nil || isReplaced, try add(row, urgency: urgency, blob: command.encoded, account: account) {
                 actions.removeAll { if case .persist = $0 { true } else { false } }
                 var change = try perform(actions, of: row, account: account)
                 // An offer of the new bytes takes the place of the earlier one.

@@ -53,7 +53,7 @@ extension SQLTransaction {
 
     func add(_ command: MailboxCommand, urgency: WakePayload.Urgency, blob: [UInt8], account: AccountID) throws -> Bool {
         let descriptor = command.command
-        return try database.changes(
+        return try database.changesOne(
             """
             INSERT INTO commands (account, \(Self.descriptorColumns), urgent, state, cancel_requested, deadline, blob)
             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)
@@ -64,16 +64,16 @@ extension SQLTransaction {
                 NumberColumn.encode(descriptor.number), descriptor.created, descriptor.expires, descriptor.digest.column,
                 descriptor.size, urgency == .urgent, StateCode(command.state).rawValue, command.nextDeadline, Data(blob),
             ]
-        ) == 1
+        )
     }
 
     func update(_ command: MailboxCommand, account: AccountID) throws {
         let (sender, id) = (command.command.lane.sender.column, command.command.id.column)
-        let changes: Int
+        let isThere: Bool
         if case .final(let final, let since) = command.state {
             let outcome = final.outcome == .succeeded ? try Outcomes.succeeded.get() : try Outcomes.json(final.outcome)
             let (receipt, reply) = (final.receipt.map { Data($0) }, final.reply.map { Data($0) })
-            changes = try database.changes(
+            isThere = try database.changesOne(
                 """
                 UPDATE commands SET state = 2, ended = ?, outcome = ?, deadline = ?, receipt = ?, reply = ?, blob = NULL
                 WHERE \(Self.ofKey)
@@ -84,12 +84,12 @@ extension SQLTransaction {
             // The row keeps its length, so that SQLite does not rewrite a large blob.
             let isCancelRequested = if case .offered(_, cancelRequested: true) = command.state { true } else { false }
             let state = StateCode(command.state).rawValue
-            changes = try database.changes(
+            isThere = try database.changesOne(
                 "UPDATE commands SET state = ?, cancel_requested = ?, deadline = ? WHERE \(Self.ofKey)",
                 [state, isCancelRequested, command.nextDeadline, account.rawValue, sender, id]
             )
         }
-        guard changes == 1 else { throw ColumnError() }
+        guard isThere else { throw ColumnError() }
     }
 
     /// A database has no cache of its own: writes nothing.

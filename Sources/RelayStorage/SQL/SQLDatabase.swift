@@ -19,6 +19,11 @@ package protocol SQLDatabase<ResultRow> {
     /// - Returns: The number of rows that it has added, changed or deleted.
     func changes(_ sql: String, _ values: [(any SQLParameter)?]) throws -> Int
 
+    /// Runs a statement that changes or adds one row, or nothing.
+    /// - Returns: Whether it has. A database behind a network may suppose so. If it is wrong, it reports an error later in the transaction, and
+    ///   does not suppose it when the work is repeated.
+    func changesOne(_ sql: String, _ values: [(any SQLParameter)?]) throws -> Bool
+
     /// The condition that the bytes of a column contain those of the next parameter.
     static func contains(_ column: String) -> String
 

@@ -61,6 +61,8 @@ extension Database: SQLDatabase {
         try step(sql, values, { try DatabaseValue(parameter: $0) }) { _ in }
     }
 
+    package func changesOne(_ sql: String, _ values: [(any SQLParameter)?]) throws -> Bool { try changes(sql, values) == 1 }
+
     package func changes(_ sql: String, _ values: [(any SQLParameter)?]) throws -> Int {
         try execute(sql, values)
         return changesCount

@@ -205,7 +205,8 @@ class Bench:
     def store(self):
         """Launches that were sealed beforehand, on SQLite, on PostgreSQL, and on PostgreSQL beside a second node with the same load."""
         count = ["--count", 20 if self.quick else 150]
-        rounds = 1 if self.quick else self.rounds
+        # Each measurement has an account of its own, also a repeated one.
+        people = 4 * self.rounds
 
         def cost(relay):
             before = relay.commits()
@@ -219,10 +220,10 @@ class Bench:
                 return cost(first)
 
         with Postgres() as database, self.relay() as sqlite, Relay(self.products, store=database.uri("one")) as one:
-            one.invite(rounds)
+            one.invite(people)
             with Relay(self.products, store=database.uri("two")) as first, Relay(self.products, store=first.store, first=first) as second:
-                first.invite(rounds)
-                second.invite(rounds)
+                first.invite(people)
+                second.invite(people)
                 measures = {"SQLite": lambda: cost(sqlite), "PostgreSQL": lambda: cost(one), "two nodes": lambda: beside(first, second)}
                 results = self.in_turns("launches by store", measures, [sqlite, one, first, second, database])
         ours, peer, two = results["PostgreSQL"], results["SQLite"], results["two nodes"]

@@ -30,6 +30,8 @@ package final class RelaydProcess {
     package var standardError: FileHandle?
     /// The maximum number of open files of the service; `nil` for that of the tests.
     package var openFiles: Int?
+    /// Another build of the service; `nil` for the one beside the tests.
+    package var program: URL?
     private let arguments: [String]
     private var process: Process?
 
@@ -71,7 +73,8 @@ package final class RelaydProcess {
 
     private func start(_ arguments: [String]) throws -> (Process, FileHandle) {
         let process = Process()
-        process.executableURL = Self.executable
+        let program = program ?? Self.executable
+        process.executableURL = program
         process.arguments = arguments + ["--data-directory", directory.path]
         guard arguments.first == "serve" else {
             // Other commands ask the relay that runs.
@@ -90,7 +93,7 @@ package final class RelaydProcess {
             process.arguments?.append(contentsOf: ["--tunnel-listen", "127.0.0.1:\(tunnelPort)"])
         }
         if let openFiles {
-            let command = [Self.executable.path] + (process.arguments ?? [])
+            let command = [program.path] + (process.arguments ?? [])
             process.executableURL = URL(filePath: "/bin/sh")
             process.arguments = ["-c", "ulimit -n \(openFiles) && exec \"$@\"", "sh"] + command
         }

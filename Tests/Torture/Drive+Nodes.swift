@@ -4,10 +4,14 @@
 import Foundation
 import RelayTesting
 
-/// Since when the relay has to recover from something.
+/// What the relay has to recover from, and when it ended.
 struct Recovery: Sendable {
     enum Cause: String, Sendable {
         case death, promotion
+        /// A node that died in the seconds before cannot say what is lost.
+        case promotionAfterDeath = "promotion after a death"
+        /// A node that stood still goes on.
+        case resumption
     }
 
     var cause: Cause
@@ -27,6 +31,15 @@ extension Drive {
         case .frozen(let node, let time):
             strikesAtWork += 1
             Task { await self.freeze(node, for: time) }
+        case .upgraded(let node):
+            strikesAtWork += 1
+            Task {
+                do {
+                    try await self.upgrade(node)
+                } catch {
+                    self.fail("node \(node) cannot be upgraded: \(error)")
+                }
+            }
         case .promoted:
             strikesAtWork += 1
             Task {
@@ -39,6 +52,18 @@ extension Drive {
         }
     }
 
+    private func upgrade(_ node: Int) async throws {
+        defer { strikesAtWork -= 1 }
+        while !up.contains(node) || standing.contains(node) { try await Task.sleep(for: .milliseconds(20)) }
+        up.remove(node)
+        write("upgrade", "relayd \(node)")
+        ledger.happened("upgrades")
+        if try await relays.nodes[node].stop() != 0 { ledger.recordAnomaly("the earlier relayd did not stop well") }
+        relays.nodes[node].program = nil
+        try await startAgain(node)
+        up.insert(node)
+    }
+
     private func freeze(_ node: Int, for time: Int) async {
         defer { strikesAtWork -= 1 }
         guard relays.nodes[node].isRunning, standing.insert(node).inserted else { return }
@@ -48,6 +73,7 @@ extension Drive {
         try? await Task.sleep(for: .milliseconds(time))
         relays.nodes[node].resume()
         standing.remove(node)
+        recoveries.append(Recovery(from: .resumption))
         write("resume", "relayd \(node)")
     }
 
@@ -105,11 +131,16 @@ extension Drive {
     /// How long after a mishap a pause counts as one of it.
     private static let aftermath = Duration.seconds(20)
 
-    /// Something goes on. What was under way may end at once, and only then nothing goes on for a while.
+    /// Something goes on. What was under way may end at once, and only then nothing goes on for a while. While a node stands still, its
+    /// endpoints cannot know that it does.
     func recovered() {
         let now = ContinuousClock.now
         recoveries.removeAll { now - $0.since > Self.aftermath }
-        for recovery in recoveries { ledger.recovered(from: recovery.cause.rawValue, after: now - max(recovery.since, lastProgress)) }
+        if var latest = recoveries.max(by: { $0.since < $1.since }), standing.isEmpty {
+            let others = recoveries.contains { $0.cause != .promotion }
+            if latest.cause == .promotion, others { latest.cause = .promotionAfterDeath }
+            ledger.recovered(from: latest.cause.rawValue, after: now - max(latest.since, lastProgress))
+        }
         lastProgress = now
     }
 }

@@ -39,7 +39,7 @@ actor Drive {
     var ledger: Ledger
 
     /// The nodes that run.
-    private var up: Set<Int>
+    var up: Set<Int>
     var children: [Party: ChildProcess] = [:]
     /// The number of starts of each party.
     private var lives: [Party: Int] = [:]
@@ -83,7 +83,8 @@ actor Drive {
     ///   - window: The maximum number of open commands of one sender for one target.
     ///   - patience: How long a run may make no progress.
     ///   - directory: The directory of all storage, logs and the ledger.
-    init(_ plan: Plan, window: Int, patience: Duration, directory: URL) async throws {
+    ///   - older: A relayd of an earlier version, with which all nodes start.
+    init(_ plan: Plan, window: Int, patience: Duration, directory: URL, older: URL? = nil) async throws {
         self.plan = plan
         self.window = window
         self.patience = patience
@@ -100,7 +101,8 @@ actor Drive {
         pushService = try await PushService()
         // High limits, so that the limits do not determine the pace.
         let limits = ["commandsPerSecond=10000", "mailboxCommandsPerSender=1000", "mailboxBytesPerSender=67108864"]
-        relays = try await Relays(plan.nodes, arguments: limits.flatMap { ["--limit", $0] } + pushService.relayArguments) {
+        let arguments = limits.flatMap { ["--limit", $0] } + pushService.relayArguments
+        relays = try await Relays(plan.nodes, program: older, arguments: arguments) {
             try Self.file(directory.appending(path: $0))
         }
         try await relays.start(account: "Anna")

@@ -73,6 +73,8 @@ struct Plan: Sendable {
             case cut(node: Int, answer: Bool)
             /// The primary is killed, and the standby takes its place.
             case promoted
+            /// The node is stopped, and started as this version.
+            case upgraded(node: Int)
         }
 
         /// As for a strike.
@@ -102,7 +104,8 @@ struct Plan: Sendable {
         naps: Int = 0,
         restores: Int = 0,
         cuts: Int? = nil,
-        nodes: Int = 1
+        nodes: Int = 1,
+        isUpgraded: Bool = false
     ) {
         (self.seed, self.senders, self.targets, hasPaths, self.nodes) = (seed, senders, targets, cuts != nil, nodes)
         var random = SeededGenerator(seed: seed)
@@ -174,7 +177,11 @@ struct Plan: Sendable {
                 strikes[index].down = Int.random(in: 3_000...8_000, using: &random)
             }
         }
-        mishaps = nodes == 1 ? [] : Self.mishaps(kills: kills, commands: commands, nodes: nodes, using: &random)
+        let mishaps = nodes == 1 ? [] : Self.mishaps(kills: kills, commands: commands, nodes: nodes, using: &random)
+        let upgrades = (0..<(isUpgraded ? nodes : 0)).map { node in
+            Mishap(progress: max(1, commands * 19 / 10 * (node + 1) / (nodes + 1)), kind: .upgraded(node: node))
+        }
+        self.mishaps = (mishaps + upgrades).sorted { $0.progress < $1.progress }
         self.copies = copies.sorted { $0.progress < $1.progress }
         self.strikes = strikes.sorted { $0.progress < $1.progress }
     }

@@ -19,13 +19,15 @@ final class Relays {
     private let proxies: [[CuttingProxy]]
 
     /// - Parameters:
+    ///   - program: Another build of the service, with which the nodes start.
     ///   - arguments: Flags for each node.
     ///   - log: Opens the log of a node.
-    init(_ count: Int, arguments: [String], log: (String) throws -> FileHandle) async throws {
+    init(_ count: Int, program: URL?, arguments: [String], log: (String) throws -> FileHandle) async throws {
         guard count > 1 else {
             (database, proxies) = (nil, [])
             nodes = [try await RelaydProcess(arguments: arguments)]
             nodes[0].standardError = try log("relayd.log")
+            nodes[0].program = program
             return
         }
         guard PostgresServer.isPossible else { throw Failed(description: "several nodes need PostgreSQL, and root") }
@@ -40,6 +42,7 @@ final class Relays {
             let store = "postgres:///\(DatabasePair.name)?host=\(hosts)&user=\(PostgresServer.user)"
             let node = try await RelaydProcess(port: port, arguments: arguments + places.arguments(number, store: store))
             node.standardError = try log("relayd-\(number).log")
+            node.program = program
             nodes.append(node)
             proxies.append(own)
         }

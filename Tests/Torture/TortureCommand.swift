@@ -30,6 +30,8 @@ import Foundation
         var naps = 60
         @Option(help: "How many times the stored state of the relay, a sender or a target goes back to an earlier copy.")
         var restores = 0
+        @Option(help: "A relayd of an earlier version, with which all nodes start. Each in turn is stopped and started as this version.")
+        var older: String?
         @Flag(help: "Whether the devices have a local network, too, which is cut as often as half of the kills. scripts/torture makes it.")
         var paths = false
         @Option(help: "How many commands of one sender to one target are under way at most.")
@@ -63,12 +65,19 @@ import Foundation
                 naps: naps,
                 restores: restores,
                 cuts: paths ? kills / 2 : nil,
-                nodes: nodes
+                nodes: nodes,
+                isUpgraded: older != nil
             )
             let home =
                 directory.map { URL(filePath: $0) }
                 ?? FileManager.default.temporaryDirectory.appending(path: "torture-\(UUID().uuidString)")
-            let drive = try await Drive(plan, window: window, patience: .seconds(patience), directory: home)
+            let drive = try await Drive(
+                plan,
+                window: window,
+                patience: .seconds(patience),
+                directory: home,
+                older: older.map { URL(filePath: $0) }
+            )
             var (seconds, failure): (Double, String?) = (0, nil)
             do {
                 seconds = try await drive.run() / .seconds(1)

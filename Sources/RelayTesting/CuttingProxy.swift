@@ -19,7 +19,7 @@ package final class CuttingProxy: Sendable {
     private let server: any Channel
 
     private final class State: Sendable {
-        let value = Mutex((next: Loss.nothing, cuts: 0))
+        let value = Mutex((next: Loss.nothing, cuts: 0, isCut: false))
     }
 
     package init(to database: [(name: String, value: String)]) async throws {
@@ -36,8 +36,8 @@ package final class CuttingProxy: Sendable {
                     .flatMapThrowing { server in
                         func mayPass(_ lost: Loss) -> Bool {
                             state.value.withLock { state in
-                                guard state.next == lost else { return true }
-                                state = (.nothing, state.cuts + 1)
+                                guard state.isCut || state.next == lost else { return true }
+                                (state.next, state.cuts) = (.nothing, state.cuts + 1)
                                 return false
                             }
                         }
@@ -57,6 +57,12 @@ package final class CuttingProxy: Sendable {
 
     package func loseNextAnswer() { state.value.withLock { $0.next = .answer } }
     package func loseNextRequest() { state.value.withLock { $0.next = .request } }
+
+    /// Whether everything is lost.
+    package var isCut: Bool {
+        get { state.value.withLock { $0.isCut } }
+        set { state.value.withLock { $0.isCut = newValue } }
+    }
 
     package func end() async {
         try? await server.close()

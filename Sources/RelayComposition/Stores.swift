@@ -98,6 +98,7 @@ package struct Stores: Sendable {
             for: key.id,
             url: configuration.nodeURL,
             version: BuildVersion.text,
+            file: NodeFile(in: directory),
             metrics: metrics,
             now: now
         )

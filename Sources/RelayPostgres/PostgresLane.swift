@@ -68,7 +68,7 @@ final class PostgresLane: Sendable {
             thread: number,
             leases: isOwn == nil ? nil : PostgresLeases(),
             mayUse: { node.mayUse($0) },
-            hasLost: { node.noteLoss() }
+            hasLost: { node.withBeats { $0.lacks() } }
         )
         isStopped = writer.isStopped
     }
@@ -81,7 +81,8 @@ final class PostgresLane: Sendable {
     func submit(_ work: StoreWork) {
         thread.submit(work) { [self] group in
             turn()
-            _ = thread.join(&group)
+            // If threads share a core, others may be waiting for it with work for the store. The cost of a commit is shared by all work in it.
+            repeat { sched_yield() } while thread.join(&group) > 0
             let outcome = busy { writer.commit(group) }
             // The core is to know at once, also if nothing more comes.
             if !outcome.lost.isEmpty { thread.async { self.turn() } }
@@ -196,32 +197,36 @@ final class PostgresLane: Sendable {
 
     private func take(_ wanted: [AccountID: [Claim]], _ leases: PostgresLeases) {
         let accounts = wanted.keys.filter { !leases.has($0) }
-        let taken = accounts.isEmpty ? [:] : writer.transact { try PostgresLeases.take(Array(accounts), for: writer.node, on: $0) }
+        let taken =
+            accounts.isEmpty
+            ? [:] : writer.transact { try PostgresLeases.take(Array(accounts), for: writer.node, since: node.began, on: $0) }
         let time = now()
         for (account, claims) in wanted {
+            var owner: NodeID?
             switch taken?[account] {
             case .here(let epoch)?:
                 leases.took(account, epoch: epoch, at: time)
                 writer.forget(account)
             case .elsewhere(let other, let url)?:
                 // It may be dead, and is found to be so in some seconds.
-                if node.isSilent(other) { break }
-                for claim in claims { claim.answer(.elsewhere(account, url)) }
-                continue
+                if !node.isSilent(other) {
+                    for claim in claims { claim.answer(.elsewhere(account, url)) }
+                    continue
+                }
+                owner = other
             case nil: break
             }
             guard let since = leases.since(account) else {
-                refuse(claims)
+                refuse(claims, of: owner)
                 continue
             }
             for claim in claims { claim.answer(.here(account, since: since)) }
         }
     }
 
-    private func refuse(_ claims: [Claim]) {
-        // A node that is found dead is so within some seconds. One that leaves has others beside it.
-        let times: ClosedRange<Int64> = node.isLeaving ? 100...1_000 : 2_000...12_000
-        for claim in claims { claim.answer(.nowhere(retryAfter: Milliseconds(clamping: Int64.random(in: times)))) }
+    /// - Parameter owner: The node that may be dead, and has the leases.
+    private func refuse(_ claims: [Claim], of owner: NodeID? = nil) {
+        for claim in claims { claim.answer(.nowhere(retryAfter: node.pause(for: owner))) }
     }
 }
 #endif

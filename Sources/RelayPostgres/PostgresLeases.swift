@@ -105,8 +105,11 @@ final class PostgresLeases {
     }
 
     /// Takes the leases of accounts that no live node has. Call `took` when the transaction is stored.
+    /// - Parameter began: Since when the database is complete, as the node knows. It takes nothing before it knows better.
     /// - Returns: What became of each. A lease that is being taken by another node is absent.
-    static func take(_ accounts: [AccountID], for node: NodeID, on connection: PostgresConnection) throws -> [AccountID: Taken] {
+    static func take(_ accounts: [AccountID], for node: NodeID, since began: Int64?, on connection: PostgresConnection) throws
+        -> [AccountID: Taken]
+    {
         let list = SQLValue.text(accounts.map(\.rawValue).sorted().joined(separator: ","))
         let own = SQLValue.text("\(node)")
         // The locks keep the rows as they are, so that the second statement, which sees all that is stored by then, decides on them. Rows
@@ -122,7 +125,10 @@ final class PostgresLeases {
         let locked = SQLValue.text(try free.rows.map { try $0.text(0) }.joined(separator: ","))
         let taken = try connection.run(
             """
-            WITH living AS (SELECT 1 FROM node WHERE id = ? AND dead IS NULL),
+            WITH living AS (
+                SELECT 1 FROM node WHERE id = ? AND dead IS NULL
+                AND (SELECT began FROM meta) IS NOT DISTINCT FROM coalesce(CAST(? AS BIGINT), (SELECT began FROM meta))
+            ),
             renewed AS (
                 UPDATE account_lease l SET node = ?, epoch = l.epoch + 1
                 WHERE l.account = ANY (string_to_array(CAST(? AS TEXT), ',')) AND EXISTS (SELECT 1 FROM living)
@@ -137,7 +143,7 @@ final class PostgresLeases {
             )
             SELECT account, epoch FROM renewed UNION ALL SELECT account, epoch FROM made
             """,
-            [own, own, locked, own, own, list],
+            [own, began.map { .integer($0) }, own, locked, own, own, list],
             mayWrite: true
         )
         var result: [AccountID: Taken] = [:]

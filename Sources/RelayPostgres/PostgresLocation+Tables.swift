@@ -28,8 +28,8 @@ extension PostgresLocation {
                     """
                 )
             }
-            let facts = try PostgresNode.Facts(database.connection, now: { 0 })
-            guard facts.known == nil || facts.known == facts.history else {
+            let found = try PostgresNode.read(.missing, { 0 }, on: database.connection).0
+            guard found.isKnown else {
                 throw ConfigurationError(
                     """
                     the PostgreSQL database is a restored copy, or has another primary, and may lack something: start a node with it for a \

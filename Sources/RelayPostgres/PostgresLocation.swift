@@ -91,6 +91,7 @@ package struct PostgresLocation: Sendable {
         for relay: RelayID,
         url: Origin?,
         version: String,
+        file: NodeFile? = nil,
         metrics: StoreMetrics = StoreMetrics(),
         now: @escaping @Sendable () -> Milliseconds
     ) throws(StoreError) -> PostgresStore {
@@ -101,7 +102,7 @@ package struct PostgresLocation: Sendable {
             let found = try connection.run("SELECT id FROM relay", []).rows.first?.text(0)
             try connection.commit()
             guard found == "\(relay)" else { throw StoreError.ofOtherRelay(found ?? "", own: "\(relay)") }
-            let store = try PostgresStore(connected, url: url, version: version, metrics: metrics, now: now)
+            let store = try PostgresStore(connected, url: url, version: version, file: file, metrics: metrics, now: now)
             do {
                 try store.waitUntilSettled()
             } catch {

@@ -5,7 +5,7 @@
 extension PostgresSchema {
     /// The nodes, and who serves which account.
     static let nodes = [
-        // Each start of a node has a row. `beat` grows every two seconds, unless the node is `dead`, which stays. Nodes are also known by a
+        // Each start of a node has a row. `beat` grows every second, unless the node is `dead`, which stays. Nodes are also known by a
         // number that fits into a tunnel's id. `schema` is the version of the schema that its software works with.
         """
         CREATE TABLE node (
@@ -56,5 +56,8 @@ extension PostgresSchema {
         ) WITH (fillfactor = 50)
         """,
     ]
+
+    /// How many accounts a node serves, as its beats say.
+    static let accountCounts = ["ALTER TABLE node ADD COLUMN accounts BIGINT"]
 }
 #endif

@@ -48,14 +48,16 @@ package final class PostgresStore: RelayStore, AccountLeases {
     ///   - parameters: As in libpq's manual, section "Parameter Key Words".
     ///   - url: Where endpoints reach this node.
     ///   - version: This software's version.
+    ///   - file: What the node's former start on this machine has left; `nil` if nothing is kept.
     package init(
         _ parameters: [(name: String, value: String)],
         url: Origin? = nil,
         version: String = "",
+        file: NodeFile? = nil,
         metrics: StoreMetrics = StoreMetrics(),
         now: @escaping @Sendable () -> Milliseconds
     ) throws(StoreError) {
-        let (node, links) = (try Self.node(parameters, url, version, now), SharedLinks())
+        let (node, links) = (try Self.node(parameters, url, version, file, now), SharedLinks())
         func lane(_ number: Int, isOwn: (@Sendable (AccountID) -> Bool)?) -> PostgresLane {
             PostgresLane(number, parameters, node, metrics: metrics, now: now, isOwn: isOwn) { account, answer in
                 let lanes = links.value.withLock { $0.lanes }
@@ -70,7 +72,11 @@ package final class PostgresStore: RelayStore, AccountLeases {
         let global = lane(Self.threadCount, isOwn: nil)
         self.global = global
         // What the relay does for itself may take long.
-        node.begin(isAlive: { lanes.allSatisfy(\.isAlive) }) { event in
+        node.begin {
+            lanes.reduce(0) { $0 + $1.counts.served }
+        } isAlive: {
+            lanes.allSatisfy(\.isAlive)
+        } report: { event in
             switch event {
             case .otherLeft: links.value.withLock { $0.report }(.nodeLeft)
             case .became(let node):
@@ -87,8 +93,9 @@ package final class PostgresStore: RelayStore, AccountLeases {
             case .primaryChanged:
                 let answers = Answers(lanes.count + 1)
                 for lane in lanes + [global] {
-                    lane.confirm { isConfirmed in if let all = answers.add(isConfirmed) { node.confirm(all) } }
+                    lane.confirm { isConfirmed in if let all = answers.add(isConfirmed) { node.withBeats { $0.looked(isComplete: all) } } }
                 }
+            case .hasTooMany(let count): links.value.withLock { $0.report }(.hasTooMany(count))
             }
         }
     }
@@ -97,11 +104,12 @@ package final class PostgresStore: RelayStore, AccountLeases {
         _ parameters: [(name: String, value: String)],
         _ url: Origin?,
         _ version: String,
+        _ file: NodeFile?,
         _ now: @escaping @Sendable () -> Milliseconds
     ) throws(StoreError) -> PostgresNode {
         try PostgresLocation.translated {
             try PostgresSettings.prepare(parameters)
-            return try PostgresNode(parameters, url: url, version: version, now: now)
+            return try PostgresNode(parameters, url: url, version: version, file: file, now: now)
         }
     }
 

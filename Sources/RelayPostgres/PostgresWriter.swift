@@ -154,7 +154,7 @@ final class PostgresWriter {
     private func find(_ number: Int64, after error: PostgresError) throws {
         connection = nil
         while !isStopped.isSet {
-            Thread.sleep(forTimeInterval: .random(in: 0.1...2))
+            Thread.sleep(forTimeInterval: .random(in: 0.1...0.5))
             do {
                 // What this thread has stored can be seen at any primary.
                 _ = try look()
@@ -269,7 +269,7 @@ final class PostgresWriter {
             } catch is Lost {
                 return false
             } catch {
-                Thread.sleep(forTimeInterval: .random(in: 0.1...1))
+                Thread.sleep(forTimeInterval: .random(in: 0.1...0.5))
             }
         }
         return false

@@ -151,6 +151,25 @@ package final class PostgresServer: @unchecked Sendable {
         for id in [id] + children { _ = Foundation.kill(id, signal) }
     }
 
+    // MARK: Its disk
+
+    /// Stops the server, copies what it has stored, and starts it again.
+    package func copyData() throws {
+        try run("pg_ctl", "stop", "-s", "-m", "fast", "-D", data)
+        end()
+        try Self.run(["cp", "-a", data, "\(data).copy"])
+        try start()
+    }
+
+    /// Stops the server, and starts it with the copy.
+    package func putCopyBack() throws {
+        try run("pg_ctl", "stop", "-s", "-m", "fast", "-D", data)
+        end()
+        try FileManager.default.removeItem(atPath: data)
+        try Self.run(["cp", "-a", "\(data).copy", data])
+        try start()
+    }
+
     // MARK: Programs
 
     private func wait(_ what: String, until isMet: () throws -> Bool) throws {

@@ -62,6 +62,25 @@ import Testing
         #expect(try await nodes.home.relayd.stop() == 0)
     }
 
+    /// A killed node that starts again says that its former start is dead, so nobody waits until that is found out.
+    @Test func nodeThatStartsAgainFreesItsAccounts() async throws {
+        let nodes = try await nodes()
+        let (pc, log) = (try await nodes.home.device("PC"), Log<String>())
+        try await pc.platform.publish(player(log: log), for: pc.account)
+        nodes.home.relayd.kill()
+        _ = try await nodes.home.relayd.start()
+        let listed = try await list(nodes.store)
+        #expect(listed.map(\.phase) == ["dead", "serving", "serving"])
+        let phone = try await nodes.home.device("Phone")
+        let target = RemoteSystemConnectionRequest(try await phone.sees("PC"))
+        _ = try await RemoteLauncher(phone.platform).submit(try url("https://films.example/1"), on: target).outcome()
+        #expect(await log.entries == ["https://films.example/1"])
+        await phone.platform.shutdown()
+        await pc.platform.shutdown()
+        #expect(try await nodes.second.stop() == 0)
+        #expect(try await nodes.home.relayd.stop() == 0)
+    }
+
     /// What an operator asks at one node reaches the devices at another one.
     @Test func operatorUsesAnyNode() async throws {
         let nodes = try await nodes()

@@ -63,7 +63,8 @@ extension EndpointChannelStateMachine {
         random: inout some RandomNumberGenerator
     ) -> [Action] {
         guard attempt == self.attempt, case .dialing = state else { return [] }
-        if case .status(_, let retryAfter?) = failure { backOff.asked(after: retryAfter, now: now, random: &random) }
+        // A server in between says the same to all.
+        if case .status(_, let retryAfter?) = failure { backOff.asked(after: retryAfter, spread: retryAfter, now: now, random: &random) }
         return retry(.dialFailed(failure), now: now, random: &random)
     }
 

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 /// Decides when to dial the relay again. It uses full jitter: a random part of the time since the relay was lost. So the endpoints do not
-/// reconnect all at once, and each reconnects within twice the relay's absence.
+/// reconnect all at once, and each reconnects within twice the relay's absence. A pause that the relay has requested takes its place.
 struct ReconnectBackOff: Hashable, Sendable {
     static let ceilings: ClosedRange<Int64> = 500...15_000
     /// After this time without the relay, it is dialled less often.
@@ -34,12 +34,12 @@ struct ReconnectBackOff: Hashable, Sendable {
         if let connected, now - connected >= Self.steady { self = ReconnectBackOff(notBefore: notBefore) }
         let absence = absence ?? now
         self.absence = absence
+        // What the relay asks for is different for each endpoint, or follows arrivals that were.
+        if let notBefore, notBefore > now { return notBefore + Int64.random(in: 0...Self.ceilings.lowerBound, using: &random) }
         let away = max(0, now - absence)
         let ceiling =
             away >= Self.longAbsence ? Self.ceilingAfterLongAbsence : min(max(away, Self.ceilings.lowerBound), Self.ceilings.upperBound)
-        let jitter = Int64.random(in: 0...ceiling, using: &random)
-        // The jitter is added to the requested pause, because the relay may have requested the same pause from all endpoints.
-        return max(now, notBefore ?? .min) + jitter
+        return now + Int64.random(in: 0...ceiling, using: &random)
     }
 
     /// Records a change of the network, which may have removed the obstacle. A pause that the relay requested still applies.

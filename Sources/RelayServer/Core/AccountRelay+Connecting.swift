@@ -119,7 +119,7 @@ extension AccountRelay {
 }
 
 extension RelayMessage.Rejected {
-    static let unavailable = unavailable(retryAfter: 5_000)
+    static let unavailable = unavailable(retryAfter: 2_000)
 
     static func unavailable(retryAfter time: Milliseconds) -> Self {
         .init(code: .unavailable, message: "the relay accepts no endpoints now", retry: true, retryAfter: time)

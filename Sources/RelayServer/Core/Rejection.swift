@@ -34,7 +34,7 @@ struct Rejection: Error, Hashable {
 
     /// Converts the error of a failed transaction into an answer.
     init(_ error: any Error) {
-        self = error as? Rejection ?? Rejection(.unavailable, "the relay cannot store anything now", retryAfter: 5_000)
+        self = error as? Rejection ?? Rejection(.unavailable, "the relay cannot store anything now", retryAfter: 1_000)
     }
 
     static let outdated = Rejection(.recordOutdated, "the relay has this version with other content, or a newer one")

@@ -154,6 +154,19 @@ extension RelayCore {
         }
     }
 
+    /// Gives so many accounts back, of those whose endpoints lose least: they have no tunnels.
+    func giveBack(_ count: Int) {
+        var rest = count
+        for shard in shards.all.shuffled() where rest > 0 {
+            let accounts = shard.state.withLock { state in
+                let free = (state.served ?? [:]).keys.filter { state.accounts[$0]?.tunnels.tunnels.isEmpty ?? true }
+                return free.prefix(rest)
+            }
+            for account in accounts { leases?.giveBack(account) }
+            rest -= accounts.count
+        }
+    }
+
     private func giveBackIdle() {
         guard let leases else { return }
         let before = now().count - Self.idleTime

@@ -190,6 +190,7 @@ package final class RelayCore: RelayCoreProtocol {
                 for account in shard.state.withLock({ Array(($0.served ?? [:]).keys) }) { lost(account) }
             }
         case .databaseBegan(let time): databaseBegan(time)
+        case .hasTooMany(let count): giveBack(count)
         }
     }
 

@@ -19,7 +19,7 @@ package struct NodeID: Hashable, Sendable, CustomStringConvertible {
 
 /// Which nodes live, from beats in the store that all share. Without I/O and clock; times are those of a clock that never goes back.
 ///
-/// A node commits a beat every two seconds. The others see it in transactions of their own beats, so a store that stands still makes nobody
+/// A node commits a beat every second. The others see it in transactions of their own beats, so a store that stands still makes nobody
 /// dead. A node without a beat of its own for some time stops before the others may find it dead.
 package struct NodeMembership: Sendable {
     /// A node as its row says.
@@ -28,9 +28,11 @@ package struct NodeMembership: Sendable {
         package var beat: Int64
         /// Whether the node takes accounts now. It does not while it is drained, or its clock is wrong.
         package var takesAccounts: Bool
+        /// How many accounts it serves; `nil` if it does not say so.
+        package var accounts: Int?
 
-        package init(_ id: NodeID, beat: Int64, takesAccounts: Bool = true) {
-            (self.id, self.beat, self.takesAccounts) = (id, beat, takesAccounts)
+        package init(_ id: NodeID, beat: Int64, takesAccounts: Bool = true, accounts: Int? = nil) {
+            (self.id, self.beat, self.takesAccounts, self.accounts) = (id, beat, takesAccounts, accounts)
         }
     }
 
@@ -39,6 +41,8 @@ package struct NodeMembership: Sendable {
         case setDead(NodeID, beat: Int64)
         /// A node is dead, or takes no accounts any more.
         case left(NodeID)
+        /// Give so many accounts back, because the others serve fewer.
+        case giveBack(Int)
     }
 
     private struct Other: Sendable {
@@ -48,13 +52,16 @@ package struct NodeMembership: Sendable {
         var repeats = 0
     }
 
-    package static let interval = Duration.seconds(2)
+    package static let interval = Duration.seconds(1)
     /// A longer time between two beats of this node starts the watch of the others anew.
     private static let longestGap = Duration.seconds(3)
     /// How often, and how long, another node's beat is the same before that node is dead.
     private static let (deadRepeats, deadTime) = (5, Duration.seconds(8))
     /// How often a beat is the same before the node is not named to endpoints any more.
-    private static let silentRepeats = 2
+    private static let silentRepeats = 3
+    /// A node that serves more than this part of the mean, and so many more, gives accounts back: in each second this part of what it has
+    /// too many, and at least so many.
+    private static let (largestShare, leastExcess, givenPart, givenLeast) = (1.25, 16, 64, 4)
     /// How long a node without a beat of its own serves.
     private static let suspension = Duration.seconds(6)
     /// How long a node without a beat of its own keeps its channels.
@@ -64,10 +71,13 @@ package struct NodeMembership: Sendable {
     /// When the last beat was sent that is committed.
     private var last: Duration
     private var others: [NodeID: Other] = [:]
-    private var takesAccounts = true
+    private var own: Node
 
     /// - Parameter time: When the transaction was sent that has added the node.
-    package init(_ id: NodeID, addedAt time: Duration) { (self.id, last) = (id, time) }
+    package init(_ id: NodeID, addedAt time: Duration) {
+        (self.id, last) = (id, time)
+        own = Node(id, beat: 0)
+    }
 
     /// A beat is committed.
     /// - Parameters:
@@ -80,7 +90,7 @@ package struct NodeMembership: Sendable {
         var seen: [NodeID: Other] = [:]
         for node in nodes {
             guard node.id != id else {
-                takesAccounts = node.takesAccounts
+                own = node
                 continue
             }
             var other = Other(node: node, since: time)
@@ -94,7 +104,19 @@ package struct NodeMembership: Sendable {
             actions.append(.left(other))
         }
         others = seen
+        let excess = excess
+        if excess > 0 { actions.append(.giveBack(min(excess, max(Self.givenLeast, excess / Self.givenPart)))) }
         return actions
+    }
+
+    /// How many accounts the node serves that others should; 0 if somebody does not say how many it serves.
+    private var excess: Int {
+        let nodes = others.values.filter { $0.repeats < Self.silentRepeats && $0.node.takesAccounts }.map(\.node) + [own]
+        let counts = nodes.compactMap(\.accounts)
+        guard own.takesAccounts, counts.count == nodes.count, let served = own.accounts else { return 0 }
+        let mean = Double(counts.reduce(0, +)) / Double(counts.count)
+        let excess = served - Int(mean.rounded(.up))
+        return excess >= Self.leastExcess && Double(served) > mean * Self.largestShare ? excess : 0
     }
 
     /// The store has another primary, which may not have all beats: the watch of the others starts anew.
@@ -106,12 +128,15 @@ package struct NodeMembership: Sendable {
     /// Whether the node has been suspended so long that its endpoints are better off elsewhere.
     package func isCutOff(at time: Duration) -> Bool { time - last >= Self.closing }
 
-    /// Whether another node has had no beat for some time, and may be dead.
-    package func isSilent(_ node: NodeID) -> Bool { others[node].map { $0.repeats >= Self.silentRepeats } ?? false }
+    /// When a node that has had no beat for some time may be found dead; `nil` if it has beats.
+    package func death(of node: NodeID) -> Duration? {
+        guard let other = others[node], other.repeats >= Self.silentRepeats else { return nil }
+        return other.since + Self.deadTime + Self.interval
+    }
 
     /// The nodes that took accounts at the last beat, in an order that all agree on.
     package var living: [NodeID] {
         let others = others.values.filter { $0.repeats < Self.silentRepeats && $0.node.takesAccounts }.map(\.node.id)
-        return (others + (takesAccounts ? [id] : [])).sorted { $0.description < $1.description }
+        return (others + (own.takesAccounts ? [id] : [])).sorted { $0.description < $1.description }
     }
 }

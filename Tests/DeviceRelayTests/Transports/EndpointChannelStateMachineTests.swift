@@ -314,11 +314,12 @@ import Testing
         _ = bench.machine.start(now: 0)
         _ = bench.machine.tokenReady(attempt: 1, MachineBench.token, now: 0)
         _ = bench.machine.dialFailed(attempt: 1, .status(503, retryAfter: 30_000), now: 0, random: &bench.random)
-        #expect(try (30_000...30_500).contains(#require(bench.waitingUntil)))
-        _ = bench.pass(31_000)
-        _ = bench.machine.tokenReady(attempt: 2, MachineBench.token, now: 31_000)
-        _ = bench.machine.dialFailed(attempt: 2, .status(503, retryAfter: .max), now: 31_000, random: &bench.random)
-        #expect(try #require(bench.waitingUntil) <= 31_000 + 3_600_000 + 15_000)
+        // A proxy says the same to all.
+        #expect(try (30_000...60_500).contains(#require(bench.waitingUntil)))
+        _ = bench.pass(61_000)
+        _ = bench.machine.tokenReady(attempt: 2, MachineBench.token, now: 61_000)
+        _ = bench.machine.dialFailed(attempt: 2, .status(503, retryAfter: .max), now: 61_000, random: &bench.random)
+        #expect(try #require(bench.waitingUntil) <= 61_000 + 3_600_000 + 500)
     }
 
     @Test(arguments: [700, 2_500, 8_000, 15_000] as [Int64])

@@ -96,6 +96,52 @@ import Testing
         store.close()
     }
 
+    /// An earlier copy of the server's disk has the same system and timeline. Without the node's file, nobody can know.
+    @Test(arguments: [true, false]) func earlierDiskIsNoticed(hasFile: Bool) async throws {
+        let server = try PostgresServer()
+        let database = try server.makeDatabase()
+        let directory = FileManager.default.temporaryDirectory.appending(path: "node-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: directory) }
+        func store() throws -> PostgresStore { try .opened(database, file: NodeFile(in: directory.path)) }
+        try await node(on: database).close()
+        try server.copyData()
+        // Without a loss, the next start goes on.
+        for _ in 0..<2 {
+            let again = try store()
+            try again.waitUntilSettled()
+            #expect(try began(database) == "5")
+            again.close()
+        }
+        try server.putCopyBack()
+        if !hasFile { try FileManager.default.removeItem(at: directory.appending(path: NodeFile.name)) }
+        let late = try store()
+        try late.waitUntilSettled()
+        #expect(try (began(database) != "5") == hasFile)
+        late.close()
+    }
+
+    /// A node that was killed can confirm nothing, and its next start says so at once.
+    @Test func nodeThatStartsAgainIsNotWaitedFor() async throws {
+        let database = try PostgresServer.shared.get().makeDatabase()
+        let directory = FileManager.default.temporaryDirectory.appending(path: "node-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: directory) }
+        try await node(on: database).close()
+        let killed = NodeFile.Content(id: NodeID(), history: "former", position: 0)
+        try query("UPDATE relay SET history = 'former'", database)
+        try query(
+            "INSERT INTO node (id, version, schema, started, history) VALUES ('\(killed.node)', 'test', 1, 1, 'former')",
+            database
+        )
+        NodeFile(in: directory.path).write(killed)
+        let store = try PostgresStore.opened(database, file: NodeFile(in: directory.path))
+        try store.waitUntilSettled()
+        #expect(try began(database) != "5")
+        #expect(try query("SELECT CAST(count(*) AS TEXT) FROM node WHERE id = '\(killed.node)' AND dead IS NOT NULL", database) == "1")
+        store.close()
+    }
+
     /// A node that the database does not know was started in what is lost.
     @Test func missingRowOfANodeIsALoss() async throws {
         let database = try PostgresServer.shared.get().makeDatabase()

@@ -187,9 +187,12 @@ import Testing
 extension PostgresStore {
     static func opened(
         _ database: [(name: String, value: String)],
-        url: Origin? = nil
+        url: Origin? = nil,
+        file: NodeFile? = nil
     ) throws(StoreError) -> PostgresStore {
-        try PostgresStore(database, url: url, version: "test") { Milliseconds(clamping: Int64(Date().timeIntervalSince1970 * 1_000)) }
+        try PostgresStore(database, url: url, version: "test", file: file) {
+            Milliseconds(clamping: Int64(Date().timeIntervalSince1970 * 1_000))
+        }
     }
 
     func claim(_ account: ClaimedAccount) async -> AccountClaim {

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// What a node does about what its beats read: whether it serves, whether the database has everything, and what the others do. Without I/O
+/// and clock; times are those of a clock that never goes back.
+///
+/// The database's *history* names its system and timeline. A standby that becomes the primary, and a restored database, have another one.
+/// Then each living node of the former history looks whether what it has stored is there. If something is missing, if there is no such
+/// node, or if one does not answer in time, the database counts as complete only from now on, as after a backup was restored. The relay then
+/// states no outcome that it cannot know.
+package struct NodeBeats: Sendable {
+    /// The node's row.
+    package enum Row: Hashable, Sendable {
+        case alive(isDraining: Bool)
+        case dead, missing
+    }
+
+    /// What the committed transaction of a beat has read.
+    package struct Reading: Hashable, Sendable {
+        package var row: Row
+        package var history: String
+        /// The history in which all is known to be stored; `nil` in a new database.
+        package var known: String?
+        /// Since when the database is complete.
+        package var began: Int64?
+        /// How many living nodes were in a history in which all was known to be stored, and so can confirm another one.
+        package var witnesses: Int
+        /// How far the database's clock is ahead of this machine's, in milliseconds.
+        package var clockOffset: Int64
+        /// All nodes that are not dead.
+        package var nodes: [NodeMembership.Node]
+
+        package init(
+            row: Row,
+            history: String,
+            known: String?,
+            began: Int64?,
+            witnesses: Int,
+            clockOffset: Int64 = 0,
+            nodes: [NodeMembership.Node] = []
+        ) {
+            (self.row, self.history, self.known, self.began) = (row, history, known, began)
+            (self.witnesses, self.clockOffset, self.nodes) = (witnesses, clockOffset, nodes)
+        }
+
+        /// Whether all is known to be stored in the database.
+        package var isKnown: Bool { known == nil || known == history }
+    }
+
+    package enum Action: Hashable, Sendable {
+        /// Go on as another node, then call `joined`.
+        case becomeAnother
+        /// The operator has drained the node.
+        case drain
+        /// Tell that the database is complete only since this time, then call `told(began:)`.
+        case tellBegan(Int64)
+        /// Look whether the database has all that this node has stored, then call `looked`.
+        case look
+        /// Store that the database has all that this node has stored.
+        case confirm(history: String, known: String?)
+        /// Let the database begin anew, unless another node has done so since `began`; then call `begunAnew`.
+        case beginAnew(history: String, began: Int64?)
+        /// The node has had no beat for so long that its endpoints are better off elsewhere.
+        case cutOff
+        case other(NodeMembership.Action)
+    }
+
+    private enum History: Hashable, Sendable {
+        /// All is known to be stored in this one.
+        case same(String)
+        /// The database has this one since this time.
+        case another(String, since: Duration, isConfirmed: Bool)
+        /// The database lacks something that this node has stored.
+        case lacking(String)
+
+        var name: String {
+            switch self {
+            case .same(let name), .another(let name, _, _), .lacking(let name): name
+            }
+        }
+    }
+
+    /// How long nodes that were alive may take to find what they have stored.
+    private static let confirmationTime = Duration.seconds(30)
+    /// How long until the next beat after one that failed, or while it is not known what the database has lost.
+    private static let shortInterval = Duration.milliseconds(200)
+    /// A node whose clock is farther from the database's takes no leases, and then serves nobody, in milliseconds.
+    private static let (largestOffset, impossibleOffset) = (Int64(2_000), Int64(10_000))
+
+    package private(set) var id: NodeID
+    private var membership: NodeMembership
+    private var history: History
+    /// Since when the database is complete, as the core knows.
+    package private(set) var began: Int64?
+    private var clockOffset: Int64 = 0
+    private var isFailing = false
+    private var isCutOff = false
+    /// Whether the node takes no more leases.
+    package private(set) var isLeaving = false
+
+    /// - Parameters:
+    ///   - time: When the transaction was sent that has added the node's row.
+    ///   - reading: What that transaction has read.
+    package init(_ id: NodeID, at time: Duration, _ reading: Reading) {
+        (self.id, membership, began) = (id, NodeMembership(id, addedAt: time), reading.began)
+        history = Self.history(reading, at: time)
+    }
+
+    private static func history(_ reading: Reading, at time: Duration) -> History {
+        // A node that starts later has nothing to confirm.
+        reading.isKnown ? .same(reading.history) : .another(reading.history, since: time, isConfirmed: false)
+    }
+
+    /// The node goes on as another one.
+    package mutating func joined(as id: NodeID, at time: Duration, _ reading: Reading) {
+        (self.id, membership) = (id, NodeMembership(id, addedAt: time))
+        if case .lacking = history { return }
+        history = Self.history(reading, at: time)
+    }
+
+    // MARK: Beats
+
+    /// A beat is committed.
+    /// - Parameter time: When it was sent.
+    package mutating func beaten(at time: Duration, _ reading: Reading) -> [Action] {
+        isFailing = false
+        guard case .alive(let isDraining) = reading.row else {
+            // Without the row, this node's start is among what the database has lost.
+            if reading.row == .missing { history = .lacking(reading.history) }
+            return [.becomeAnother]
+        }
+        clockOffset = reading.clockOffset
+        var actions: [Action] = []
+        if isDraining {
+            isLeaving = true
+            actions.append(.drain)
+        }
+        // The core reads the first one itself, when it makes it in a new database.
+        if let began, let now = reading.began, began != now { actions.append(.tellBegan(now)) } else { began = reading.began }
+        // Another primary may not have all beats.
+        if reading.known != reading.history { membership.storeChanged() }
+        actions += membership.beaten(at: time, reading.nodes).map { .other($0) }
+        return actions + follow(reading, at: time)
+    }
+
+    private mutating func follow(_ reading: Reading, at time: Duration) -> [Action] {
+        let anew = Action.beginAnew(history: reading.history, began: reading.began)
+        if case .lacking = history { return [anew] }
+        guard reading.known != reading.history else {
+            history = .same(reading.history)
+            return []
+        }
+        guard case .another(reading.history, let since, let isConfirmed) = history else {
+            history = .another(reading.history, since: time, isConfirmed: false)
+            return [.look]
+        }
+        if reading.witnesses == 0 || time - since >= Self.confirmationTime { return [anew] }
+        return isConfirmed ? [.confirm(history: reading.history, known: reading.known)] : []
+    }
+
+    /// A beat is not known to be committed.
+    package mutating func failed() { isFailing = true }
+
+    /// Some time has passed.
+    package mutating func passed(at time: Duration) -> [Action] {
+        let wasCutOff = isCutOff
+        isCutOff = membership.isCutOff(at: time) || abs(clockOffset) >= Self.impossibleOffset
+        return isCutOff && !wasCutOff ? [.cutOff] : []
+    }
+
+    /// How long after the begin of a beat the next one begins.
+    package var interval: Duration {
+        if case .same = history, !isFailing { NodeMembership.interval } else { Self.shortInterval }
+    }
+
+    // MARK: Results
+
+    package mutating func told(began: Int64) { self.began = began }
+
+    /// All threads of the store have looked.
+    package mutating func looked(isComplete: Bool) {
+        guard case .another(let name, let since, _) = history else { return }
+        history = isComplete ? .another(name, since: since, isConfirmed: true) : .lacking(name)
+    }
+
+    /// The database does not have what this node has stored.
+    package mutating func lacks() { history = .lacking(history.name) }
+
+    /// The next beat reads since when the database is complete.
+    package mutating func begunAnew(at time: Duration) { history = .another(history.name, since: time, isConfirmed: false) }
+
+    /// Takes no more leases.
+    package mutating func leave() { isLeaving = true }
+
+    // MARK: Questions
+
+    /// Whether a connection to a database with this history may be used.
+    package func mayUse(_ name: String) -> Bool {
+        switch history {
+        case .same(let known): known == name
+        case .another(let another, _, let isConfirmed): another == name && isConfirmed
+        case .lacking: false
+        }
+    }
+
+    /// Whether it is known what the database has lost.
+    package var isSettled: Bool { if case .same = history { true } else { false } }
+
+    /// Why the node takes no leases, as text; `nil` if it does.
+    package func obstacle(at time: Duration) -> String? {
+        if isLeaving { return "This node is drained, or stops." }
+        if membership.isSuspended(at: time) { return "This node has not reached its database for some seconds." }
+        guard isSettled else {
+            return "The database has another primary, or was restored, and it is being found out whether it has everything."
+        }
+        guard abs(clockOffset) >= Self.largestOffset else { return nil }
+        return "The clocks of this machine and of the database are \(abs(clockOffset) / 1_000) s apart: let NTP set them."
+    }
+
+    /// The nodes that took accounts at the last beat, in an order that all agree on.
+    package var living: [NodeID] { membership.living }
+
+    /// How long until an endpoint tries again that finds nobody to serve its account, in milliseconds.
+    /// - Parameter owner: The node that has the account's lease and may be dead, if there is one.
+    package func pause(for owner: NodeID? = nil, at time: Duration, random: inout some RandomNumberGenerator) -> Int64 {
+        if let owner, let death = membership.death(of: owner) {
+            let rest = max(.zero, death - time)
+            return Int64(rest / .milliseconds(1)) + Int64.random(in: 0...1_000, using: &random)
+        }
+        // Others serve it at once if this node leaves, and soon if something is being found out. A database may be away for longer.
+        return Int64.random(in: isCutOff ? 2_000...12_000 : 100...1_500, using: &random)
+    }
+
+    /// Whether another node has had no beat for some time, and may be dead.
+    package func isSilent(_ node: NodeID) -> Bool { membership.death(of: node) != nil }
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayTesting
+import Testing
+
+@testable import RelayServer
+
+@Suite struct NodeBeatsTests {
+    private let own = NodeID()
+
+    private func reading(
+        _ history: String = "A",
+        known: String? = "A",
+        began: Int64 = 5,
+        witnesses: Int = 1,
+        row: NodeBeats.Row = .alive(isDraining: false),
+        offset: Int64 = 0
+    ) -> NodeBeats.Reading {
+        .init(row: row, history: history, known: known, began: began, witnesses: witnesses, clockOffset: offset)
+    }
+
+    private func started(_ first: NodeBeats.Reading? = nil) -> NodeBeats { NodeBeats(own, at: .zero, first ?? reading()) }
+
+    @Test func nodeServesWhileItHasBeats() {
+        var beats = started()
+        #expect(beats.obstacle(at: .seconds(5)) == nil && beats.isSettled && beats.mayUse("A") && !beats.mayUse("B"))
+        #expect(beats.beaten(at: .seconds(5), reading()).isEmpty)
+        #expect(beats.obstacle(at: .seconds(10)) == nil)
+        #expect(beats.obstacle(at: .seconds(11))?.contains("has not reached its database") == true)
+        #expect(beats.interval == .seconds(1))
+        beats.failed()
+        // A database that is away is tried more often.
+        #expect(beats.interval < .seconds(1))
+        #expect(beats.passed(at: .seconds(34)).isEmpty)
+        #expect(beats.passed(at: .seconds(35)) == [.cutOff])
+        #expect(beats.passed(at: .seconds(36)).isEmpty)
+        #expect(beats.beaten(at: .seconds(37), reading()).isEmpty)
+        #expect(beats.passed(at: .seconds(37)).isEmpty && beats.obstacle(at: .seconds(37)) == nil)
+    }
+
+    @Test func standbyWithEverythingIsFollowed() {
+        var beats = started()
+        #expect(beats.beaten(at: .seconds(1), reading("B")) == [.look])
+        #expect(!beats.isSettled && !beats.mayUse("A") && !beats.mayUse("B") && beats.interval < .seconds(1))
+        #expect(beats.beaten(at: .seconds(2), reading("B")).isEmpty)
+        beats.looked(isComplete: true)
+        #expect(beats.mayUse("B") && beats.obstacle(at: .seconds(2)) != nil)
+        #expect(beats.beaten(at: .seconds(3), reading("B")) == [.confirm(history: "B", known: "A")])
+        #expect(beats.beaten(at: .seconds(4), reading("B", known: "B")).isEmpty)
+        #expect(beats.isSettled && beats.obstacle(at: .seconds(4)) == nil)
+    }
+
+    @Test func databaseThatLacksSomethingBeginsAnew() {
+        var beats = started()
+        _ = beats.beaten(at: .seconds(1), reading("B"))
+        beats.looked(isComplete: false)
+        let anew = [NodeBeats.Action.beginAnew(history: "B", began: 5)]
+        #expect(beats.beaten(at: .seconds(2), reading("B")) == anew)
+        // It may fail.
+        #expect(beats.beaten(at: .seconds(3), reading("B")) == anew)
+        beats.begunAnew(at: .seconds(3))
+        #expect(!beats.isSettled)
+        #expect(beats.beaten(at: .seconds(4), reading("B", known: "B", began: 9)) == [.tellBegan(9)])
+        #expect(beats.began == 5)
+        beats.told(began: 9)
+        #expect(beats.began == 9 && beats.isSettled)
+        #expect(beats.beaten(at: .seconds(5), reading("B", known: "B", began: 9)).isEmpty)
+    }
+
+    /// A copy of a disk has the same history.
+    @Test func lossWithoutAnotherHistoryIsNoticed() {
+        var beats = started()
+        beats.lacks()
+        #expect(!beats.isSettled && !beats.mayUse("A"))
+        #expect(beats.beaten(at: .seconds(1), reading()) == [.beginAnew(history: "A", began: 5)])
+        beats.begunAnew(at: .seconds(1))
+        #expect(beats.beaten(at: .seconds(2), reading(began: 9)) == [.tellBegan(9)])
+        #expect(beats.isSettled)
+    }
+
+    @Test func nobodyWhoCouldKnowIsWaitedForTooLong() {
+        var beats = started()
+        _ = beats.beaten(at: .seconds(1), reading("B", witnesses: 2))
+        beats.looked(isComplete: true)
+        let confirm = [NodeBeats.Action.confirm(history: "B", known: "A")]
+        #expect(beats.beaten(at: .seconds(30), reading("B", witnesses: 2)) == confirm)
+        #expect(beats.beaten(at: .seconds(31), reading("B", witnesses: 2)) == [.beginAnew(history: "B", began: 5)])
+        var late = started(reading("B"))
+        #expect(!late.isSettled)
+        // It has nothing to look for.
+        #expect(late.beaten(at: .seconds(1), reading("B")).isEmpty)
+        #expect(late.beaten(at: .seconds(2), reading("B", witnesses: 0)) == [.beginAnew(history: "B", began: 5)])
+    }
+
+    @Test func nodeThatWasFoundDeadBecomesAnother() {
+        var beats = started()
+        #expect(beats.beaten(at: .seconds(1), reading(row: .dead)) == [.becomeAnother])
+        let other = NodeID()
+        beats.joined(as: other, at: .seconds(2), reading())
+        #expect(beats.id == other && beats.isSettled)
+        #expect(beats.beaten(at: .seconds(3), reading(row: .missing)) == [.becomeAnother])
+        beats.joined(as: NodeID(), at: .seconds(4), reading())
+        // Its start is among what is lost.
+        #expect(beats.beaten(at: .seconds(5), reading()) == [.beginAnew(history: "A", began: 5)])
+    }
+
+    @Test func drainedNodeTakesNothing() {
+        var beats = started()
+        #expect(beats.beaten(at: .seconds(1), reading(row: .alive(isDraining: true))) == [.drain])
+        #expect(beats.obstacle(at: .seconds(1))?.contains("drained") == true && beats.isLeaving)
+    }
+
+    @Test func clocksFarApartStopANode() {
+        var beats = started()
+        _ = beats.beaten(at: .seconds(1), reading(offset: -3_000))
+        #expect(beats.obstacle(at: .seconds(1))?.contains("3 s apart") == true)
+        #expect(beats.passed(at: .seconds(1)).isEmpty)
+        _ = beats.beaten(at: .seconds(2), reading(offset: 10_000))
+        #expect(beats.passed(at: .seconds(2)) == [.cutOff])
+        _ = beats.beaten(at: .seconds(3), reading())
+        #expect(beats.obstacle(at: .seconds(3)) == nil)
+    }
+
+    /// Nobody is found dead while it is not known what the database has lost, and pauses end with what they wait for.
+    @Test func othersAreWatchedAnewAtAnotherPrimary() {
+        let other = NodeID()
+        var (beats, random) = (started(), SeededGenerator(seed: 1))
+        func beat(_ time: Int, _ history: String) -> [NodeBeats.Action] {
+            var reading = reading(history)
+            reading.nodes = [.init(own, beat: Int64(time)), .init(other, beat: 7)]
+            return beats.beaten(at: .seconds(time), reading)
+        }
+        for time in 1...8 { #expect(beat(time, "A").isEmpty) }
+        #expect((1_000...2_000).contains(beats.pause(for: other, at: .seconds(9), random: &random)))
+        #expect(beats.isSilent(other))
+        #expect(beat(9, "B") == [.look])
+        for time in 10...20 { #expect(beat(time, "B").isEmpty) }
+        #expect((100...1_500).contains(beats.pause(at: .seconds(20), random: &random)))
+        _ = beats.passed(at: .seconds(50))
+        #expect((2_000...12_000).contains(beats.pause(at: .seconds(50), random: &random)))
+    }
+}

@@ -61,7 +61,7 @@ final class PostgresConnection {
 
     private final class Warnings { var count = 0 }
 
-    /// Opens a connection. Blocks.
+    /// Opens a connection with the relay's settings. Blocks.
     /// - Parameter parameters: As in libpq's manual, section "Parameter Key Words".
     init(_ parameters: [(name: String, value: String)]) throws(PostgresError) {
         let keys = parameters.map { strdup($0.name) } + [nil]
@@ -72,9 +72,9 @@ final class PostgresConnection {
         }
         guard let opened else { throw .lost("out of memory") }
         guard PQstatus(opened) == CONNECTION_OK else {
-            let message = Self.message(opened)
+            let reason = PostgresError.reason(of: opened)
             PQfinish(opened)
-            throw .lost(message)
+            throw .unopened(reason)
         }
         connection = opened
         PQsetNoticeReceiver(
@@ -88,12 +88,16 @@ final class PostgresConnection {
         guard PQsetnonblocking(connection, 1) == 0, PQenterPipelineMode(connection) == 1 else {
             throw .misused("the connection has no pipeline mode")
         }
+        // Not with the start of the connection: a pooler in session mode takes them only so.
+        _ = try run(PostgresSettings.statement, [])
     }
 
     deinit { PQfinish(connection) }
 
     /// The version of the server, as 150004 for 15.4.
     var serverVersion: Int { Int(PQserverVersion(connection)) }
+    /// The process that the server has named for this connection. A pooler names another one.
+    var serverProcess: Int { Int(PQbackendPID(connection)) }
 
     private static func message(_ connection: OpaquePointer?) -> String {
         let text = PQerrorMessage(connection).map { String(cString: $0) } ?? ""

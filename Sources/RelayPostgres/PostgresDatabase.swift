@@ -45,11 +45,17 @@ extension StoreError {
         self =
             switch error {
             case .refused(let code, let message): Self.refused(code, message)
+            case .unopened(let reason): .unavailable(reason)
             case .lost(let reason): .unavailable("the connection is lost: \(reason)")
             case .timedOut: .unavailable("its server does not answer")
             case .misused(let reason): .unavailable(reason)
             }
     }
+
+    /// Statements of one connection have reached several servers' processes.
+    static let ofPooler = StoreError.unavailable(
+        "a pooler gives each transaction another connection: connect to the server directly, or by a pooler in session mode"
+    )
 
     private static func refused(_ code: String, _ message: String) -> StoreError {
         switch code {
@@ -57,6 +63,8 @@ extension StoreError {
         case "53100": .unavailable("the disk of its server is full")
         // read_only_sql_transaction
         case "25006": .unavailable("its server is a standby: name the primary, too")
+        // duplicate_prepared_statement, invalid_sql_statement_name
+        case "42P05", "26000": .ofPooler
         // data_corrupted, index_corrupted
         case "XX001", "XX002": .unavailable("it is damaged: restore it from a backup")
         default: .unavailable("\(message) (SQLSTATE \(code))")

@@ -6,7 +6,9 @@
 enum PostgresError: Error, Hashable, Sendable {
     /// The server answered with an error. Its code is an SQLSTATE of five characters; see PostgreSQL's manual, appendix A.
     case refused(code: String, message: String)
-    /// The connection could not be opened, or has ended.
+    /// The connection could not be opened. The reason says what an operator can do.
+    case unopened(String)
+    /// The connection has ended.
     case lost(String)
     /// The server has not answered in time. The connection is of no use any more.
     case timedOut

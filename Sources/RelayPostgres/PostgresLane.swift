@@ -177,13 +177,14 @@ final class PostgresLane: Sendable {
     }
 
     private func answer(_ claims: [Claim], _ leases: PostgresLeases) {
-        guard !node.isSuspended, writer.node == node.id else { return refuse(claims) }
+        guard node.serves, writer.node == node.id else { return refuse(claims) }
         var (here, open): ([(Claim, AccountID)], [Claim]) = ([], [])
         for claim in claims {
             if leases.has(claim.account.likely) { here.append((claim, claim.account.likely)) } else { open.append(claim) }
         }
         for (claim, account) in here { claim.answer(.here(account, since: leases.since(account) ?? now())) }
         guard !open.isEmpty else { return }
+        guard !node.isSuspended else { return refuse(open) }
         let identities = open.compactMap { claim in if case .of(let identity) = claim.account { identity } else { nil } }
         let homes = identities.isEmpty ? [:] : writer.transact { try PostgresLeases.accounts(of: identities, on: $0) }
         guard let homes else { return refuse(open) }

@@ -11,7 +11,7 @@ extension PostgresLocation {
         try transact { connection in
             let rows = try connection.run(
                 """
-                SELECT CAST(n.id AS TEXT), n.number, n.url, n.version, n.started, n.dead IS NOT NULL, n.draining,
+                SELECT CAST(n.id AS TEXT), n.number, n.url, n.version, n.started, n.dead IS NOT NULL, n.draining, n.takes,
                     (SELECT count(*) FROM account_lease l WHERE l.node = n.id)
                 FROM node n ORDER BY n.number
                 """,
@@ -24,8 +24,8 @@ extension PostgresLocation {
                     url: try row.optional(2, row.text),
                     version: try row.text(3),
                     started: try row.integer(4),
-                    phase: try row.flag(5) ? .dead : row.flag(6) ? .draining : .serving,
-                    accounts: try row.flag(5) ? 0 : row.count(7)
+                    phase: try row.flag(5) ? .dead : row.flag(6) ? .draining : row.flag(7) ? .serving : .suspended,
+                    accounts: try row.flag(5) ? 0 : row.count(8)
                 )
             }
         }

@@ -134,7 +134,7 @@ extension PostgresNode {
     }
 
     /// Lets all leases go, also those whose giving back has failed before.
-    static func giveBackAll(of id: NodeID, on connection: PostgresConnection) throws {
+    static func freeLeases(of id: NodeID, on connection: PostgresConnection) throws {
         try write("UPDATE account_lease SET node = NULL WHERE node = ?", [.text("\(id)")], on: connection)
     }
 

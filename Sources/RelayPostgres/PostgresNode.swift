@@ -35,6 +35,8 @@ final class PostgresNode: Sendable {
         case databaseBegan(Int64)
         /// It has had no beat for so long that its endpoints are better off elsewhere.
         case cutOff
+        /// Why it takes no accounts from now on; `nil` if it takes some again.
+        case suspended(String?)
         /// Others serve fewer accounts, and should serve so many more.
         case hasTooMany(Int)
     }
@@ -73,6 +75,8 @@ final class PostgresNode: Sendable {
 
     var id: NodeID { withBeats { $0.id } }
     var isSuspended: Bool { obstacle != nil }
+    /// Whether the node serves the accounts whose leases it has.
+    var serves: Bool { withBeats { $0.serves(at: Self.time) } }
     var obstacle: String? { withBeats { $0.obstacle(at: Self.time) } }
     /// This node, and all that live, in an order that all agree on.
     var living: (NodeID, [NodeID]) { withBeats { ($0.id, $0.living) } }
@@ -174,9 +178,9 @@ final class PostgresNode: Sendable {
         case .tellBegan(let time):
             report(.databaseBegan(time))
             withBeats { $0.told(began: time) }
-        case .drain:
-            report(.drained)
-            try connection.map { try Self.giveBackAll(of: id, on: $0) }
+        case .drain: report(.drained)
+        case .freeLeases: try connection.map { try Self.freeLeases(of: id, on: $0) }
+        case .suspended(let reason): report(.suspended(reason))
         case .becomeAnother: if let connection { report(.became(try becomeAnother(on: connection))) }
         case .confirm(let history, let known): try connection.map { try Self.confirm(history, known: known, by: id, on: $0) }
         case .beginAnew(let history, let began):

@@ -60,7 +60,7 @@ final class PostgresSession {
         case .refused(let code, _): code == "23505" || isOfConnection(code)
         // The server may have restarted since the last work.
         case .lost: wasConnected
-        case .timedOut, .misused: false
+        case .unopened, .timedOut, .misused: false
         }
     }
 

@@ -82,6 +82,7 @@ package final class PostgresStore: RelayStore, AccountLeases {
             case .became(let node):
                 links.value.withLock { $0.report }(.becameAnother)
                 for lane in lanes + [global] { lane.become(node) }
+            case .suspended(let reason): links.value.withLock { $0.report }(.suspended(reason))
             case .drained:
                 for lane in lanes { lane.giveBackAll {} }
             case .cutOff:
@@ -179,8 +180,10 @@ enum PostgresSettings {
         ("default_transaction_isolation", "read committed"),
     ]
 
+    /// Sets them on a connection.
+    static let statement = "SELECT \(session.map { "set_config('\($0.0)', '\($0.1)', false)" }.joined(separator: ", "))"
+
     private static let fixed = [
-        (name: "options", value: session.map { "-c \($0.0)=\($0.1.replacing(" ", with: "\\ "))" }.joined(separator: " ")),
         (name: "client_encoding", value: "UTF8"), (name: "target_session_attrs", value: "read-write"),
         (name: "connect_timeout", value: "2"), (name: "tcp_user_timeout", value: "5000"), (name: "keepalives_idle", value: "5"),
         (name: "keepalives_interval", value: "5"),
@@ -197,20 +200,20 @@ enum PostgresSettings {
     /// Checks that a database is suitable, and brings it to this software's version.
     static func prepare(_ given: [(name: String, value: String)]) throws {
         let connection = try PostgresConnection(parameters(given, of: nil))
-        try check(connection)
-        try PostgresSchema.migrate(connection)
-    }
-
-    /// Checks what the server has made of the settings. A pooler in between may have dropped them.
-    static func check(_ connection: PostgresConnection) throws {
         guard connection.serverVersion >= 150_000 else {
             throw StoreError.unavailable("its server is too old: PostgreSQL 15 or later is needed")
         }
+        try checkSettings(connection)
+        try checkPooler(connection, given)
+        try PostgresSchema.migrate(connection)
+    }
+
+    /// Checks what the server has made of the settings.
+    private static func checkSettings(_ connection: PostgresConnection) throws {
         try connection.begin()
         for (name, value) in session {
             let found = try connection.run("SELECT current_setting(?)", [.text(name)]).rows.first?.text(0)
-            // A stronger one is as good.
-            guard found == value || name == "synchronous_commit" && found == "remote_apply" else {
+            guard found == value else {
                 throw StoreError.unavailable(
                     """
                     its setting \(name) is \(found ?? "unknown"), not \(value): connect to the server directly, or by a pooler in session \
@@ -220,6 +223,30 @@ enum PostgresSettings {
             }
         }
         try connection.rollback()
+    }
+
+    /// Checks that a pooler, if there is one, keeps the server's process of a connection, as it does in session mode.
+    private static func checkPooler(_ connection: PostgresConnection, _ given: [(name: String, value: String)]) throws {
+        let first = try process(of: connection)
+        guard first != connection.serverProcess else { return }
+        // In transaction mode, the connection gets the process that was free for the longest time, which shows now, or the one that was
+        // free last, which another transaction keeps from it.
+        let second = try process(of: connection)
+        let other = try PostgresConnection(parameters(given, of: nil))
+        try other.begin()
+        _ = try other.run(processColumn, [])
+        let third = try process(of: connection)
+        try other.rollback()
+        guard [second, third] == [first, first] else { throw StoreError.ofPooler }
+    }
+
+    private static let processColumn = "SELECT pg_backend_pid()"
+
+    private static func process(of connection: PostgresConnection) throws -> Int? {
+        try connection.begin()
+        let found = try connection.run(processColumn, []).rows.first?.count(0)
+        try connection.rollback()
+        return found
     }
 }
 #endif

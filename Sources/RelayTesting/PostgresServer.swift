@@ -10,7 +10,7 @@ package final class PostgresServer: @unchecked Sendable {
     }
 
     /// Debian keeps the programs of each version in a folder.
-    private static let programs: String? = {
+    package static let programs: String? = {
         let versions = (try? FileManager.default.contentsOfDirectory(atPath: "/usr/lib/postgresql")) ?? []
         return versions.sorted { $0.compare($1, options: .numeric) == .orderedAscending }.last.map { "/usr/lib/postgresql/\($0)/bin" }
     }()
@@ -21,27 +21,47 @@ package final class PostgresServer: @unchecked Sendable {
     /// A server for all tests of this process.
     package static let shared = Result { try PostgresServer() }
 
-    private static let asOther = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+    /// Runs a command as the user of the servers.
+    static let asOther = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
     package static let user = "relay"
 
     /// With its socket and its data.
     package let directory: URL
+    /// Where it listens by TCP, at port 5432; `nil` if it does not. Connections there need the password.
+    package let address: String?
+    private let settings: [String]
     private var process: Process?
     private var input: Pipe?
 
     private var data: String { directory.appending(path: "data").path }
 
-    /// - Parameter primary: The server that it follows; `nil` if it is a primary.
-    package init(following primary: PostgresServer? = nil) throws {
-        directory = FileManager.default.temporaryDirectory.appending(path: "postgres-\(UUID().uuidString.prefix(8))")
+    /// - Parameters:
+    ///   - primary: The server that it follows; `nil` if it is a primary.
+    ///   - password: Of its user for connections by TCP; without it there are none.
+    ///   - disk: Where its data is; `nil` for the folder for temporary files.
+    package init(following primary: PostgresServer? = nil, password: String? = nil, on disk: SmallDisk? = nil) throws {
+        let parent = disk?.directory ?? FileManager.default.temporaryDirectory
+        directory = parent.appending(path: "postgres-\(UUID().uuidString.prefix(8))")
+        address = password.map { _ in "127.\((0..<3).map { _ in "\(Int.random(in: 1...254))" }.joined(separator: "."))" }
+        // Little of a small disk is for the log of changes.
+        settings = disk == nil ? [] : ["min_wal_size=2MB", "max_wal_size=4MB"]
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        if disk != nil { try Self.run(["chmod", "711", parent.path]) }
         try Self.run(["chown", "postgres", directory.path])
-        if let primary {
-            try follow(primary)
-        } else {
-            try run("initdb", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--username=\(Self.user)", data)
-            try start()
+        if let primary { try follow(primary) } else { try begin(password, hasSmallDisk: disk != nil) }
+    }
+
+    /// Makes its data.
+    private func begin(_ password: String?, hasSmallDisk: Bool) throws {
+        var options = ["--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--username=\(Self.user)", data]
+        if hasSmallDisk { options.append("--wal-segsize=1") }
+        if let password {
+            let file = directory.appending(path: "password")
+            try Data(password.utf8).write(to: file)
+            options += ["--auth-host=scram-sha-256", "--pwfile=\(file.path)"]
         }
+        try run("initdb", options)
+        try start()
     }
 
     deinit {
@@ -49,7 +69,9 @@ package final class PostgresServer: @unchecked Sendable {
         try? FileManager.default.removeItem(at: directory)
     }
 
-    private func start() throws {
+    /// Starts it, also after it has ended by itself.
+    package func start() throws {
+        end()
         guard let programs = Self.programs else { throw Failed(description: "PostgreSQL is not installed") }
         let (process, input) = (Process(), ProcessStart.alone { Pipe() })
         process.executableURL = URL(filePath: "/usr/bin/env")
@@ -57,7 +79,8 @@ package final class PostgresServer: @unchecked Sendable {
         // blocked here.
         process.arguments =
             ["bash", "-c", #""$@" & read -r _; kill -QUIT $!; wait"#, "bash"] + Self.asOther
-            + ["\(programs)/postgres", "-D", data, "-k", directory.path, "-c", "listen_addresses=", "-c", "max_connections=500"]
+            + ["\(programs)/postgres", "-D", data, "-k", directory.path]
+            + (["listen_addresses=\(address ?? "")", "max_connections=500"] + settings).flatMap { ["-c", $0] }
         process.standardInput = input
         process.standardOutput = FileHandle.nullDevice
         process.standardError = FileHandle.nullDevice
@@ -181,12 +204,15 @@ package final class PostgresServer: @unchecked Sendable {
     }
 
     @discardableResult
-    private func run(_ program: String, _ arguments: String...) throws -> String {
+    private func run(_ program: String, _ arguments: String...) throws -> String { try run(program, arguments) }
+
+    @discardableResult
+    private func run(_ program: String, _ arguments: [String]) throws -> String {
         try Self.run(Self.asOther + ["\(Self.programs ?? "")/\(program)"] + arguments)
     }
 
     @discardableResult
-    private static func run(_ command: [String]) throws -> String {
+    static func run(_ command: [String]) throws -> String {
         let process = Process()
         process.executableURL = URL(filePath: "/usr/bin/env")
         process.arguments = command

@@ -28,6 +28,8 @@ package final class RelaydProcess {
     package let security: Security
     /// The relay's standard error; `nil` for that of the tests.
     package var standardError: FileHandle?
+    /// Variables of the service, beside those of the tests.
+    package var environment: [String: String] = [:]
     /// The maximum number of open files of the service; `nil` for that of the tests.
     package var openFiles: Int?
     /// Another build of the service; `nil` for the one beside the tests.
@@ -81,6 +83,7 @@ package final class RelaydProcess {
             if let standardError { process.standardError = standardError }
             return (process, try ProcessStart.reading(process))
         }
+        process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
         process.arguments?.append(contentsOf: ["--log-level", "warning"])
         switch security {
         case .plain: process.arguments?.append(contentsOf: ["--listen", host])

@@ -185,10 +185,12 @@ package final class RelayCore: RelayCoreProtocol {
             jobs.withLock { $0.nodeLeft(at: now().count) }
         case .becameAnother: logger.warning("the other nodes have found this one dead; it goes on as another node")
         case .cutOff:
-            logger.warning("the database has not answered for long; the channels are closed, so that endpoints try other nodes")
+            logger.warning("this node has been of no use for long; the channels are closed, so that endpoints try other nodes")
             for shard in shards.all {
                 for account in shard.state.withLock({ Array(($0.served ?? [:]).keys) }) { lost(account) }
             }
+        case .suspended(let reason?): logger.warning("this node takes no accounts now", metadata: ["reason": "\(reason)"])
+        case .suspended(nil): logger.notice("this node takes accounts again")
         case .databaseBegan(let time): databaseBegan(time)
         case .hasTooMany(let count): giveBack(count)
         }

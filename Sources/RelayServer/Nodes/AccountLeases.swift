@@ -35,6 +35,8 @@ package enum LeaseEvent: Hashable, Sendable {
     case becameAnother
     /// The node has been without its database for so long that its endpoints are better off elsewhere.
     case cutOff
+    /// Why this node takes no accounts from now on, as text; `nil` if it takes some again.
+    case suspended(String?)
     /// The other nodes serve fewer accounts. So many are to be given back.
     case hasTooMany(Int)
     /// The store is complete only since this time.

@@ -52,6 +52,8 @@ package struct NodeBeats: Sendable {
         case becomeAnother
         /// The operator has drained the node.
         case drain
+        /// Let all leases go, also those whose giving back has failed before.
+        case freeLeases
         /// Tell that the database is complete only since this time, then call `told(began:)`.
         case tellBegan(Int64)
         /// Look whether the database has all that this node has stored, then call `looked`.
@@ -62,6 +64,8 @@ package struct NodeBeats: Sendable {
         case beginAnew(history: String, began: Int64?)
         /// The node has had no beat for so long that its endpoints are better off elsewhere.
         case cutOff
+        /// The node takes no accounts from now on, for this reason; `nil` if it takes some again.
+        case suspended(String?)
         case other(NodeMembership.Action)
     }
 
@@ -95,6 +99,8 @@ package struct NodeBeats: Sendable {
     private var clockOffset: Int64 = 0
     private var isFailing = false
     private var isCutOff = false
+    /// Whether it was told that the node takes no accounts.
+    private var isSuspended = false
     /// Whether the node takes no more leases.
     package private(set) var isLeaving = false
 
@@ -135,6 +141,7 @@ package struct NodeBeats: Sendable {
             isLeaving = true
             actions.append(.drain)
         }
+        if isDraining || hasImpossibleClock { actions.append(.freeLeases) }
         // The core reads the first one itself, when it makes it in a new database.
         if let began, let now = reading.began, began != now { actions.append(.tellBegan(now)) } else { began = reading.began }
         // Another primary may not have all beats.
@@ -163,10 +170,20 @@ package struct NodeBeats: Sendable {
 
     /// Some time has passed.
     package mutating func passed(at time: Duration) -> [Action] {
+        var actions: [Action] = []
+        let obstacle = isLeaving ? nil : obstacle(at: time)
+        // The number of seconds in it may change with each beat.
+        if (obstacle != nil) != isSuspended {
+            isSuspended.toggle()
+            actions.append(.suspended(obstacle))
+        }
         let wasCutOff = isCutOff
-        isCutOff = membership.isCutOff(at: time) || abs(clockOffset) >= Self.impossibleOffset
-        return isCutOff && !wasCutOff ? [.cutOff] : []
+        isCutOff = membership.isCutOff(at: time) || hasImpossibleClock
+        if isCutOff, !wasCutOff { actions.append(.cutOff) }
+        return actions
     }
+
+    private var hasImpossibleClock: Bool { abs(clockOffset) >= Self.impossibleOffset }
 
     /// How long after the begin of a beat the next one begins.
     package var interval: Duration {
@@ -205,6 +222,9 @@ package struct NodeBeats: Sendable {
 
     /// Whether it is known what the database has lost.
     package var isSettled: Bool { if case .same = history { true } else { false } }
+
+    /// Whether the node serves the accounts whose leases it has.
+    package func serves(at time: Duration) -> Bool { !isLeaving && !membership.isSuspended(at: time) && isSettled && !hasImpossibleClock }
 
     /// Why the node takes no leases, as text; `nil` if it does.
     package func obstacle(at time: Duration) -> String? {

@@ -4,7 +4,8 @@
 /// A node of a relay, as its row says.
 package struct NodeState: Codable, Hashable, Sendable {
     package enum Phase: String, Codable, Sendable {
-        case serving, draining, dead
+        /// - suspended: it takes no accounts now; its `/readyz` says why.
+        case serving, suspended, draining, dead
     }
 
     /// Of this start.

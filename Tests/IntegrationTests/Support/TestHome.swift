@@ -18,6 +18,7 @@ final class TestHome {
     /// - Parameters:
     ///   - relayDirectory: The relay's data directory; `nil` for a new one.
     ///   - relayErrors: The relay's standard error; `nil` for that of the tests.
+    ///   - relayEnvironment: Variables of the relay, beside those of the tests.
     init(
         _ security: RelaydProcess.Security = .plain,
         port: Int? = nil,
@@ -25,10 +26,12 @@ final class TestHome {
         networks: [String] = [],
         arguments: [String] = [],
         relayDirectory: URL? = nil,
-        relayErrors: FileHandle? = nil
+        relayErrors: FileHandle? = nil,
+        relayEnvironment: [String: String] = [:]
     ) async throws {
         relayd = try await RelaydProcess(security, port: port, networks: networks, directory: relayDirectory, arguments: arguments)
         relayd.standardError = relayErrors
+        relayd.environment = relayEnvironment
         _ = try await relayd.start()
         for account in accounts { _ = try await relayd.run("account", "add", account) }
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)

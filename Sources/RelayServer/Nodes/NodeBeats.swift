@@ -171,7 +171,7 @@ package struct NodeBeats: Sendable {
     /// Some time has passed.
     package mutating func passed(at time: Duration) -> [Action] {
         var actions: [Action] = []
-        let obstacle = isLeaving ? nil : obstacle(at: time)
+        let obstacle = isLeaving ? nil : self.obstacle(at: time)
         // The number of seconds in it may change with each beat.
         if (obstacle != nil) != isSuspended {
             isSuspended.toggle()

@@ -11,17 +11,6 @@ import Synchronization
 /// This process as a node: its row, and its beats. What follows from them is decided by `NodeBeats`. A thread of its own has a connection for
 /// the beats.
 final class PostgresNode: Sendable {
-    private enum Phase {
-        /// The thread of the beats has not begun.
-        case idle
-        case beating, stopping, ended
-    }
-
-    private struct State {
-        var beats: NodeBeats
-        var phase = Phase.idle
-    }
-
     enum Event: Hashable, Sendable {
         /// Another node is dead, or takes no accounts any more.
         case otherLeft
@@ -46,9 +35,10 @@ final class PostgresNode: Sendable {
     let version: String
     let now: @Sendable () -> Milliseconds
     private let file: NodeFile?
-    private let state: Mutex<State>
-    /// Of `phase`.
-    private let changed = NSCondition()
+    private let beats: Mutex<NodeBeats>
+    private let isBeating = Atomic(false)
+    /// Signalled when the thread of the beats is to end, and when it has.
+    private let (stopping, ended) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
 
     /// Adds the node's row.
     /// - Parameter file: What the node's former start on this machine has left; `nil` if nothing is kept.
@@ -66,12 +56,12 @@ final class PostgresNode: Sendable {
         let added = try Self.add(Row(id: id, url: url, version: version), after: former, now, on: connection)
         var beats = NodeBeats(id, at: time, added.reading)
         if added.lacksSomething { beats.lacks() }
-        state = Mutex(State(beats: beats))
+        self.beats = Mutex(beats)
         file?.write(.init(id: id, history: added.reading.history, position: added.position))
         if let former = former?.id { try? Self.endConnections(of: former, on: connection) }
     }
 
-    func withBeats<Value>(_ body: (inout NodeBeats) -> Value) -> Value { state.withLock { body(&$0.beats) } }
+    func withBeats<Value>(_ body: (inout NodeBeats) -> Value) -> Value { beats.withLock { body(&$0) } }
 
     var id: NodeID { withBeats { $0.id } }
     var isSuspended: Bool { obstacle != nil }
@@ -107,36 +97,19 @@ final class PostgresNode: Sendable {
     ) {
         let thread = Thread { [self] in
             var connection: PostgresConnection?
-            var begun = Date()
+            // Not by the time of day, which may be set.
+            var begun = DispatchTime.now()
             repeat {
-                begun = Date()
+                begun = .now()
                 if isAlive() { beat(&connection, accounts: accounts(), report) }
                 for action in withBeats({ $0.passed(at: Self.time) }) { try? perform(action, on: nil, report) }
-            } while wait(until: begun + withBeats { $0.interval } / .seconds(1))
+            } while stopping.wait(timeout: begun + withBeats { $0.interval } / .seconds(1)) == .timedOut
             leave(connection)
-            enter(.ended)
+            ended.signal()
         }
         thread.name = "relay.node"
-        enter(.beating)
+        isBeating.store(true, ordering: .relaxed)
         thread.start()
-    }
-
-    private func enter(_ phase: Phase) {
-        changed.lock()
-        state.withLock { $0.phase = phase }
-        changed.broadcast()
-        changed.unlock()
-    }
-
-    private var phase: Phase { state.withLock { $0.phase } }
-
-    /// Waits until the next beat is due.
-    /// - Returns: `false` if the node stops.
-    private func wait(until due: Date) -> Bool {
-        changed.lock()
-        defer { changed.unlock() }
-        while phase == .beating, changed.wait(until: due) {}
-        return phase == .beating
     }
 
     /// Takes no more leases.
@@ -145,11 +118,9 @@ final class PostgresNode: Sendable {
     /// Stops the beats. The leases become free, because the node says that it is dead.
     func stop() {
         leave()
-        guard phase == .beating else { return }
-        enter(.stopping)
-        changed.lock()
-        defer { changed.unlock() }
-        while phase != .ended { changed.wait() }
+        guard isBeating.exchange(false, ordering: .relaxed) else { return }
+        stopping.signal()
+        ended.wait()
     }
 
     // MARK: A beat

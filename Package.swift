@@ -441,6 +441,7 @@ let package = Package(
             dependencies: [
                 "DeviceRelay",
                 "RelayComposition",
+                "RelayPostgres",
                 "RelayProtocol",
                 "RelayPush",
                 "RelayServer",

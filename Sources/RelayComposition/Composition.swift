@@ -68,7 +68,10 @@ package struct Composition: Sendable {
         revocations.begin { tokens.revoke($0) }
         let readiness = Readiness(store: store, leases: stores.leases, now: now)
         let registry = AppRegistry(store: store, key: key, now: now)
-        let wakes = try PushWakes(configuration.push, registry: registry, metrics: metrics, now: now, logger: logger)
+        let hasNodes = stores.leases != nil
+        let wakes = try PushWakes(configuration.push, registry: registry, metrics: metrics, now: now, logger: logger) { credential in
+            hasNodes ? StoreToken(credential: "\(credential)", store: store, key: key) : nil
+        }
         let core = RelayCore(
             store: store,
             leases: stores.leases,

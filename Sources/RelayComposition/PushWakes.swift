@@ -63,7 +63,7 @@ final class PushWakes: WakeSender {
     private static let mismatchTime: Int64 = 3_600_000
 
     private let registry: AppRegistry
-    private let makeChannel: @Sendable (PushCredential) -> any PushChannel
+    private let makeChannel: @Sendable (PushCredential, PushCredentialID) -> any PushChannel
     private let now: @Sendable () -> Milliseconds
     private let logger: Logger
     private let state = Mutex(State())
@@ -72,15 +72,19 @@ final class PushWakes: WakeSender {
     private let input: AsyncStream<Input>.Continuation
     private let dispatcher: PushDispatcher
 
+    /// - Parameter sharedToken: Where nodes share the token of a credential; `nil` if this one is the only one.
     convenience init(
         _ settings: PushSettings,
         registry: AppRegistry,
         metrics: PrometheusMetrics,
         now: @escaping @Sendable () -> Milliseconds,
-        logger: Logger
+        logger: Logger,
+        sharedToken: @escaping @Sendable (PushCredentialID) -> (any SharedToken)?
     ) throws {
         let channels = try PushChannels(settings)
-        self.init(registry: registry, metrics: metrics, clock: .system, now: now, logger: logger) { channels.channel(for: $0) }
+        self.init(registry: registry, metrics: metrics, clock: .system, now: now, logger: logger) {
+            channels.channel(for: $0, sharing: sharedToken($1))
+        }
     }
 
     /// - Parameter clock: The dispatcher's.
@@ -90,7 +94,7 @@ final class PushWakes: WakeSender {
         clock: WakeClock,
         now: @escaping @Sendable () -> Milliseconds,
         logger: Logger,
-        makeChannel: @escaping @Sendable (PushCredential) -> any PushChannel
+        makeChannel: @escaping @Sendable (PushCredential, PushCredentialID) -> any PushChannel
     ) {
         self.registry = registry
         self.makeChannel = makeChannel
@@ -145,7 +149,7 @@ final class PushWakes: WakeSender {
         }
         for entry in before where !entries.contains(where: { $0.id == entry.id }) { await dispatcher.replace(nil, for: entry.id) }
         for entry in entries where !before.contains(where: { $0.id == entry.id }) {
-            await dispatcher.replace(makeChannel(PushCredential(entry.credential)), for: entry.id)
+            await dispatcher.replace(makeChannel(PushCredential(entry.credential), entry.id), for: entry.id)
         }
         return true
     }

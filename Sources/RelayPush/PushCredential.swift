@@ -33,15 +33,20 @@ package struct PushChannels: Sendable {
     }
 
     /// Returns a new channel. The caller must call its ``PushChannel/shutdown()``.
-    package func channel(for credential: PushCredential) -> any PushChannel {
+    /// - Parameter token: Where nodes share the credential's token; `nil` if the relay has one node.
+    package func channel(for credential: PushCredential, sharing token: (any SharedToken)? = nil) -> any PushChannel {
         func client(http1Only: Bool = false) -> ProviderClient {
             ProviderClient(http1Only: http1Only, group: group, roots: roots, timeout: timeout)
         }
         switch credential {
-        case .apns(let credential): return APNsChannel(credential, client: client(), addresses: addresses, now: now)
-        case .fcm(let credential): return FCMChannel(credential, client: client(), addresses: addresses, now: now)
+        case .apns(let credential):
+            return APNsChannel(credential, client: client(), addresses: addresses, sharedToken: token, now: now)
+        case .fcm(let credential):
+            return FCMChannel(credential, client: client(), addresses: addresses, sharedToken: token, now: now)
         // WNS requires HTTP/1.1.
-        case .wns(let credential): return WNSChannel(credential, client: client(http1Only: true), addresses: addresses, now: now)
+        case .wns(let credential):
+            let client = client(http1Only: true)
+            return WNSChannel(credential, client: client, addresses: addresses, sharedToken: token, now: now)
         case .webPush(let credential):
             let dialer = WebPushDialer(webPush, group: group, roots: roots, timeout: timeout)
             return WebPushChannel(credential, dialer: dialer, now: now)

@@ -58,7 +58,7 @@ import Testing
             clock: WakeClock(uptime: { [clock] in clock.now }, time: now, sleep: { [clock] in await clock.sleep(until: $0) }),
             now: now,
             logger: Logger(label: "wakes") { _ in SwiftLogNoOpLogHandler() },
-            makeChannel: { _ in channel }
+            makeChannel: { _, _ in channel }
         )
         let (outcomes, outcome) = AsyncStream.makeStream(of: Outcome.self)
         let world = World(

@@ -5,67 +5,93 @@ import Foundation
 import NIOHTTP1
 import RelayProtocol
 
-/// An access token or signed assertion for a provider. It is made when first needed, shared by all wakes, and replaced before it expires.
-/// Concurrent callers wait for one request.
+/// The token of one credential. It is made when first needed, shared by all wakes, and replaced before it expires. Concurrent callers wait for
+/// one request.
 actor CachedToken {
-    struct Token: Sendable {
-        let text: Secret<String>
-        /// The time at which it is replaced.
-        let renewal: Milliseconds
-    }
+    /// How long a token is used that the other nodes do not know, before they are told of it, in milliseconds.
+    private static let unsharedTime: Int64 = 60_000
 
     /// The age from which a rejected token is dropped, in milliseconds. A younger token is kept, because a new one would be rejected too.
     private let minimumAge: Int64
-    private let make: @Sendable () async throws(PushOutcomeError) -> Token
+    /// `nil` if the relay has one node.
+    private let shared: (any SharedToken)?
+    private let make: @Sendable () async throws(PushOutcomeError) -> ProviderToken
     private let now: @Sendable () -> Milliseconds
-    private var token: Token?
-    private var made: Milliseconds = 0
-    private var pending: Task<Result<Token, PushOutcomeError>, Never>?
+    private var token: ProviderToken?
+    /// Until when the token is used as it is.
+    private var end: Milliseconds = 0
+    /// The last token that the provider has rejected.
+    private var refused: Secret<String>?
+    private var pending: Task<Result<ProviderToken, PushOutcomeError>, Never>?
 
     init(
         minimumAge: Int64 = 0,
+        shared: (any SharedToken)?,
         now: @escaping @Sendable () -> Milliseconds,
-        make: @escaping @Sendable () async throws(PushOutcomeError) -> Token
+        make: @escaping @Sendable () async throws(PushOutcomeError) -> ProviderToken
     ) {
         self.minimumAge = minimumAge
+        self.shared = shared
         self.now = now
         self.make = make
     }
 
     func current() async throws(PushOutcomeError) -> String {
-        if let token, now() < token.renewal { return token.text.exposed }
+        if let token, now() < end { return token.text.exposed }
         return try await renewed().text.exposed
     }
 
     /// Drops a token that the provider rejected, so that the next caller gets a new one. Further rejections of the old token do not drop
     /// the new one.
     func rejected(_ text: String) {
-        guard let token, token.text.exposed == text, now().count - made.count >= minimumAge else { return }
+        guard let token, token.text.exposed == text, now().count - token.made.count >= minimumAge else { return }
+        refused = token.text
         self.token = nil
     }
 
-    private func renewed() async throws(PushOutcomeError) -> Token {
-        let task: Task<Result<Token, PushOutcomeError>, Never>
+    private func renewed() async throws(PushOutcomeError) -> ProviderToken {
+        let task: Task<Result<ProviderToken, PushOutcomeError>, Never>
         if let pending {
             task = pending
         } else {
-            task = Task { [make] in  // Owner: those who need the token wait for it; its requests have a timeout
+            task = Task {  // Owner: those who need the token wait for it; its requests have a timeout
                 do throws(PushOutcomeError) {
-                    return .success(try await make())
+                    return .success(try await renew())
                 } catch {
+                    token = nil
                     return .failure(error)
                 }
             }
             pending = task
         }
         let result = await task.value
-        if pending == task {
-            pending = nil
-            token = try? result.get()
-            made = now()
-        }
+        if pending == task { pending = nil }
         return try result.get()
     }
+
+    private func renew() async throws(PushOutcomeError) -> ProviderToken {
+        let (new, isShared) = try await agree()
+        token = new
+        end = isShared ? new.renewal : min(new.renewal, Milliseconds(clamping: now().count + Self.unsharedTime))
+        return new
+    }
+
+    /// The token of all nodes. While their store is away, this node uses one of its own.
+    private func agree() async throws(PushOutcomeError) -> (ProviderToken, isShared: Bool) {
+        guard let shared else { return (try await own(), true) }
+        guard let found = try? await shared.stored() else { return (try await own(), false) }
+        if let token = found.token, isUsable(token) { return (token, true) }
+        let new = try await own()
+        guard let agreed = try? await shared.replace(found.version, by: new) else { return (new, false) }
+        return (agreed, true)
+    }
+
+    private func own() async throws(PushOutcomeError) -> ProviderToken {
+        if let token, isUsable(token) { return token }
+        return try await make()
+    }
+
+    private func isUsable(_ token: ProviderToken) -> Bool { now() < token.renewal && token.text != refused }
 }
 
 extension CachedToken {
@@ -114,7 +140,7 @@ extension CachedToken {
         _ client: ProviderClient,
         _ now: Milliseconds,
         margin: Int64
-    ) async throws(PushOutcomeError) -> Token {
+    ) async throws(PushOutcomeError) -> ProviderToken {
         let reply: ProviderClient.Reply
         do throws(ProviderClient.Failure) {
             reply = try await client.post(
@@ -132,7 +158,8 @@ extension CachedToken {
             }
             // The default is one hour, the maximum one day.
             let lifetime = min(max(decoded.expiresIn ?? 3_600, 0), 86_400) * 1_000
-            return Token(text: Secret(decoded.accessToken), renewal: Milliseconds(clamping: now.count + max(0, lifetime - margin)))
+            let renewal = Milliseconds(clamping: now.count + max(0, lifetime - margin))
+            return ProviderToken(text: Secret(decoded.accessToken), made: now, renewal: renewal)
         default: throw PushOutcomeError(outcome: PushRetryTable.outcome(of: reply.summary(now: now), from: .tokenEndpoint))
         }
     }

@@ -51,27 +51,28 @@ package struct APNsChannel: PushChannel {
         _ credential: Credential,
         client: ProviderClient,
         addresses: ProviderAddresses = ProviderAddresses(),
+        sharedToken: (any SharedToken)? = nil,
         now: @escaping @Sendable () -> Milliseconds
     ) {
         self.credential = credential
         self.client = client
         self.addresses = [.production: addresses.apns, .sandbox: addresses.apnsSandbox]
         self.now = now
-        self.token = CachedToken(minimumAge: Self.minimumTokenAge, now: now) { () async throws(PushOutcomeError) in
+        self.token = CachedToken(minimumAge: Self.minimumTokenAge, shared: sharedToken, now: now) { () async throws(PushOutcomeError) in
             try await Self.token(for: credential, at: now())
         }
     }
 
     package func shutdown() async { await client.shutdown() }
 
-    private static func token(for credential: Credential, at now: Milliseconds) async throws(PushOutcomeError) -> CachedToken.Token {
+    private static func token(for credential: Credential, at now: Milliseconds) async throws(PushOutcomeError) -> ProviderToken {
         do {
             let text = try SignedJSON.sign(
                 Claims(iss: credential.team, iat: NumericDate(now)),
                 header: SignedJSON.Header(alg: "ES256", kid: credential.keyID),
                 with: P256SigningKey(pem: credential.key.exposed)
             )
-            return CachedToken.Token(text: Secret(text), renewal: Milliseconds(clamping: now.count + Self.tokenLifetime))
+            return ProviderToken(text: Secret(text), made: now, renewal: Milliseconds(clamping: now.count + Self.tokenLifetime))
         } catch {
             throw PushOutcomeError(outcome: .credentialRejected(reason: "the APNs key is not a P-256 key in PEM"))
         }

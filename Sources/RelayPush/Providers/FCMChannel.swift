@@ -79,13 +79,14 @@ package struct FCMChannel: PushChannel {
         _ credential: Credential,
         client: ProviderClient,
         addresses: ProviderAddresses = ProviderAddresses(),
+        sharedToken: (any SharedToken)? = nil,
         now: @escaping @Sendable () -> Milliseconds
     ) {
         self.credential = credential
         self.client = client
         self.address = addresses.fcm
         self.now = now
-        self.token = CachedToken(now: now) { () async throws(PushOutcomeError) in
+        self.token = CachedToken(shared: sharedToken, now: now) { () async throws(PushOutcomeError) in
             try await Self.token(for: credential, at: addresses.fcmToken, client, now())
         }
     }
@@ -96,7 +97,7 @@ package struct FCMChannel: PushChannel {
         at address: ProviderAddress,
         _ client: ProviderClient,
         _ now: Milliseconds
-    ) async throws(PushOutcomeError) -> CachedToken.Token {
+    ) async throws(PushOutcomeError) -> ProviderToken {
         let assertion: String
         do {
             let key = try _RSA.Signing.PrivateKey(pemRepresentation: credential.key.exposed)

@@ -44,6 +44,7 @@ package struct WNSChannel: PushChannel {
         _ credential: Credential,
         client: ProviderClient,
         addresses: ProviderAddresses = ProviderAddresses(),
+        sharedToken: (any SharedToken)? = nil,
         now: @escaping @Sendable () -> Milliseconds
     ) {
         self.client = client
@@ -62,7 +63,7 @@ package struct WNSChannel: PushChannel {
             ("grant_type", "client_credentials"), ("client_id", credential.client), ("client_secret", credential.secret.exposed),
             ("scope", scope),
         ].map { "\($0)=\(FormCoding.encode($1))" }.joined(separator: "&")
-        self.token = CachedToken(now: now) { () async throws(PushOutcomeError) in
+        self.token = CachedToken(shared: sharedToken, now: now) { () async throws(PushOutcomeError) in
             try await CachedToken.request(form, at: address, client, now(), margin: Self.renewalMargin)
         }
     }

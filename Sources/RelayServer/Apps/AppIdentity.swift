@@ -98,6 +98,19 @@ package struct AppIdentity: Hashable, Sendable {
     }
 }
 
+/// The token of a push credential as several nodes share it.
+package struct PushTokenRow: Hashable, Sendable {
+    /// It grows with each change, from 1.
+    package var version: Int64
+    /// Encrypted with the relay's key.
+    package var sealed: [UInt8]
+
+    package init(version: Int64, sealed: [UInt8]) { (self.version, self.sealed) = (version, sealed) }
+
+    /// - Parameter credential: The id of the credential.
+    package static func label(of credential: String) -> String { "push token \(credential)" }
+}
+
 /// Push credentials as they are stored.
 package struct CredentialRow: Hashable, Sendable {
     /// Random.

@@ -243,4 +243,8 @@ extension CachingTransaction {
     func credentials() throws -> [CredentialRow] { try backend.credentials() }
     func add(_ credential: CredentialRow) throws { try backend.add(credential) }
     func removeCredential(_ id: String) throws { try backend.removeCredential(id) }
+    func pushToken(of credential: String) throws -> PushTokenRow? { try backend.pushToken(of: credential) }
+    func replacePushToken(of credential: String, version: Int64, by sealed: [UInt8]) throws {
+        try backend.replacePushToken(of: credential, version: version, by: sealed)
+    }
 }

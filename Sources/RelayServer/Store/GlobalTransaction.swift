@@ -78,4 +78,11 @@ package protocol GlobalTransaction {
     /// Adds credentials to a stored identity.
     func add(_ credential: CredentialRow) throws
     func removeCredential(_ id: String) throws
+
+    // MARK: Tokens of push credentials, of several nodes
+
+    /// The token of a credential.
+    func pushToken(of credential: String) throws -> PushTokenRow?
+    /// Stores a token of stored credentials, unless another version is there: 0 if there must be none.
+    func replacePushToken(of credential: String, version: Int64, by sealed: [UInt8]) throws
 }

@@ -95,8 +95,15 @@ extension StoreDatabase {
             }
         )
         var all = RelayTables.all.compactMap { table in checks[table.name].map { TableCheck(table, $0.columns, $0.decode) } }
-        if Self.isShared { all.append(Self.requestCheck) }
+        if Self.isShared { all += [Self.requestCheck, Self.tokenCheck(key)] }
         return all
+    }
+
+    private static func tokenCheck(_ key: RelayKey) -> TableCheck<ResultRow> {
+        TableCheck(SQLTable("push_token", key: "credential"), "credential, version, sealed") { row in
+            try row.check(integers: 1)
+            guard key.open(try row.bytes(2), label: PushTokenRow.label(of: try row.text(0))) != nil else { throw ColumnError() }
+        }
     }
 
     private static var requestCheck: TableCheck<ResultRow> {

@@ -77,4 +77,24 @@ extension SQLTransaction {
     }
 
     func removeCredential(_ id: String) throws { try database.execute("DELETE FROM push_credentials WHERE id = ?", [id]) }
+
+    // MARK: Tokens. A database of one node has no table for them.
+
+    func pushToken(of credential: String) throws -> PushTokenRow? {
+        try database.first("SELECT version, sealed FROM push_token WHERE credential = ?", [credential]) { row in
+            PushTokenRow(version: try row.integer(0), sealed: try row.bytes(1))
+        }
+    }
+
+    func replacePushToken(of credential: String, version: Int64, by sealed: [UInt8]) throws {
+        // A node that renews it at the same time waits for this row.
+        try database.execute(
+            """
+            INSERT INTO push_token (credential, version, sealed) VALUES (?, ?, ?)
+            ON CONFLICT (credential) DO UPDATE SET version = excluded.version, sealed = excluded.sealed
+            WHERE push_token.version = excluded.version - 1
+            """,
+            [credential, version + 1, Data(sealed)]
+        )
+    }
 }

@@ -18,9 +18,24 @@ import Testing
     static let appID = ScriptedAPNs.topic
 
     @Test func appleWakesTheDevice() async throws {
+        #expect(try await tokensForApple(port: nil, []) == 1)
+    }
+
+    /// A node has the token from the database, where the others find it.
+    @Test(.enabled(if: PostgresServer.isPossible)) func appleWakesTheDeviceOfANode() async throws {
+        let (server, nodes) = (try PostgresServer.shared.get(), try RelayNodes(1))
+        let store = try server.makeURI()
+        #expect(try await tokensForApple(port: nodes.ports[0], nodes.arguments(0, store: store)) == 1)
+        let database = try #require(store.firstMatch(of: /test_\w+/)).output
+        #expect(try server.query("SELECT version FROM push_token", in: String(database)) == "1")
+    }
+
+    /// Wakes a device by Apple's service.
+    /// - Returns: With how many tokens.
+    private func tokensForApple(port: Int?, _ arguments: [String]) async throws -> Int {
         let apns = try await ScriptedAPNs(.real)
         let key = try write(apns.key.pemRepresentation)
-        let home = try await WakeHome(apns.http, addresses: ["apns": apns.http.origin])
+        let home = try await WakeHome(apns.http, addresses: ["apns": apns.http.origin], port: port, arguments: arguments)
         try await home.add(
             "apns",
             "--signing-key",
@@ -40,6 +55,7 @@ import Testing
         }
         #expect(apns.now.violations.isEmpty)
         await apns.stop()
+        return apns.now.tokens.count
     }
 
     /// A relay with a credential for FCM, and the credential's file.

@@ -14,13 +14,21 @@ final class WakeHome {
     let relayd: RelaydProcess
     let directory = FileManager.default.temporaryDirectory.appending(path: "home-\(UUID().uuidString)")
 
-    /// - Parameter errors: The relay's standard error; `nil` for that of the tests.
-    init(_ service: ScriptedServer, addresses: [String: String], arguments: [String] = [], errors: FileHandle? = nil) async throws {
+    /// - Parameters:
+    ///   - port: The relay's; `nil` for any.
+    ///   - errors: The relay's standard error; `nil` for that of the tests.
+    init(
+        _ service: ScriptedServer,
+        addresses: [String: String],
+        port: Int? = nil,
+        arguments: [String] = [],
+        errors: FileHandle? = nil
+    ) async throws {
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
         let authorities = directory.appending(path: "authorities.pem")
         try Data(service.certificate).write(to: authorities)
         let push = ["--push-authorities-file", authorities.path] + addresses.flatMap { ["--push-address", "\($0.key)=\($0.value)"] }
-        relayd = try await RelaydProcess(arguments: push + arguments)
+        relayd = try await RelaydProcess(port: port, arguments: push + arguments)
         relayd.standardError = errors
         _ = try await relayd.start()
         _ = try await relayd.run("account", "add", "Anna")

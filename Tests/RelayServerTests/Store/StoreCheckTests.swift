@@ -137,9 +137,12 @@ import Testing
             try server.query("UPDATE \"\(table)\" \(literals)", in: String(name))
             expect(try check(relay, .postgres(copy)).damages, in: table, change)
         }
-        // Requests to nodes are in PostgreSQL alone.
+        // Requests to nodes, and what they share, are in PostgreSQL alone.
         try server.query("INSERT INTO account_request (id, account, body, made) VALUES (1, 'a', 'canary', 1)", in: String(database))
         expect(try check(relay, .postgres(uri)).damages, in: "account_request", "")
+        try server.query("DELETE FROM account_request", in: String(database))
+        try server.query("INSERT INTO push_token (credential, version, sealed) VALUES ('a', 1, 'canary')", in: String(database))
+        expect(try check(relay, .postgres(uri)).damages, in: "push_token", "")
     }
     #endif
 }

@@ -80,7 +80,7 @@ import Testing
         let relay = try await StoredRelay()
         _ = try copyOut(relay)
         let tables = try server.query("SELECT tablename FROM pg_tables WHERE schemaname = 'public'", in: database)
-        let own: Set = ["schema", "relay", "probes", "node", "account_lease", "account_request", "store_writer"]
+        let own: Set = ["schema", "relay", "probes", "node", "account_lease", "account_request", "push_token", "store_writer"]
         #expect(Set(tables.split(separator: "\n").map(String.init)).subtracting(own) == (try relay.tables()))
     }
 

@@ -410,4 +410,6 @@ extension MemoryRows {
     func credentials() -> [CredentialRow] { tables.credentials.sorted { ($0.created, $0.id) < ($1.created, $1.id) } }
     func add(_ credential: CredentialRow) { tables.credentials.append(credential) }
     func removeCredential(_ id: String) { tables.credentials.removeAll { $0.id == id } }
+    func pushToken(of credential: String) -> PushTokenRow? { nil }
+    func replacePushToken(of credential: String, version: Int64, by sealed: [UInt8]) {}
 }

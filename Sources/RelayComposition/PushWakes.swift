@@ -35,6 +35,8 @@ final class PushWakes: WakeSender {
     private enum Input: Sendable {
         case order(WakeOrder)
         case connected(EndpointID, [Waiting])
+        /// Another node may serve the account of these endpoints.
+        case forgotten([EndpointID])
         /// A request that is not passed on.
         case refused(@Sendable (WakeOutcome) -> Void, reason: String)
     }
@@ -46,12 +48,22 @@ final class PushWakes: WakeSender {
         /// The credentials that a provider has rejected, and accepted no wake with since.
         var rejected: Set<PushCredentialID> = []
         var wakeable = WakeableApps()
-        var waiting: [EndpointID: [Waiting]] = [:]
+        /// An endpoint with an order that the dispatcher has not ended is among them.
+        var waiting: [WakeAccount: [EndpointID: [Waiting]]] = [:]
         var lastNumber = 0
 
         mutating func update() {
             rejected.formIntersection(entries.map(\.id))
             wakeable = WakeableApps(entries.compactMap { $0.wakeable(isRejected: rejected.contains($0.id)) })
+        }
+
+        /// Removes requests of an endpoint, and returns them.
+        mutating func end(_ endpoint: EndpointID, of account: WakeAccount, where isEnded: (Waiting) -> Bool) -> [Waiting] {
+            guard var endpoints = waiting[account], let requests = endpoints[endpoint] else { return [] }
+            let others = requests.filter { !isEnded($0) }
+            endpoints[endpoint] = others.isEmpty ? nil : others
+            waiting[account] = endpoints.isEmpty ? nil : endpoints
+            return requests.filter(isEnded)
         }
     }
 
@@ -121,7 +133,9 @@ final class PushWakes: WakeSender {
                 case .order(let order): await dispatcher.send(order)
                 case .connected(let endpoint, let waiting):
                     for request in waiting { request.report(.failed(reason: WakeReport.NotSent.connected.name)) }
-                    await dispatcher.connected(endpoint)
+                    await dispatcher.drop(endpoint, .connected)
+                case .forgotten(let endpoints):
+                    for endpoint in endpoints { await dispatcher.drop(endpoint, .elsewhere) }
                 case .refused(let report, let reason): report(.failed(reason: reason))
                 }
             }
@@ -176,18 +190,27 @@ final class PushWakes: WakeSender {
             let waiting = Waiting(number: order.number, urgency: request.payload.urgency, credential: credential, report: report)
             // Within the lock: the inputs are in the order of their numbers.
             guard case .enqueued = input.yield(.order(order)) else { return }
-            var others = state.waiting[request.payload.endpoint] ?? []
+            var others = state.waiting[order.account]?[request.payload.endpoint] ?? []
             if others.count >= Self.maximumWaiting { others.removeFirst() }
-            state.waiting[request.payload.endpoint] = others + [waiting]
+            state.waiting[order.account, default: [:]][request.payload.endpoint] = others + [waiting]
         }
     }
 
-    func connected(_ endpoint: EndpointID) {
+    func connected(_ endpoint: EndpointID, of account: AccountID) {
         // The outcome of an earlier push does not count after the connection.
         state.withLock { state in
-            _ = input.yield(.connected(endpoint, state.waiting.removeValue(forKey: endpoint) ?? []))
+            _ = input.yield(.connected(endpoint, state.end(endpoint, of: WakeAccount(account.rawValue)) { _ in true }))
         }
     }
+
+    func forget(_ account: AccountID) {
+        state.withLock { state in
+            guard let endpoints = state.waiting.removeValue(forKey: WakeAccount(account.rawValue))?.keys else { return }
+            _ = input.yield(.forgotten(Array(endpoints)))
+        }
+    }
+
+    func hasWakes(of account: AccountID) -> Bool { state.withLock { $0.waiting[WakeAccount(account.rawValue)] != nil } }
 
     /// The credential for an app: of the identity that contains the app, else of `default`. A newer one takes precedence. If all are stopped,
     /// the dispatcher says until when.
@@ -228,13 +251,7 @@ final class PushWakes: WakeSender {
 
     private func end(_ order: WakeOrder, _ outcome: WakeOutcome) {
         let endpoint = order.wake.payload.endpoint
-        let ended = state.withLock { state in
-            guard var waiting = state.waiting[endpoint] else { return [Waiting]() }
-            let ended = waiting.filter { $0.isContained(in: order) }
-            waiting.removeAll { $0.isContained(in: order) }
-            state.waiting[endpoint] = waiting.isEmpty ? nil : waiting
-            return ended
-        }
+        let ended = state.withLock { $0.end(endpoint, of: order.account) { $0.isContained(in: order) } }
         for request in ended { request.report(outcome) }
     }
 }

@@ -100,13 +100,33 @@ import Testing
             var (pushes, outcomes) = (world.pushes.makeAsyncIterator(), world.outcomes.makeAsyncIterator())
             world.wake(1, "token")
             let first = try #require(await pushes.next())
-            world.wakes.connected(.test(1))
+            world.wakes.connected(.test(1), of: AccountID("account"))
             #expect(await outcomes.next() == Outcome(request: 1, outcome: .failed(reason: "connected")))
             world.wake(2, "token")
             first.end(.accepted(id: nil))
             let second = try #require(await pushes.next())
             second.end(.gone(since: nil))
             #expect(await outcomes.next() == Outcome(request: 2, outcome: .gone(since: nil)))
+        }
+    }
+
+    /// What was ordered before another node took the account is not sent again, and says nothing of what is ordered after it is back.
+    @Test func wakesOfAnAccountThatIsGoneAreForgotten() async throws {
+        try await withWakes { world in
+            var (pushes, outcomes) = (world.pushes.makeAsyncIterator(), world.outcomes.makeAsyncIterator())
+            world.wake(1, "token")
+            let first = try #require(await pushes.next())
+            #expect(world.wakes.hasWakes(of: AccountID("account")) && !world.wakes.hasWakes(of: AccountID("another")))
+            world.wakes.forget(AccountID("another"))
+            #expect(world.wakes.hasWakes(of: AccountID("account")))
+            world.wakes.forget(AccountID("account"))
+            #expect(!world.wakes.hasWakes(of: AccountID("account")))
+            world.wake(2, "new", registered: 2)
+            first.end(.failed(reason: "network"))
+            let second = try #require(await pushes.next())
+            #expect(second.registration == .test(fcm: "new"))
+            second.end(.accepted(id: nil))
+            #expect(await outcomes.next() == Outcome(request: 2, outcome: .accepted))
         }
     }
 

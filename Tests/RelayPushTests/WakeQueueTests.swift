@@ -146,7 +146,7 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
         var run = QueueSimulation()
         run.add(order(1))
         let attempt = run.start()
-        run.reports += run.queue.connected(.test(1), now: run.now)
+        run.reports += run.queue.drop(.test(1), .connected, now: run.now)
         run.add(order(1, number: 1))
         #expect(run.start().isEmpty)
         run.finish(attempt[0], .accepted(id: nil))
@@ -163,10 +163,10 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
         run.add(order(1))
         run.add(order(2, token: "old"))
         let attempts = run.start()
-        run.reports += run.queue.connected(.test(1), now: run.now)
+        run.reports += run.queue.drop(.test(1), .connected, now: run.now)
         run.add(order(1, number: 1))
         run.add(order(2, token: "new", number: 1))
-        for endpoint in 1...2 { run.reports += run.queue.connected(.test(endpoint), now: run.now) }
+        for endpoint in 1...2 { run.reports += run.queue.drop(.test(endpoint), .connected, now: run.now) }
         for attempt in attempts { run.finish(attempt, .accepted(id: nil)) }
         #expect(run.start().isEmpty)
         #expect(run.queue.size == 0)
@@ -182,14 +182,31 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
         var run = QueueSimulation()
         run.add(order(1))
         run.add(order(2))
-        run.reports += run.queue.connected(.test(1), now: run.now)
+        run.reports += run.queue.drop(.test(1), .connected, now: run.now)
         #expect(run.reports == [.notSent(order(1), .connected)])
         let attempt = run.start()
         #expect(attempt.map(\.order) == [order(2)])
-        run.reports += run.queue.connected(.test(2), now: run.now)
+        run.reports += run.queue.drop(.test(2), .connected, now: run.now)
         run.finish(attempt[0], .failed(reason: "503"))
         #expect(run.reports.last == .notSent(order(2), .connected))
         #expect(run.queue.size == 0)
+    }
+
+    /// Another node serves the account: nothing is sent, and nothing in flight is repeated.
+    @Test func ordersThatAreDroppedAreNotSent() {
+        var run = QueueSimulation()
+        run.add(order(1))
+        let attempt = run.start()
+        run.add(order(1, .background))
+        run.reports += run.queue.drop(.test(1), .elsewhere, now: run.now)
+        #expect(run.reports == [.notSent(order(1, .background), .elsewhere)])
+        run.reports = []
+        run.finish(attempt[0], .failed(reason: "network"))
+        #expect(run.reports == [.notSent(order(1), .elsewhere)])
+        #expect(run.start().isEmpty)
+        // The account is back. An order is sent again.
+        run.add(order(1))
+        #expect(run.start().count == 1)
     }
 
     @Test func anUrgentWakeGoesFirst() {
@@ -418,8 +435,8 @@ private func webPushOrder(_ endpoint: Int, _ url: String) -> WakeOrder {
         for round in 0..<10_000 {
             run.add(order(round % 7))
             run.add(webPushOrder(round, "https://\(round).example/"))
-            run.reports += run.queue.connected(.test(round % 7), now: run.now)
-            run.reports += run.queue.connected(.test(round), now: run.now)
+            run.reports += run.queue.drop(.test(round % 7), .connected, now: run.now)
+            run.reports += run.queue.drop(.test(round), .connected, now: run.now)
             #expect(run.start().isEmpty)
             run.reports = []
             #expect(run.queue.size < 2_000)

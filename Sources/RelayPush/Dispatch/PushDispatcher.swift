@@ -79,8 +79,8 @@ package actor PushDispatcher: WakeSending {
         usable.withLock { $0[credential] }.map { $0 <= clock.uptime() } ?? false
     }
 
-    package func connected(_ endpoint: EndpointID) {
-        queue.connected(endpoint, now: clock.uptime()).forEach(report)
+    package func drop(_ endpoint: EndpointID, _ why: WakeReport.NotSent) {
+        queue.drop(endpoint, why, now: clock.uptime()).forEach(report)
     }
 
     /// Replaces the channel of a credential that the operator changed; `nil` removes the credential.

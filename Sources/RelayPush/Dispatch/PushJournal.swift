@@ -42,6 +42,7 @@ extension WakeReport.NotSent {
         switch self {
         case .expired: "expired"
         case .connected: "connected"
+        case .elsewhere: "elsewhere"
         case .tooOften: "tooOften"
         case .tooManyWait: "tooManyWait"
         case .unknownCredential: "unknownCredential"

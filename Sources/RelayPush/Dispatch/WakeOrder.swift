@@ -10,8 +10,8 @@ package protocol WakeSending: Sendable {
     /// the push was sent.
     func send(_ order: WakeOrder) async
 
-    /// Drops the wakes of an endpoint that has connected and no longer needs a wake.
-    func connected(_ endpoint: EndpointID) async
+    /// Drops the wakes of an endpoint. A push in flight is not repeated.
+    func drop(_ endpoint: EndpointID, _ why: WakeReport.NotSent) async
 }
 
 /// Identifies the credential of one app at one provider, by the name that the operator gave it.
@@ -75,6 +75,8 @@ package enum WakeReport: Hashable, Sendable {
         case expired
         /// The endpoint connected by itself.
         case connected
+        /// Another node of the relay may serve the account, and wakes the endpoint by itself.
+        case elsewhere
         /// The endpoint, or the registration for several endpoints, was woken too often.
         /// - wait: Milliseconds until the next one is possible.
         case tooOften(wait: Int64)

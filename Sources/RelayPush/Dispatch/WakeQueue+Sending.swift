@@ -131,7 +131,7 @@ extension WakeQueue {
 
     /// Returns why a wake must not be sent again; `nil` if it may be.
     private func obstacle(_ entry: Entry, _ now: Milliseconds) -> WakeReport.NotSent? {
-        if entry.isConnected { return .connected }
+        if let why = entry.unneeded { return why }
         guard let stop = stops[entry.order.credential], stop > now else { return nil }
         return .credentialStopped(wait: stop.count - now.count)
     }

@@ -101,10 +101,9 @@ extension WakeQueue {
         var retry = PushRetry()
         var route: Route
         var isInFlight = false
-        /// Whether the endpoint has connected since the newest order.
-        var isConnected = false
-        /// Whether the endpoint connected after the push was sent, and the newest order came after that. The push then does not cover the
-        /// order.
+        /// Why the newest order needs no push any more; `nil` if it does.
+        var unneeded: WakeReport.NotSent?
+        /// Whether orders were dropped after the push was sent, and the newest order came after that. The push then does not cover the order.
         var isFollowed = false
         var ticket = 0
         /// The credential and account whose shares the wake uses, from its first order to its end.

@@ -51,8 +51,8 @@ struct WakeQueue {
         if let entry = entries[key] {
             entries[key]?.order = order
             entries[key]?.deadline = max(deadline, entry.deadline)
-            entries[key]?.isConnected = false
-            if entry.isConnected { entries[key]?.isFollowed = true }
+            entries[key]?.unneeded = nil
+            if entry.unneeded != nil { entries[key]?.isFollowed = true }
             guard !entry.isInFlight, entry.order.registration != order.registration else { return [] }
             return startAnew(key, now: now)
         }
@@ -72,18 +72,18 @@ struct WakeQueue {
         return wait(key, until: pauseEnd(key, order), now: now)
     }
 
-    /// Drops the wakes of an endpoint that connected. Wakes in flight are not retried.
-    mutating func connected(_ endpoint: EndpointID, now: Milliseconds) -> [WakeReport] {
+    /// Drops the wakes of an endpoint that are not needed. Wakes in flight are not retried.
+    mutating func drop(_ endpoint: EndpointID, _ why: WakeReport.NotSent, now: Milliseconds) -> [WakeReport] {
         var reports: [WakeReport] = []
         for credential in shares.inUse {
             for urgency in WakePayload.Urgency.allCases {
                 let key = Key(endpoint: endpoint, credential: credential, urgency: urgency)
                 guard let entry = entries[key] else { continue }
                 if entry.isInFlight {
-                    entries[key]?.isConnected = true
+                    entries[key]?.unneeded = why
                     entries[key]?.isFollowed = false
                 } else {
-                    reports.append(.notSent(entry.order, .connected))
+                    reports.append(.notSent(entry.order, why))
                     remove(key, now: now)
                 }
             }

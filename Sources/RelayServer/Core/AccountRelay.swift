@@ -36,6 +36,8 @@ struct AccountRelay: Sendable {
         case wake(WakeRequest)
         /// An endpoint that may have been woken has connected.
         case endWakes(EndpointID)
+        /// Send none of the account's wakes any more.
+        case forgetWakes
         /// An identity was linked to the account, or removed from it.
         case identity(IdentityChange)
         /// The logins of revoked endpoints must be ended.
@@ -116,6 +118,7 @@ struct AccountRelay: Sendable {
         for channel in channels.all {
             close(channel, saying: .restarting(.init(after: 0, spread: 1_000)), code: 1012, reason: "another node serves the account")
         }
+        perform(.forgetWakes)
         perform(tunnels.closeAll())
     }
 

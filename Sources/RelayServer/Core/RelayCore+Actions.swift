@@ -99,7 +99,8 @@ extension RelayCore {
         case .tunnel(let action):
             if let call = tunnels.perform(action, of: account) { state.outgoing.append(.call(call)) }
         case .wake(let request): state.outgoing.append(.call { self.send(request) })
-        case .endWakes(let endpoint): state.outgoing.append(.call { self.wakes?.connected(endpoint) })
+        case .endWakes(let endpoint): state.outgoing.append(.call { self.wakes?.connected(endpoint, of: account) })
+        case .forgetWakes: state.outgoing.append(.call { self.wakes?.forget(account) })
         case .identity(let change): state.outgoing.append(.call { self.identityChanged(change) })
         case .endLogins: state.outgoing.append(.call { self.run(self.jobs.withLock { $0.endLogins(at: self.now().count) }) })
         case .answer(let number, let answer):

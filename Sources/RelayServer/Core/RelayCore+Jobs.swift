@@ -174,7 +174,8 @@ extension RelayCore {
             let idle = shard.state.withLock { state in
                 (state.served ?? [:]).filter { $0.value.count < before && state.accounts[$0.key] == nil }.map(\.key)
             }
-            for account in idle { leases.giveBack(account) }
+            // Wakes would be lost with the account.
+            for account in idle where wakes?.hasWakes(of: account) != true { leases.giveBack(account) }
         }
     }
 

@@ -14,7 +14,14 @@ package protocol WakeSender: Sendable {
     func wake(_ request: WakeRequest, report: @escaping @Sendable (WakeOutcome) -> Void)
 
     /// The endpoint has connected. Wakes for it that were not sent yet are not needed.
-    func connected(_ endpoint: EndpointID)
+    func connected(_ endpoint: EndpointID, of account: AccountID)
+
+    /// Another node may serve the account, and sends its wakes: those that were not sent yet would be second ones. There are no reports of
+    /// them.
+    func forget(_ account: AccountID)
+
+    /// Whether wakes of the account have no outcome yet.
+    func hasWakes(of account: AccountID) -> Bool
 }
 
 /// One wake.

@@ -45,6 +45,24 @@ import Testing
         #expect(world.rejected[failing]?.code == .unavailable)
     }
 
+    /// Another node may serve the account, and sends its wakes.
+    @Test func wakesOfAnAccountThatIsLostAreForgotten() throws {
+        var (world, near, far) = try connected()
+        let channel = PushRegistration.fcm(token: Secret("token"))
+        world.send(.notificationsRegister(.init(ref: testRef(), appID: "player", displayName: "", channel: channel)), on: far)
+        world.settle()
+        world.send(.leaving(.init(ref: testRef(), reason: .suspended)), on: far)
+        world.settle()
+        world.disconnect(far)
+        world.settle()
+        let command = try world.command(from: sender, to: target)
+        world.send(.commandSend(.init(ref: testRef(), command: Blob(command.encoded))), on: near)
+        world.settle()
+        #expect(world.wakes.map(\.payload.endpoint) == [target.id])
+        world.input { $0.leave() }
+        #expect(world.wakes.isEmpty)
+    }
+
     @Test func anIdentityOfAnotherAccountIsRedirected() throws {
         var world = AccountWorld(of: sender)
         let other = AccountID(of: Identity(issuer: "https://issuer.example", subject: "first"))

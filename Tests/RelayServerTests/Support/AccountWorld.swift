@@ -21,6 +21,8 @@ struct AccountWorld {
     private(set) var rejected: [ChannelID: RelayMessage.Rejected] = [:]
     private(set) var redirected: [ChannelID: AccountID] = [:]
     private(set) var violations: [String] = []
+    /// The wakes that are on their way to the push services.
+    private(set) var wakes: [WakeRequest] = []
     /// A node that has lost the account, and does not know it yet. Its transactions fail.
     private(set) var stale: Node?
 
@@ -180,7 +182,9 @@ struct AccountWorld {
         case .reject(let channel, let rejection): rejected[channel] = rejection
         case .verify(let hello, let channel): verify(hello, as: channel)
         case .redirect(_, let channel, let other): redirected[channel] = other
-        case .answer, .tunnel, .identity, .event, .wake, .endWakes, .endLogins, .offerFailed: break
+        case .wake(let request): wakes.append(request)
+        case .forgetWakes: wakes = []
+        case .answer, .tunnel, .identity, .event, .endWakes, .endLogins, .offerFailed: break
         }
     }
 

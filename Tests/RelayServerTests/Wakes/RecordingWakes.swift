@@ -40,7 +40,10 @@ final class RecordingWakes: WakeSender {
         }
     }
 
-    func connected(_ endpoint: EndpointID) { state.withLock { $0.connected.append(endpoint) } }
+    func connected(_ endpoint: EndpointID, of account: AccountID) { state.withLock { $0.connected.append(endpoint) } }
+
+    func forget(_ account: AccountID) { state.withLock { $0.requests.removeAll { $0.account == account } } }
+    func hasWakes(of account: AccountID) -> Bool { state.withLock { $0.requests.contains { $0.account == account } } }
 
     /// The endpoints that have connected, oldest first.
     var connected: [EndpointID] { state.withLock { $0.connected } }

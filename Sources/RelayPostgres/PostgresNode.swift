@@ -68,6 +68,7 @@ final class PostgresNode: Sendable {
     /// Whether the node serves the accounts whose leases it has.
     var serves: Bool { withBeats { $0.serves(at: Self.time) } }
     var obstacle: String? { withBeats { $0.obstacle(at: Self.time) } }
+    var hasYoungBeat: Bool { withBeats { $0.hasYoungBeat(at: Self.time) } }
     /// This node, and all that live, in an order that all agree on.
     var living: (NodeID, [NodeID]) { withBeats { ($0.id, $0.living) } }
     func isSilent(_ node: NodeID) -> Bool { withBeats { $0.isSilent(node) } }

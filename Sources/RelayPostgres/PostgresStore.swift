@@ -131,6 +131,7 @@ package final class PostgresStore: RelayStore, AccountLeases {
     package func giveBack(_ account: AccountID) { self[account].giveBack(account) }
 
     package var obstacle: String? { node.obstacle }
+    package var hasYoungBeat: Bool { node.hasYoungBeat }
 
     package var scope: AccountScope {
         let (id, living) = node.living

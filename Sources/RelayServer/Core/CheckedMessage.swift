@@ -17,7 +17,12 @@ indirect enum CheckedMessage: Sendable {
     case refused(RelayMessage.Failure)
     case ignored
 
-    init(_ message: EndpointMessage, on channel: AccountChannel, rules: RelayRules) {
+    /// - Parameter mayRelay: Whether messages pass that no transaction checks.
+    init(_ message: EndpointMessage, on channel: AccountChannel, rules: RelayRules, mayRelay: Bool = true) {
+        if !mayRelay, message.isRelayed {
+            self = message.ref.map { .refused(Rejection.outOfTouch.failure($0)) } ?? .ignored
+            return
+        }
         if channel.role == .client, message.isForHosts {
             let rejection = Rejection(.notAuthorized, "only a host channel may do that")
             self = message.ref.map { .refused(rejection.failure($0)) } ?? .ignored
@@ -101,6 +106,14 @@ extension AccountChannel {
 }
 
 extension EndpointMessage {
+    /// Whether another endpoint is told of it, though nothing of it is stored.
+    var isRelayed: Bool {
+        switch self {
+        case .tunnelOpen, .tunnelCandidates: true
+        default: false
+        }
+    }
+
     /// Client channels watch, send and dial, say what a person decides about endpoints, and withdraw the app of a process that has ended.
     /// Only the host channel publishes and receives commands.
     fileprivate var isForHosts: Bool {

@@ -37,6 +37,9 @@ struct Rejection: Error, Hashable {
         self = error as? Rejection ?? Rejection(.unavailable, "the relay cannot store anything now", retryAfter: 1_000)
     }
 
+    /// The node does not know whether it still serves the account.
+    static let outOfTouch = Rejection(.unavailable, "the relay cannot reach its database now", retryAfter: 1_000)
+
     static let outdated = Rejection(.recordOutdated, "the relay has this version with other content, or a newer one")
 
     func failure(_ ref: RequestRef) -> RelayMessage.Failure {

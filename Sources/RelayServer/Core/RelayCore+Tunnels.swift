@@ -5,7 +5,8 @@ package import RelayProtocol
 
 extension RelayCore {
     package func enter(_ tunnel: TunnelID, token: [UInt8], _ connection: TunnelConnection) -> EntrantID? {
-        guard let (entrant, account) = tunnels.arrived(connection, for: tunnel) else { return nil }
+        // A revoked endpoint may have the token.
+        guard hasYoungBeat, let (entrant, account) = tunnels.arrived(connection, for: tunnel) else { return nil }
         if change(account, { $0.enter(tunnel, token: token, as: entrant) }) == true { return entrant }
         tunnels.left(entrant)
         return nil

@@ -177,6 +177,9 @@ package final class RelayCore: RelayCoreProtocol {
         }
     }
 
+    /// A single node always has one.
+    var hasYoungBeat: Bool { leases?.hasYoungBeat ?? true }
+
     private func take(_ event: LeaseEvent) {
         switch event {
         case .lost(let account): lost(account)
@@ -239,7 +242,7 @@ package final class RelayCore: RelayCoreProtocol {
         let shard = shards[id]
         let found = shard.state.withLock { state in state.rules.flatMap { rules in state.channels[id].map { ($0, rules) } } }
         guard let (open, rules) = found else { return true }
-        let checked = CheckedMessage(message, on: open.channel, rules: rules)
+        let checked = CheckedMessage(message, on: open.channel, rules: rules, mayRelay: !message.isRelayed || hasYoungBeat)
         change(open.channel.account) { $0.receive(checked, on: open.channel) }
         return store.hasRoom(for: id, of: open.channel.account, waiter: open.peer)
     }

@@ -19,6 +19,10 @@ package protocol AccountLeases: Sendable {
     /// Why this node admits nobody now, as text; `nil` if it does.
     var obstacle: String? { get }
 
+    /// Whether no other node can have found this one dead yet. A node without says nothing of what is in no transaction, because another one
+    /// may soon serve its accounts.
+    var hasYoungBeat: Bool { get }
+
     /// The accounts whose due rows this node works on now.
     var scope: AccountScope { get }
 

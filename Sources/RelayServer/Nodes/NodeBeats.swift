@@ -223,6 +223,9 @@ package struct NodeBeats: Sendable {
     /// Whether it is known what the database has lost.
     package var isSettled: Bool { if case .same = history { true } else { false } }
 
+    /// Whether no other node can have found this one dead yet.
+    package func hasYoungBeat(at time: Duration) -> Bool { !membership.isSuspended(at: time) }
+
     /// Whether the node serves the accounts whose leases it has.
     package func serves(at time: Duration) -> Bool { !isLeaving && !membership.isSuspended(at: time) && isSettled && !hasImpossibleClock }
 

@@ -21,7 +21,9 @@ final class TunnelWorld: Sendable {
         self.clock = clock
     }
 
+    /// - Parameter leases: Those of a node of several; `nil` if the relay has one node.
     static func with<Result: Sendable>(
+        leases: (any AccountLeases)? = nil,
         configure: (inout RelayConfiguration) -> Void = { _ in },
         _ work: @Sendable (TunnelWorld) async throws -> Result
     ) async throws -> Result {
@@ -33,6 +35,7 @@ final class TunnelWorld: Sendable {
             realCore: { key, metrics in
                 let core = RelayCore(
                     store: store,
+                    leases: leases,
                     relay: key.id,
                     limits: limits,
                     now: { Milliseconds(clamping: clock.now) },

@@ -24,12 +24,28 @@ import Testing
         #expect(words.status == 0)
         #expect(words.output.count == 9 && words.output.allSatisfy { $0.hasPrefix("ok ") }, "\(words.text)")
         #expect(words.error.isEmpty)
+        // The relay has one node.
+        #expect(!words.text.contains("served by"))
         let json = try await desk.relay("doctor", "tv", "--json")
         #expect(
             try statuses(json)
                 == Dictionary(uniqueKeysWithValues: Doctor.Check.Name.allCases.prefix { $0 != .nearby }.map { ($0.rawValue, "ok") })
         )
         _ = agents
+    }
+
+    @Test(.enabled(if: PostgresServer.isPossible)) func nodeThatServesTheAccountIsNamed() async throws {
+        let port = try FreePort.take()
+        let node = "http://127.0.0.1:\(port)"
+        let store = try PostgresServer.shared.get().makeURI()
+        let account = try await TestAccount(
+            port: port,
+            arguments: ["--url", "http://localhost:\(port)", "--store", store, "--node-url", node]
+        )
+        let desk = try await account.device(named: "Desk")
+        let checks = try await desk.relay("doctor", "--json").json["checks"] as? [[String: Any]] ?? []
+        #expect(checks.first { $0["name"] as? String == "login" }?["node"] as? String == node, "\(checks)")
+        #expect(try await desk.relay("doctor").text.contains("is served by \(node)"))
     }
 
     @Test func failedChecksNameTheCause() async throws {

@@ -344,9 +344,11 @@ final class ControlLink: ControlSending {
             }
         let state = ConnectionState(phase: phase, problem: phase == .connected || isPaused ? nil : problem)
         let takesRequests = machine.isOpen
+        let node = isConnected && machine.moves > 0 ? dialled.origin : nil
         let published = endpoint.status.value
-        guard state != published.state || takesRequests != published.takesRequests else { return }
+        guard state != published.state || takesRequests != published.takesRequests || node != published.node else { return }
         endpoint.status.update { link in
+            link.node = node
             link.state = state
             link.takesRequests = takesRequests
         }

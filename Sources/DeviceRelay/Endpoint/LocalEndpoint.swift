@@ -73,6 +73,8 @@ actor LocalEndpoint {
         var isConfirmingAccount = false
         /// Whether a user may be busy with the sign-in.
         var isWithUser: Bool { isRequestingToken || isConfirmingAccount }
+        /// The URL of the node to which the relay has sent this connection; `nil` if it has sent it nowhere.
+        var node: String?
         /// The account's name at the relay; `nil` if the relay has stated none.
         var accountName: String?
     }

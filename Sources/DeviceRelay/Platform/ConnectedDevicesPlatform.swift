@@ -179,6 +179,9 @@ public final class ConnectedDevicesPlatform: Sendable {
         AsyncValues(endpoint(of: account.id)?.link) { $0.state }
     }
 
+    /// The URL of the node that serves an account, if the relay has sent this process to one of several; `nil` while not connected.
+    package func node(of account: ConnectedDevicesAccount) -> String? { endpoint(of: account.id)?.link.value.node }
+
     /// The running endpoint of an account, so that tests can observe its release.
     package func running(_ account: ConnectedDevicesAccount) -> AnyObject? { endpoint(of: account.id) }
 

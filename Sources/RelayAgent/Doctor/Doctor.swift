@@ -36,9 +36,11 @@ package struct Doctor: Sendable {
         package var advice: String?
         /// The code of the failure, as other commands print it.
         package var code: String?
+        /// The URL of the relay's node that serves the account, of several.
+        package var node: String?
         var exit = ExitStatus.done
 
-        enum CodingKeys: CodingKey { case name, status, message, advice, code }
+        enum CodingKeys: CodingKey { case name, status, message, advice, code, node }
 
         init(_ name: Name, _ status: Status, _ message: String, advice: String? = nil) {
             self.name = name

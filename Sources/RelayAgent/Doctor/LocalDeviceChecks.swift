@@ -19,9 +19,15 @@ struct LocalDeviceChecks: Sendable {
         }
         let endpoints = local.platform.endpoints(for: local.account)
         let devices = Set(endpoints.filter { !$0.isLocal }.map(\.systemID)).count
-        var checks = [
-            Doctor.Check(.login, .ok, "the relay accepts this device; the account has \(devices) other device\(devices == 1 ? "" : "s")")
-        ]
+        let node = local.platform.node(of: local.account)
+        let served = node.map { ", and is served by \($0)" } ?? ""
+        var login = Doctor.Check(
+            .login,
+            .ok,
+            "the relay accepts this device; the account has \(devices) other device\(devices == 1 ? "" : "s")\(served)"
+        )
+        login.node = node
+        var checks = [login]
         let own = endpoints.first { $0.isLocal }
         checks.append(presence(own))
         checks.append(await mailbox(own))

@@ -96,14 +96,15 @@ final class TestAccount {
     private let issuersFile: URL
 
     /// - Parameters:
+    ///   - port: The relay's; `nil` for any.
     ///   - networks: Further addresses of this machine that lead to the relay.
     ///   - arguments: Flags of the relay.
     ///   - issuers: The content of the relay's file of trusted issuers.
-    init(networks: [String] = [], arguments: [String] = [], issuers: String? = nil) async throws {
+    init(port: Int? = nil, networks: [String] = [], arguments: [String] = [], issuers: String? = nil) async throws {
         issuersFile = FileManager.default.temporaryDirectory.appending(path: "issuers-\(UUID().uuidString).json")
         if let issuers { try Data(issuers.utf8).write(to: issuersFile) }
         let file = issuers == nil ? [] : ["--issuers-file", issuersFile.path]
-        relay = try await RelaydProcess(networks: networks, arguments: arguments + file)
+        relay = try await RelaydProcess(port: port, networks: networks, arguments: arguments + file)
         _ = try await relay.start()
         _ = try await relay.run("account", "add", "Anna")
     }

@@ -17,8 +17,8 @@ final class PostgresLane: Sendable {
     struct Counts: Sendable {
         /// The accounts that the node serves on this thread.
         var served = 0
-        /// The leases that the node has lost, or given back.
-        var lost = 0
+        /// The leases that the node has taken, and those that it has lost, or given back.
+        var (taken, lost) = (0, 0)
     }
 
     private struct Claim: Sendable {
@@ -166,7 +166,11 @@ final class PostgresLane: Sendable {
         let losses = leases.takeLost()
         for account in losses { lost(account) }
         if !claims.isEmpty { answer(claims, leases) }
-        state.withLock { $0.counts = Counts(served: leases.count, lost: $0.counts.lost + losses.count) }
+        state.withLock { state in
+            // What it has now and had not before, or has lost since.
+            let taken = leases.count - state.counts.served + losses.count
+            state.counts = Counts(served: leases.count, taken: state.counts.taken + taken, lost: state.counts.lost + losses.count)
+        }
     }
 
     private func giveBack(_ accounts: [AccountID], _ leases: PostgresLeases) {

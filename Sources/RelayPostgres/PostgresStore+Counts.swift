@@ -10,6 +10,7 @@ extension PostgresStore {
         let counts = lanes.map(\.counts)
         return [
             MetricSample("relay_node_accounts", Double(counts.reduce(0) { $0 + $1.served })),
+            MetricSample("relay_node_leases_taken_total", Double(counts.reduce(0) { $0 + $1.taken })),
             MetricSample("relay_node_leases_lost_total", Double(counts.reduce(0) { $0 + $1.lost })),
             MetricSample("relay_node_suspended", node.isSuspended ? 1 : 0),
         ]

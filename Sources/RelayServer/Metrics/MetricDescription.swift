@@ -71,6 +71,7 @@ extension MetricDescription {
         MetricDescription("relay_store_writable", .gauge, "Whether a write reaches the disk: 1 or 0."),
         MetricDescription("relay_store_database_bytes", .gauge, "Size of the database."),
         MetricDescription("relay_store_commit_seconds", .histogram, "Time of a commit of the store."),
+        MetricDescription("relay_store_transactions_total", .counter, "Transactions in the commits, of which several can share one."),
         MetricDescription("relay_store_commit_failures_total", .counter, "Commits that failed."),
         MetricDescription("relay_waiting_commands", .gauge, "Commands that wait for their endpoints."),
         MetricDescription("relay_waiting_command_bytes", .gauge, "Bytes of the commands that wait for their endpoints."),
@@ -78,6 +79,7 @@ extension MetricDescription {
 
     private static let nodes = [
         MetricDescription("relay_node_accounts", .gauge, "Accounts that this node serves."),
+        MetricDescription("relay_node_leases_taken_total", .counter, "Accounts that this node has taken."),
         MetricDescription("relay_node_leases_lost_total", .counter, "Accounts that this node has lost or given back."),
         MetricDescription("relay_node_suspended", .gauge, "Whether this node admits nobody, because it cannot reach its database: 1 or 0."),
     ]

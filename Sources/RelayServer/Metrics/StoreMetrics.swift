@@ -6,16 +6,22 @@ package import CoreMetrics
 /// The metrics of the store's commits.
 package struct StoreMetrics: Sendable {
     private let seconds: Timer
+    private let transactions: Counter
     private let failures: Counter
 
     package init(factory: any MetricsFactory = NOOPMetricsHandler.instance) {
         seconds = Timer(label: "relay_store_commit_seconds", factory: factory)
+        transactions = Counter(label: "relay_store_transactions_total", factory: factory)
+        transactions.increment(by: 0)
         failures = Counter(label: "relay_store_commit_failures_total", factory: factory)
         failures.increment(by: 0)
     }
 
-    func committed(in time: Duration, isStored: Bool) {
-        if isStored { seconds.recordNanoseconds(time.nanoseconds) } else { failures.increment() }
+    /// - Parameter count: How many transactions share the commit.
+    func committed(_ count: Int, in time: Duration, isStored: Bool) {
+        guard isStored else { return failures.increment() }
+        seconds.recordNanoseconds(time.nanoseconds)
+        transactions.increment(by: Int64(count))
     }
 }
 

@@ -65,7 +65,7 @@ package final class StoreThread: Sendable {
             if group.isEmpty { return }
             let begun = ContinuousClock.now
             let outcome = commit(&group)
-            metrics.committed(in: ContinuousClock.now - begun, isStored: outcome.failure == nil)
+            metrics.committed(group.count, in: ContinuousClock.now - begun, isStored: outcome.failure == nil)
             for work in group { work.report(outcome.failure(of: work)) }
             queues.done(group)
         }

@@ -9,9 +9,9 @@ import Testing
 /// The metrics of a real relay.
 @Suite(.timeLimit(.minutes(10))) struct MetricsTests {
     /// A relay with two endpoints, a command that waits, a failed sign-in and a refused token.
-    private func metrics() async throws -> String {
+    private func metrics(at ownPort: Int? = nil, _ arguments: [String] = []) async throws -> String {
         let port = try FreePort.take()
-        let relayd = try await RelaydProcess(arguments: ["--metrics-listen", "127.0.0.1:\(port)"])
+        let relayd = try await RelaydProcess(port: ownPort, arguments: ["--metrics-listen", "127.0.0.1:\(port)"] + arguments)
         _ = try await relayd.start()
         _ = try await relayd.run("account", "add", "Anna")
         let (phone, pc) = (WireEndpoint("Phone", at: relayd), WireEndpoint("PC", at: relayd))
@@ -49,6 +49,7 @@ import Testing
         #expect(value("relay_store_writable", in: text) == 1)
         #expect(value("relay_store_database_bytes", in: text) ?? 0 > 4_096)
         #expect(value("relay_store_commit_seconds_count", in: text) ?? 0 > 4)
+        #expect(value("relay_store_transactions_total", in: text) ?? 0 >= value("relay_store_commit_seconds_count", in: text) ?? 9)
         #expect(value("relay_store_commit_failures_total", in: text) == 0)
         #expect(value("relay_hello_seconds_count", in: text) == 2)
         // The thief's; the first hellos of the devices, which ask for their account, are none.
@@ -66,6 +67,19 @@ import Testing
         #expect(value("process_max_fds", in: text) ?? 0 >= 256)
         #expect(value("process_resident_memory_bytes", in: text) ?? 0 > 1_048_576)
         #endif
+    }
+
+    @Test(.enabled(if: PostgresServer.isPossible)) func metricsSayWhatANodeDoes() async throws {
+        let places = try RelayNodes(1)
+        let text = try await metrics(at: places.ports[0], places.arguments(0, store: PostgresServer.shared.get().makeURI()))
+        let accounts = value("relay_node_accounts", in: text) ?? 0
+        #expect(accounts >= 1)
+        #expect(value("relay_node_leases_taken_total", in: text) == accounts)
+        #expect(value("relay_node_leases_lost_total", in: text) == 0)
+        #expect(value("relay_node_suspended", in: text) == 0)
+        #expect(value("relay_store_commit_seconds_count", in: text) ?? 0 > 4)
+        #expect(value("relay_store_transactions_total", in: text) ?? 0 >= value("relay_store_commit_seconds_count", in: text) ?? 9)
+        #expect(value("relay_store_commit_failures_total", in: text) == 0)
     }
 
     /// Every metric has a help text and a row in the documents, and the documents name no other.

@@ -45,14 +45,6 @@ extension PostgresSchema {
         """,
         "CREATE INDEX account_request_open ON account_request (made, id) WHERE answer IS NULL",
         "CREATE INDEX account_request_answered ON account_request (answered) WHERE answered IS NOT NULL",
-        // The token of a push credential, which all nodes use.
-        """
-        CREATE TABLE push_token (
-            credential TEXT COLLATE "C" PRIMARY KEY REFERENCES push_credentials (id) ON DELETE CASCADE,
-            version BIGINT NOT NULL,
-            sealed BYTEA NOT NULL
-        )
-        """,
         // The last batch that a thread of a node has written, and how often its connection was replaced.
         """
         CREATE TABLE store_writer (
@@ -65,7 +57,18 @@ extension PostgresSchema {
         """,
     ]
 
-    /// How many accounts a node serves, as its beats say.
-    static let accountCounts = ["ALTER TABLE node ADD COLUMN accounts BIGINT"]
+    /// What the second version adds.
+    static let sharedByNodes = [
+        // How many accounts the node serves, as its beats say.
+        "ALTER TABLE node ADD COLUMN accounts BIGINT",
+        // The token of a push credential, which all nodes use.
+        """
+        CREATE TABLE push_token (
+            credential TEXT COLLATE "C" PRIMARY KEY REFERENCES push_credentials (id) ON DELETE CASCADE,
+            version BIGINT NOT NULL,
+            sealed BYTEA NOT NULL
+        )
+        """,
+    ]
 }
 #endif

@@ -66,7 +66,10 @@ extension Drive {
 
     private func freeze(_ node: Int, for time: Int) async {
         defer { strikesAtWork -= 1 }
-        guard relays.nodes[node].isRunning, standing.insert(node).inserted else { return }
+        // Another one, if this one is down or stands still already.
+        let candidates = (0..<plan.nodes).map { (node + $0) % plan.nodes }
+        guard let node = candidates.first(where: { up.contains($0) && !standing.contains($0) }) else { return }
+        standing.insert(node)
         write("freeze", "relayd \(node)")
         ledger.happened("frozen nodes")
         relays.nodes[node].freeze()

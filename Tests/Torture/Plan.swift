@@ -105,6 +105,7 @@ struct Plan: Sendable {
         restores: Int = 0,
         cuts: Int? = nil,
         nodes: Int = 1,
+        mishaps: Int? = nil,
         isUpgraded: Bool = false
     ) {
         (self.seed, self.senders, self.targets, hasPaths, self.nodes) = (seed, senders, targets, cuts != nil, nodes)
@@ -177,7 +178,7 @@ struct Plan: Sendable {
                 strikes[index].down = Int.random(in: 3_000...8_000, using: &random)
             }
         }
-        let mishaps = nodes == 1 ? [] : Self.mishaps(kills: kills, commands: commands, nodes: nodes, using: &random)
+        let mishaps = nodes == 1 ? [] : Self.mishaps(mishaps ?? kills / 2, commands: commands, nodes: nodes, using: &random)
         let upgrades = (0..<(isUpgraded ? nodes : 0)).map { node in
             Mishap(progress: max(1, commands * 19 / 10 * (node + 1) / (nodes + 1)), kind: .upgraded(node: node))
         }
@@ -186,9 +187,9 @@ struct Plan: Sendable {
         self.strikes = strikes.sorted { $0.progress < $1.progress }
     }
 
-    /// Six of them for each twelve kills: two frozen nodes, three cuts, and a promotion.
-    private static func mishaps(kills: Int, commands: Int, nodes: Int, using random: inout some RandomNumberGenerator) -> [Mishap] {
-        let count = (kills + 11) / 12
+    /// Of each six of them, two are frozen nodes, three are cuts, and one is a promotion.
+    private static func mishaps(_ most: Int, commands: Int, nodes: Int, using random: inout some RandomNumberGenerator) -> [Mishap] {
+        let count = (most + 5) / 6
         let end = max(2, commands * 19 / 10)
         func progress() -> Int { Int.random(in: 1...end, using: &random) }
         func node() -> Int { Int.random(in: 0..<nodes, using: &random) }

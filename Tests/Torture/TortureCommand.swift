@@ -30,6 +30,10 @@ import Foundation
         var naps = 60
         @Option(help: "How many times the stored state of the relay, a sender or a target goes back to an earlier copy.")
         var restores = 0
+        @Option(
+            help: "With several nodes: how often one stands still or is cut from the database, or the primary fails (half of the kills)."
+        )
+        var mishaps: Int?
         @Option(help: "A relayd of an earlier version, with which all nodes start. Each in turn is stopped and started as this version.")
         var older: String?
         @Flag(help: "Whether the devices have a local network, too, which is cut as often as half of the kills. scripts/torture makes it.")
@@ -47,7 +51,9 @@ import Foundation
 
         func validate() throws {
             guard nodes == 1 || restores == 0 else { throw ValidationError("--restores is for one node") }
-            guard commands > 0, nodes > 0, senders > 0, targets > 0, kills >= 0, naps >= 0, restores >= 0, window > 0, patience > 0 else {
+            guard commands > 0, nodes > 0, senders > 0, targets > 0, kills >= 0, naps >= 0, restores >= 0, mishaps ?? 0 >= 0, window > 0,
+                patience > 0
+            else {
                 throw ValidationError("the numbers have to be positive")
             }
         }
@@ -66,6 +72,7 @@ import Foundation
                 restores: restores,
                 cuts: paths ? kills / 2 : nil,
                 nodes: nodes,
+                mishaps: mishaps,
                 isUpgraded: older != nil
             )
             let home =

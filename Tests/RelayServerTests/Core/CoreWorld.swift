@@ -16,6 +16,7 @@ final class CoreWorld: Sendable {
     let limits: Limits
     private let logins: (any LoginEnding)?
     private let wakes: (any WakeSender)?
+    private let leases: (any AccountLeases)?
     private let current: Mutex<RelayCore>
     private let ids = Mutex(CommandIDGenerator())
 
@@ -27,12 +28,14 @@ final class CoreWorld: Sendable {
 
     /// - Parameters:
     ///   - age: of the database when the world begins.
+    ///   - leases: Those of a node of several; `nil` if the relay has one node.
     ///   - store: Default: SQLite's.
     init(
         limits: Limits = Limits(),
         age: Int64 = 100 * 86_400_000,
         logins: (any LoginEnding)? = nil,
         wakes: (any WakeSender)? = nil,
+        leases: (any AccountLeases)? = nil,
         store: (any RelayStore)? = nil
     ) async throws {
         let store = TestStore(try store ?? SQLiteStore())
@@ -41,8 +44,9 @@ final class CoreWorld: Sendable {
         self.limits = limits
         self.logins = logins
         self.wakes = wakes
+        self.leases = leases
         let clock = clock
-        self.current = Mutex(Self.core(store, relay, limits, clock, logins, wakes))
+        self.current = Mutex(Self.core(store, relay, limits, clock, logins, wakes, leases))
         let began = clock.now - age
         try await store.transact { try $0.setDatabaseBegan(began) }
         try await core.start()
@@ -56,12 +60,14 @@ final class CoreWorld: Sendable {
         _ limits: Limits,
         _ clock: TestClock,
         _ logins: (any LoginEnding)?,
-        _ wakes: (any WakeSender)?
+        _ wakes: (any WakeSender)?,
+        _ leases: (any AccountLeases)?
     ) -> RelayCore {
         var logger = Logger(label: "test")
         logger.logLevel = .critical
         return RelayCore(
             store: store,
+            leases: leases,
             relay: relay,
             limits: limits,
             now: { Milliseconds(clamping: clock.now) },
@@ -73,7 +79,7 @@ final class CoreWorld: Sendable {
 
     /// The relay's process ends and begins anew. Peers of the old one hear nothing more.
     func restart() async throws {
-        let core = Self.core(store, relay, limits, clock, logins, wakes)
+        let core = Self.core(store, relay, limits, clock, logins, wakes, leases)
         current.withLock { $0 = core }
         try await core.start()
     }

@@ -1,33 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import Dispatch
 import RelayProtocol
-import Synchronization
 import Testing
 
 @testable import RelayServer
 
 /// What no transaction checks is not said by a node that may have lost its accounts.
 @Suite(.timeLimit(.minutes(5))) struct YoungBeatTests {
-    /// Those of a node that has all leases, whose beat is old when the test says so.
-    private final class AllLeases: AccountLeases {
-        private let isYoung = Atomic(true)
-
-        func set(isYoung: Bool) { self.isYoung.store(isYoung, ordering: .relaxed) }
-
-        var hasYoungBeat: Bool { isYoung.load(ordering: .relaxed) }
-        var obstacle: String? { nil }
-        var scope: AccountScope { .all }
-
-        func claim(_ account: ClaimedAccount, answer: @escaping @Sendable (AccountClaim) -> Void) {
-            DispatchQueue.global().async { answer(.here(account.likely, since: 0)) }
-        }
-        func giveBack(_ account: AccountID) {}
-        func giveBackAll() async {}
-        func begin(_ report: @escaping @Sendable (LeaseEvent) -> Void) {}
-    }
-
     @Test func tunnelsNeedAYoungBeat() async throws {
         let leases = AllLeases()
         try await TunnelWorld.with(leases: leases) { world in

@@ -17,7 +17,7 @@ import Testing
 
             leases.set(isYoung: false)
             guard case .failure(let failure) = try await phone.ask(pc.id) else { throw TestError("a tunnel was opened") }
-            #expect(failure.code == .unavailable && failure.retryAfter == 5_000)
+            #expect(failure.code == .unavailable && failure.retryAfter == 1_000)
             try await phone.control.send(.tunnelCandidates(candidates(1)))
             let refused = try await TunnelClient(.tcp, entrances.opener, at: world.relay)
             #expect(await refused.status() != TunnelClient.paired[.tcp])

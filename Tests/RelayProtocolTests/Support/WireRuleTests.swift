@@ -90,7 +90,7 @@ import Testing
         ),
         Rule(
             page: "protocol.md",
-            words: "the next attempt is not before its end, and the random time comes on top",
+            words: "the next attempt follows its end within 500 ms",
             tests: [
                 ("DeviceRelayTests/Transports/EndpointChannelStateMachineTests", "restartDelayOfTheRelayIsRespected"),
                 ("DeviceRelayTests/Transports/EndpointChannelStateMachineTests", "retryAfterIsRespectedUpToAnHour"),

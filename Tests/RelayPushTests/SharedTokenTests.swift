@@ -8,6 +8,7 @@ import RelayPostgres
 import RelayProtocol
 import RelayServer
 import RelayTesting
+import Synchronization
 import Testing
 
 @testable import RelayComposition
@@ -104,6 +105,37 @@ import Testing
             try server.query("UPDATE push_token SET credential = 'other'", in: database)
             #expect(try await StoreToken(credential: "other", store: nodes[0].store, key: key).stored().token == nil)
         }
+    }
+
+    /// The clock of a node was wrong when it made the token.
+    @Test func tokenOfALaterTimeIsReplaced() async throws {
+        try await withNodes(on: PostgresServer.shared.get()) { apns, nodes, _ in
+            let made = Milliseconds(clamping: time.now.count + 3_600_000)
+            let renewal = Milliseconds(clamping: made.count + 3_000_000)
+            _ = try await nodes[0].token.replace(0, by: ProviderToken(text: Secret("later"), made: made, renewal: renewal))
+            for node in nodes { #expect(await node.send() == .accepted(id: "EC1BF194-B3B2-424A-89A9-5A918A6E6B4E")) }
+            #expect(apns.now.tokens.count == 1)
+        }
+    }
+
+    /// Also a relay with one node gets its own clock set.
+    @Test func rejectedTokenOfALaterTimeIsDropped() async throws {
+        let time = time
+        let made = Mutex(0)
+        let token = CachedToken(minimumAge: 20 * 60_000, shared: nil, now: { time.now }) { () async throws(PushOutcomeError) in
+            let number = made.withLock { count in
+                count += 1
+                return count
+            }
+            let renewal = Milliseconds(clamping: time.now.count + 3_000_000)
+            return ProviderToken(text: Secret("\(number)"), made: time.now, renewal: renewal)
+        }
+        #expect(try await token.current() == "1")
+        await token.rejected("1")
+        #expect(try await token.current() == "1")
+        time.advance(-7_200_000)
+        await token.rejected("1")
+        #expect(try await token.current() == "2")
     }
 
     /// A node sends also while its database does not answer. Once that is back, the others use this node's token.

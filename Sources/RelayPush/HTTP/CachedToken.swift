@@ -10,6 +10,8 @@ import RelayProtocol
 actor CachedToken {
     /// How long a token is used that the other nodes do not know, before they are told of it, in milliseconds.
     private static let unsharedTime: Int64 = 60_000
+    /// How much later than now a token of another node may be made, in milliseconds. Clocks differ by less.
+    private static let largestOffset: Int64 = 60_000
 
     /// The age from which a rejected token is dropped, in milliseconds. A younger token is kept, because a new one would be rejected too.
     private let minimumAge: Int64
@@ -44,7 +46,8 @@ actor CachedToken {
     /// Drops a token that the provider rejected, so that the next caller gets a new one. Further rejections of the old token do not drop
     /// the new one.
     func rejected(_ text: String) {
-        guard let token, token.text.exposed == text, now().count - token.made.count >= minimumAge else { return }
+        guard let token, token.text.exposed == text else { return }
+        guard now().count - token.made.count >= minimumAge || isOfWrongClock(token) else { return }
         refused = token.text
         self.token = nil
     }
@@ -91,7 +94,10 @@ actor CachedToken {
         return try await make()
     }
 
-    private func isUsable(_ token: ProviderToken) -> Bool { now() < token.renewal && token.text != refused }
+    private func isUsable(_ token: ProviderToken) -> Bool { now() < token.renewal && token.text != refused && !isOfWrongClock(token) }
+
+    /// Providers take no token of a later time. The clock of the node that has made it was wrong.
+    private func isOfWrongClock(_ token: ProviderToken) -> Bool { token.made.count > now().count + Self.largestOffset }
 }
 
 extension CachedToken {

@@ -154,14 +154,14 @@ extension RelayCore {
         }
     }
 
-    /// Gives so many accounts back, of those whose endpoints lose least: they have no tunnels.
+    /// Gives so many accounts back, of those that lose least: they have no tunnels, and no wakes, which would be lost with the account.
     func giveBack(_ count: Int) {
         var rest = count
         for shard in shards.all.shuffled() where rest > 0 {
-            let accounts = shard.state.withLock { state in
-                let free = (state.served ?? [:]).keys.filter { state.accounts[$0]?.tunnels.tunnels.isEmpty ?? true }
-                return free.prefix(rest)
+            let free = shard.state.withLock { state in
+                (state.served ?? [:]).keys.filter { state.accounts[$0]?.tunnels.tunnels.isEmpty ?? true }
             }
+            let accounts = Array(free.lazy.filter { self.wakes?.hasWakes(of: $0) != true }.prefix(rest))
             for account in accounts { leases?.giveBack(account) }
             rest -= accounts.count
         }

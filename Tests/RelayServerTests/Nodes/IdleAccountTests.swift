@@ -24,6 +24,7 @@ import Testing
         let account = AccountID(sender.account)
         #expect(wakes.hasWakes(of: account))
         for _ in 0..<3 { try await world.pass(61_000) }
+        world.core.giveBack(1_000)
         #expect(!leases.givenBack.contains(account))
         while !leases.givenBack.contains(account) {
             _ = wakes.take()

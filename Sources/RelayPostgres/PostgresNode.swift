@@ -132,7 +132,8 @@ final class PostgresNode: Sendable {
             let open = try connection ?? PostgresConnection(PostgresSettings.parameters(parameters, of: id))
             connection = open
             let (reading, position) = try Self.beat(id, takes: !isSuspended, accounts: accounts, now, on: open)
-            for action in withBeats({ $0.beaten(at: time, reading) }) { try perform(action, on: open, report) }
+            let answered = Self.time
+            for action in withBeats({ $0.beaten(at: time, answered: answered, reading) }) { try perform(action, on: open, report) }
             if reading.isKnown { file?.note(.init(id: id, history: reading.history, position: position), at: time) }
         } catch {
             connection = nil

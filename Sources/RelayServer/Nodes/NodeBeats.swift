@@ -127,8 +127,10 @@ package struct NodeBeats: Sendable {
     // MARK: Beats
 
     /// A beat is committed.
-    /// - Parameter time: When it was sent.
-    package mutating func beaten(at time: Duration, _ reading: Reading) -> [Action] {
+    /// - Parameters:
+    ///   - time: When it was sent.
+    ///   - answered: When its answer was there; `nil` if at once.
+    package mutating func beaten(at time: Duration, answered: Duration? = nil, _ reading: Reading) -> [Action] {
         isFailing = false
         guard case .alive(let isDraining) = reading.row else {
             // Without the row, this node's start is among what the database has lost.
@@ -146,7 +148,7 @@ package struct NodeBeats: Sendable {
         if let began, let now = reading.began, began != now { actions.append(.tellBegan(now)) } else { began = reading.began }
         // Another primary may not have all beats.
         if reading.known != reading.history { membership.storeChanged() }
-        actions += membership.beaten(at: time, reading.nodes).map { .other($0) }
+        actions += membership.beaten(at: time, answered: answered, reading.nodes).map { .other($0) }
         return actions + follow(reading, at: time)
     }
 

@@ -82,8 +82,9 @@ package struct NodeMembership: Sendable {
     /// A beat is committed.
     /// - Parameters:
     ///   - time: When it was sent.
+    ///   - answered: When its answer was there; `nil` if at once.
     ///   - nodes: All nodes that are not dead, as its transaction has read them.
-    package mutating func beaten(at time: Duration, _ nodes: [Node]) -> [Action] {
+    package mutating func beaten(at time: Duration, answered: Duration? = nil, _ nodes: [Node]) -> [Action] {
         let isLate = time - last > Self.longestGap
         last = time
         var actions: [Action] = []
@@ -93,7 +94,8 @@ package struct NodeMembership: Sendable {
                 own = node
                 continue
             }
-            var other = Other(node: node, since: time)
+            // A beat that this one has read may be younger than the sending of this one.
+            var other = Other(node: node, since: answered ?? time)
             if !isLate, let before = others[node.id], before.node.beat == node.beat {
                 (other.since, other.repeats) = (before.since, before.repeats + 1)
             }

@@ -61,6 +61,14 @@ import Testing
         #expect(membership.isCutOff(at: .seconds(36)))
     }
 
+    /// A beat that waits before it reads may read one that is younger than itself.
+    @Test func slowReadingMakesNobodyDeadTooSoon() {
+        var membership = NodeMembership(own, addedAt: .zero)
+        _ = membership.beaten(at: .seconds(1), answered: .milliseconds(3_900), [.init(own, beat: 1), .init(other, beat: 7)])
+        #expect(watch(&membership, from: 4, beats: 8).allSatisfy { $0.isEmpty })
+        #expect(watch(&membership, from: 12, beats: 1) == [[.setDead(other, beat: 7)]])
+    }
+
     @Test func silentNodesAreNotNamed() {
         var membership = NodeMembership(own, addedAt: .zero)
         #expect(membership.death(of: other) == nil)

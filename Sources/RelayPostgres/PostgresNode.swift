@@ -19,7 +19,7 @@ final class PostgresNode: Sendable {
         /// The operator has drained it.
         case drained
         /// The database has another primary. Whether it has all that this node has stored is to be said by `looked`.
-        case primaryChanged
+        case primaryChanged(history: String)
         /// The database is complete only since this time: some of what was stored may be lost.
         case databaseBegan(Int64)
         /// It has had no beat for so long that its endpoints are better off elsewhere.
@@ -145,7 +145,7 @@ final class PostgresNode: Sendable {
     private func perform(_ action: NodeBeats.Action, on connection: PostgresConnection?, _ report: (Event) -> Void) throws {
         switch action {
         case .cutOff: report(.cutOff)
-        case .look: report(.primaryChanged)
+        case .look(let history): report(.primaryChanged(history: history))
         case .other(.left): report(.otherLeft)
         case .other(.giveBack(let count)): report(.hasTooMany(count))
         case .tellBegan(let time):

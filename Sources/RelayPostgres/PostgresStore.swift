@@ -94,7 +94,9 @@ package final class PostgresStore: RelayStore, AccountLeases {
             case .primaryChanged:
                 let answers = Answers(lanes.count + 1)
                 for lane in lanes + [global] {
-                    lane.confirm { isConfirmed in if let all = answers.add(isConfirmed) { node.withBeats { $0.looked(isComplete: all) } } }
+                    lane.confirm { isConfirmed in
+                        if let all = answers.add(isConfirmed) { node.withBeats { $0.looked(in: history, isComplete: all) } }
+                    }
                 }
             case .hasTooMany(let count): links.value.withLock { $0.report }(.hasTooMany(count))
             }

@@ -56,8 +56,8 @@ package struct NodeBeats: Sendable {
         case freeLeases
         /// Tell that the database is complete only since this time, then call `told(began:)`.
         case tellBegan(Int64)
-        /// Look whether the database has all that this node has stored, then call `looked`.
-        case look
+        /// Look whether the database of this history has all that this node has stored, then call `looked`.
+        case look(String)
         /// Store that the database has all that this node has stored.
         case confirm(history: String, known: String?)
         /// Let the database begin anew, unless another node has done so since `began`; then call `begunAnew`.
@@ -161,7 +161,7 @@ package struct NodeBeats: Sendable {
         }
         guard case .another(reading.history, let since, let isConfirmed) = history else {
             history = .another(reading.history, since: time, isConfirmed: false)
-            return [.look]
+            return [.look(reading.history)]
         }
         if reading.witnesses == 0 || time - since >= Self.confirmationTime { return [anew] }
         return isConfirmed ? [.confirm(history: reading.history, known: reading.known)] : []
@@ -196,9 +196,9 @@ package struct NodeBeats: Sendable {
 
     package mutating func told(began: Int64) { self.began = began }
 
-    /// All threads of the store have looked.
-    package mutating func looked(isComplete: Bool) {
-        guard case .another(let name, let since, _) = history else { return }
+    /// All threads of the store have looked, at the database of this history. Meanwhile it may have another one.
+    package mutating func looked(in name: String, isComplete: Bool) {
+        guard case .another(name, let since, _) = history else { return }
         history = isComplete ? .another(name, since: since, isConfirmed: true) : .lacking(name)
     }
 

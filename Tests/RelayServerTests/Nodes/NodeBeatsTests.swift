@@ -43,10 +43,10 @@ import Testing
 
     @Test func standbyWithEverythingIsFollowed() {
         var beats = started()
-        #expect(beats.beaten(at: .seconds(1), reading("B")) == [.look])
+        #expect(beats.beaten(at: .seconds(1), reading("B")) == [.look("B")])
         #expect(!beats.isSettled && !beats.mayUse("A") && !beats.mayUse("B") && beats.interval < .seconds(1))
         #expect(beats.beaten(at: .seconds(2), reading("B")).isEmpty)
-        beats.looked(isComplete: true)
+        beats.looked(in: "B", isComplete: true)
         #expect(beats.mayUse("B") && beats.obstacle(at: .seconds(2)) != nil)
         #expect(beats.beaten(at: .seconds(3), reading("B")) == [.confirm(history: "B", known: "A")])
         #expect(beats.beaten(at: .seconds(4), reading("B", known: "B")).isEmpty)
@@ -56,7 +56,7 @@ import Testing
     @Test func databaseThatLacksSomethingBeginsAnew() {
         var beats = started()
         _ = beats.beaten(at: .seconds(1), reading("B"))
-        beats.looked(isComplete: false)
+        beats.looked(in: "B", isComplete: false)
         let anew = [NodeBeats.Action.beginAnew(history: "B", began: 5)]
         #expect(beats.beaten(at: .seconds(2), reading("B")) == anew)
         // It may fail.
@@ -84,7 +84,7 @@ import Testing
     @Test func nobodyWhoCouldKnowIsWaitedForTooLong() {
         var beats = started()
         _ = beats.beaten(at: .seconds(1), reading("B", witnesses: 2))
-        beats.looked(isComplete: true)
+        beats.looked(in: "B", isComplete: true)
         let confirm = [NodeBeats.Action.confirm(history: "B", known: "A")]
         #expect(beats.beaten(at: .seconds(30), reading("B", witnesses: 2)) == confirm)
         #expect(beats.beaten(at: .seconds(31), reading("B", witnesses: 2)) == [.beginAnew(history: "B", began: 5)])
@@ -114,6 +114,16 @@ import Testing
         #expect(beats.obstacle(at: .seconds(1))?.contains("drained") == true && beats.isLeaving)
     }
 
+    @Test func lookAtAFormerPrimaryCountsNoMore() {
+        var beats = started()
+        _ = beats.beaten(at: .seconds(1), reading("B"))
+        #expect(beats.beaten(at: .seconds(2), reading("C")) == [.look("C")])
+        beats.looked(in: "B", isComplete: true)
+        #expect(beats.beaten(at: .seconds(3), reading("C")).isEmpty)
+        beats.looked(in: "C", isComplete: true)
+        #expect(beats.beaten(at: .seconds(4), reading("C")) == [.confirm(history: "C", known: "A")])
+    }
+
     @Test func clocksFarApartStopANode() {
         var beats = started()
         _ = beats.beaten(at: .seconds(1), reading(offset: -3_000))
@@ -138,7 +148,7 @@ import Testing
         for time in 1...8 { #expect(beat(time, "A").isEmpty) }
         #expect((1_000...2_000).contains(beats.pause(for: other, at: .seconds(9), random: &random)))
         #expect(beats.isSilent(other))
-        #expect(beat(9, "B") == [.look])
+        #expect(beat(9, "B") == [.look("B")])
         for time in 10...20 { #expect(beat(time, "B").isEmpty) }
         #expect((100...1_500).contains(beats.pause(at: .seconds(20), random: &random)))
         _ = beats.passed(at: .seconds(50))

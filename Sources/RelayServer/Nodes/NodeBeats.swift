@@ -109,6 +109,7 @@ package struct NodeBeats: Sendable {
     ///   - reading: What that transaction has read.
     package init(_ id: NodeID, at time: Duration, _ reading: Reading) {
         (self.id, membership, began) = (id, NodeMembership(id, addedAt: time), reading.began)
+        clockOffset = reading.clockOffset
         history = Self.history(reading, at: time)
     }
 
@@ -120,6 +121,7 @@ package struct NodeBeats: Sendable {
     /// The node goes on as another one.
     package mutating func joined(as id: NodeID, at time: Duration, _ reading: Reading) {
         (self.id, membership) = (id, NodeMembership(id, addedAt: time))
+        clockOffset = reading.clockOffset
         if case .lacking = history { return }
         history = Self.history(reading, at: time)
     }

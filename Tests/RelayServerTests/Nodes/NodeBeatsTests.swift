@@ -134,6 +134,8 @@ import Testing
         #expect(beats.passed(at: .seconds(2)) == [.cutOff] && !beats.serves(at: .seconds(2)))
         _ = beats.beaten(at: .seconds(3), reading())
         #expect(beats.passed(at: .seconds(3)) == [.suspended(nil)] && beats.obstacle(at: .seconds(3)) == nil)
+        // The first reading counts, too.
+        #expect(!started(reading(offset: 10_000)).serves(at: .zero))
     }
 
     /// Nobody is found dead while it is not known what the database has lost, and pauses end with what they wait for.

@@ -67,6 +67,14 @@ package struct NodeBeats: Sendable {
         /// The node takes no accounts from now on, for this reason; `nil` if it takes some again.
         case suspended(String?)
         case other(NodeMembership.Action)
+
+        /// Whether it writes to the database. The next beat wants it again if it fails.
+        fileprivate var isWritten: Bool {
+            switch self {
+            case .becomeAnother, .freeLeases, .confirm, .beginAnew, .other(.setDead): true
+            case .drain, .tellBegan, .look, .cutOff, .suspended, .other(.left), .other(.giveBack): false
+            }
+        }
     }
 
     private enum History: Hashable, Sendable {
@@ -132,6 +140,7 @@ package struct NodeBeats: Sendable {
     /// - Parameters:
     ///   - time: When it was sent.
     ///   - answered: When its answer was there; `nil` if at once.
+    /// - Returns: What is to be done. What may fail comes last.
     package mutating func beaten(at time: Duration, answered: Duration? = nil, _ reading: Reading) -> [Action] {
         isFailing = false
         guard case .alive(let isDraining) = reading.row else {
@@ -151,7 +160,8 @@ package struct NodeBeats: Sendable {
         // Another primary may not have all beats.
         if reading.known != reading.history { membership.storeChanged() }
         actions += membership.beaten(at: time, answered: answered, reading.nodes).map { .other($0) }
-        return actions + follow(reading, at: time)
+        actions += follow(reading, at: time)
+        return actions.filter { !$0.isWritten } + actions.filter(\.isWritten)
     }
 
     private mutating func follow(_ reading: Reading, at time: Duration) -> [Action] {

@@ -114,6 +114,13 @@ import Testing
         #expect(beats.obstacle(at: .seconds(1))?.contains("drained") == true && beats.isLeaving)
     }
 
+    /// What writes to the database may fail, and then ends the beat.
+    @Test func nothingIsLostWithAWriteThatFails() {
+        var beats = started()
+        let draining = reading("B", row: .alive(isDraining: true))
+        #expect(beats.beaten(at: .seconds(1), draining) == [.drain, .look("B"), .freeLeases])
+    }
+
     @Test func lookAtAFormerPrimaryCountsNoMore() {
         var beats = started()
         _ = beats.beaten(at: .seconds(1), reading("B"))

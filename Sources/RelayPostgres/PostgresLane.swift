@@ -140,6 +140,14 @@ final class PostgresLane: Sendable {
         }
     }
 
+    /// Serves no account any more. What it has stored may be lost.
+    func beginAnew() {
+        thread.async { [self] in
+            writer.beginAnew()
+            turn()
+        }
+    }
+
     /// Gives all leases back.
     func giveBackAll(_ completion: @escaping @Sendable () -> Void) {
         thread.async { [self] in

@@ -90,8 +90,8 @@ package final class PostgresStore: RelayStore, AccountLeases {
                 for lane in lanes { lane.loseAll() }
             case .databaseBegan(let time):
                 links.value.withLock { $0.report }(.databaseBegan(Milliseconds(clamping: time)))
-                for lane in lanes { lane.loseAll() }
-            case .primaryChanged:
+                for lane in lanes + [global] { lane.beginAnew() }
+            case .primaryChanged(let history):
                 let answers = Answers(lanes.count + 1)
                 for lane in lanes + [global] {
                     lane.confirm { isConfirmed in

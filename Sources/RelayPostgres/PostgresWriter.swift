@@ -31,6 +31,8 @@ final class PostgresWriter {
     private var connection: PostgresConnection?
     /// The last batch that is stored, and how often the connection was replaced.
     private var (batch, checks): (Int64, Int64) = (0, 0)
+    /// Since when the database counted as complete when the connection was opened.
+    private var began: Int64?
     private var isClosed = false
     /// Whether a database with this history may be used.
     private let mayUse: (_ history: String) -> Bool
@@ -67,6 +69,11 @@ final class PostgresWriter {
     /// Begins again as another node, without leases.
     func become(_ node: NodeID) {
         self.node = node
+        beginAnew()
+    }
+
+    /// Begins again, without leases. What it has stored may be lost.
+    func beginAnew() {
         (connection, batch, checks) = (nil, 0, 0)
         loseAll()
     }
@@ -188,22 +195,26 @@ final class PostgresWriter {
             """
             INSERT INTO store_writer (node, thread, batch, checks) VALUES (?, ?, 0, 0)
             ON CONFLICT (node, thread) DO UPDATE SET checks = store_writer.checks + 1
-            RETURNING batch, checks, (SELECT \(PostgresNode.historyColumn) FROM pg_control_system() c)
+            RETURNING batch, checks, (SELECT \(PostgresNode.historyColumn) FROM pg_control_system() c), (SELECT began FROM meta)
             """,
             row,
             mayWrite: true
         )
         guard let found = found.rows.first else { throw ColumnError() }
         let (stored, history) = ((try found.integer(0), try found.integer(1)), try found.text(2))
+        let begins = (before: began, now: try found.optional(3, found.integer))
         try opened.commit()
         let last = batch
         (batch, checks) = stored
-        connection = nil
+        (connection, began) = (nil, begins.now)
         // The database has lost what it had acknowledged.
-        guard stored.0 >= last else {
+        if stored.0 < last {
             loseAll()
-            hasLost()
-            throw Lost()
+            // Another node may have said so already.
+            guard let before = begins.before, let now = begins.now, now > before else {
+                hasLost()
+                throw Lost()
+            }
         }
         if mayUse(history) { connection = opened }
         return opened

@@ -144,8 +144,8 @@ package struct NodeBeats: Sendable {
     package mutating func beaten(at time: Duration, answered: Duration? = nil, _ reading: Reading) -> [Action] {
         isFailing = false
         guard case .alive(let isDraining) = reading.row else {
-            // Without the row, this node's start is among what the database has lost.
-            if reading.row == .missing { history = .lacking(reading.history) }
+            // Without the row, this node's start is among what the database has lost, unless it has begun anew since.
+            if reading.row == .missing, !hasBegunAnew(reading) { history = .lacking(reading.history) }
             return [.becomeAnother]
         }
         clockOffset = reading.clockOffset
@@ -162,6 +162,12 @@ package struct NodeBeats: Sendable {
         actions += membership.beaten(at: time, answered: answered, reading.nodes).map { .other($0) }
         actions += follow(reading, at: time)
         return actions.filter { !$0.isWritten } + actions.filter(\.isWritten)
+    }
+
+    /// Whether the database counts as complete only since a time that the core does not know yet.
+    private func hasBegunAnew(_ reading: Reading) -> Bool {
+        guard reading.isKnown, let began, let now = reading.began else { return false }
+        return now > began
     }
 
     private mutating func follow(_ reading: Reading, at time: Duration) -> [Action] {

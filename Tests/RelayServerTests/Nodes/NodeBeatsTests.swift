@@ -114,6 +114,15 @@ import Testing
         #expect(beats.obstacle(at: .seconds(1))?.contains("drained") == true && beats.isLeaving)
     }
 
+    /// Other nodes have found out first, and let the database begin anew. What is lost has been told.
+    @Test func databaseBeginsAnewOnce() {
+        var beats = started()
+        #expect(beats.beaten(at: .seconds(1), reading("B", known: "B", began: 9, row: .missing)) == [.becomeAnother])
+        beats.joined(as: NodeID(), at: .seconds(1), reading("B", known: "B", began: 9))
+        #expect(beats.beaten(at: .seconds(2), reading("B", known: "B", began: 9)) == [.tellBegan(9)])
+        #expect(beats.isSettled)
+    }
+
     /// What writes to the database may fail, and then ends the beat.
     @Test func nothingIsLostWithAWriteThatFails() {
         var beats = started()

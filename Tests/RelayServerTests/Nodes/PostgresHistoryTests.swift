@@ -6,6 +6,7 @@ import Foundation
 import RelayProtocol
 import RelayStorage
 import RelayTesting
+import Synchronization
 import Testing
 
 @testable import RelayPostgres
@@ -139,6 +140,29 @@ import Testing
         try store.waitUntilSettled()
         #expect(try began(database) != "5")
         #expect(try query("SELECT CAST(count(*) AS TEXT) FROM node WHERE id = '\(killed.node)' AND dead IS NOT NULL", database) == "1")
+        store.close()
+    }
+
+    /// A thread that comes late, when another node has said what is lost, does not say it again.
+    @Test(arguments: [true, false]) func threadThatComesLateSaysNothingAnew(isTold: Bool) async throws {
+        let database = try PostgresServer.shared.get().makeDatabase()
+        let store = try await node(on: database)
+        let hasLost = Mutex(false)
+        let writer = PostgresWriter(database, node: NodeID(), thread: 0, hasLost: { hasLost.withLock { $0 = true } })
+        let work = StoreWork(for: nil, { try $0.probe() }, completion: { _ in })
+        for _ in 0..<2 { #expect(writer.commit([work]).failure == nil) }
+        try query("UPDATE store_writer SET batch = 1 WHERE node = '\(writer.node)'", database)
+        if isTold { try query("UPDATE meta SET began = 9", database) }
+        try query(
+            """
+            SELECT CAST(count(pg_terminate_backend(pid)) AS TEXT) FROM pg_stat_activity
+            WHERE application_name = '\(PostgresSettings.applicationName(of: writer.node))'
+            """,
+            database
+        )
+        while writer.commit([work]).failure != nil {}
+        #expect(hasLost.withLock { $0 } != isTold)
+        writer.close()
         store.close()
     }
 

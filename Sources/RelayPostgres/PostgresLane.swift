@@ -68,7 +68,7 @@ final class PostgresLane: Sendable {
             thread: number,
             leases: isOwn == nil ? nil : PostgresLeases(),
             mayUse: { node.mayUse($0) },
-            hasLost: { node.withBeats { $0.lacks() } }
+            hasLost: { node.withBeats { $0.lacks(at: PostgresNode.time) } }
         )
         isStopped = writer.isStopped
     }

@@ -11,6 +11,9 @@ extension PostgresNode {
     /// The database's system and timeline, of `pg_control_system() c`.
     static let historyColumn = "CAST(c.system_identifier AS TEXT) || ' ' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
 
+    /// The database's clock. A node with a wrong one deletes no rows of nodes that were alive just now.
+    private static let clockColumn = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"
+
     /// How much later than now the database counts as complete when it begins anew, for nodes whose clocks differ.
     private static let beginMargin: Int64 = 10_000
     /// How long rows of dead nodes are kept.
@@ -40,10 +43,9 @@ extension PostgresNode {
         let oldest = try connection.run("SELECT oldest FROM schema FOR SHARE", []).rows.first?.count(0)
         guard let oldest, oldest <= PostgresSchema.version else { throw PostgresSchema.SchemaTooNew() }
         // Their accounts' leases name no live node, with or without the row.
-        let started = now().count
-        let old = SQLValue.integer(started - deadTime)
-        try connection.send("DELETE FROM store_writer w USING node n WHERE n.id = w.node AND n.dead < ?", [old], mayWrite: true)
-        try connection.send("DELETE FROM node WHERE dead < ?", [old], mayWrite: true)
+        let old = "dead < \(clockColumn) - \(deadTime)"
+        try connection.send("DELETE FROM store_writer w USING node n WHERE n.id = w.node AND n.\(old)", [], mayWrite: true)
+        try connection.send("DELETE FROM node WHERE \(old)", [], mayWrite: true)
         let (reading, position) = try read(.alive(isDraining: false), now, on: connection)
         var lacksSomething = false
         if let former {
@@ -53,8 +55,8 @@ extension PostgresNode {
             let isBehind = former.history == reading.history && former.position > position
             lacksSomething = isBehind || !reading.isKnown && mayLack
             try connection.send(
-                "UPDATE node SET dead = ? WHERE id = ? AND dead IS NULL",
-                [.integer(started), .text(former.node)],
+                "UPDATE node SET dead = \(clockColumn) WHERE id = ? AND dead IS NULL",
+                [.text(former.node)],
                 mayWrite: true
             )
         }
@@ -63,7 +65,7 @@ extension PostgresNode {
             "INSERT INTO node (id, url, version, schema, started, history) VALUES (?, ?, ?, ?, ?, ?)",
             [
                 .text("\(row.id)"), row.url.map { .text("\($0)") }, .text(row.version), .integer(Int64(PostgresSchema.version)),
-                .integer(started), reading.isKnown ? .text(reading.history) : nil,
+                .integer(now().count), reading.isKnown ? .text(reading.history) : nil,
             ],
             mayWrite: true
         )
@@ -108,7 +110,7 @@ extension PostgresNode {
             """
             SELECT \(historyColumn), r.history, (SELECT began FROM meta),
                 (SELECT count(*) FROM node WHERE dead IS NULL AND history IS NOT NULL),
-                CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT),
+                \(clockColumn),
                 CAST(pg_wal_lsn_diff(pg_current_wal_flush_lsn(), '0/0') AS BIGINT)
             FROM pg_control_system() c, relay r
             """,
@@ -138,11 +140,11 @@ extension PostgresNode {
         try write("UPDATE account_lease SET node = NULL WHERE node = ?", [.text("\(id)")], on: connection)
     }
 
-    static func setDead(_ id: NodeID, beat: Int64, at time: Milliseconds, on connection: PostgresConnection) throws {
+    static func setDead(_ id: NodeID, beat: Int64, on connection: PostgresConnection) throws {
         try connection.begin()
         let set = try connection.run(
-            "UPDATE node SET dead = ? WHERE id = ? AND beat = ? AND dead IS NULL",
-            [.integer(time.count), .text("\(id)"), .integer(beat)],
+            "UPDATE node SET dead = \(clockColumn) WHERE id = ? AND beat = ? AND dead IS NULL",
+            [.text("\(id)"), .integer(beat)],
             mayWrite: true
         )
         try connection.commit()
@@ -159,12 +161,8 @@ extension PostgresNode {
         try connection.commit()
     }
 
-    static func leave(_ id: NodeID, at time: Milliseconds, on connection: PostgresConnection) throws {
-        try write(
-            "UPDATE node SET dead = ? WHERE id = ? AND dead IS NULL",
-            [.integer(time.count), .text("\(id)")],
-            on: connection
-        )
+    static func leave(_ id: NodeID, on connection: PostgresConnection) throws {
+        try write("UPDATE node SET dead = \(clockColumn) WHERE id = ? AND dead IS NULL", [.text("\(id)")], on: connection)
     }
 
     // MARK: Another history

@@ -55,7 +55,7 @@ final class PostgresNode: Sendable {
         let connection = try PostgresConnection(PostgresSettings.parameters(parameters, of: id))
         let added = try Self.add(Row(id: id, url: url, version: version), after: former, now, on: connection)
         var beats = NodeBeats(id, at: time, added.reading)
-        if added.lacksSomething { beats.lacks() }
+        if added.lacksSomething { beats.lacks(at: time) }
         self.beats = Mutex(beats)
         file?.write(.init(id: id, history: added.reading.history, position: added.position))
         if let former = former?.id { try? Self.endConnections(of: former, on: connection) }
@@ -161,7 +161,7 @@ final class PostgresNode: Sendable {
             let time = Self.time
             try Self.beginAnew(history, since: began, at: now(), on: connection)
             withBeats { $0.begunAnew(at: time) }
-        case .other(.setDead(let other, let beat)): try connection.map { try Self.setDead(other, beat: beat, at: now(), on: $0) }
+        case .other(.setDead(let other, let beat)): try connection.map { try Self.setDead(other, beat: beat, on: $0) }
         }
     }
 
@@ -177,7 +177,7 @@ final class PostgresNode: Sendable {
         // A node that cannot say what is lost must not look like one that had nothing to say.
         guard isSettled else { return }
         guard let open = try? connection ?? PostgresConnection(PostgresSettings.parameters(parameters, of: id)) else { return }
-        try? Self.leave(id, at: now(), on: open)
+        try? Self.leave(id, on: open)
     }
 }
 #endif

@@ -145,7 +145,7 @@ package struct NodeBeats: Sendable {
         isFailing = false
         guard case .alive(let isDraining) = reading.row else {
             // Without the row, this node's start is among what the database has lost, unless it has begun anew since.
-            if reading.row == .missing, !hasBegunAnew(reading) { history = .lacking(reading.history) }
+            if reading.row == .missing, !membership.isForgotten(at: time), !hasBegunAnew(reading) { history = .lacking(reading.history) }
             return [.becomeAnother]
         }
         clockOffset = reading.clockOffset
@@ -221,7 +221,7 @@ package struct NodeBeats: Sendable {
     }
 
     /// The database does not have what this node has stored.
-    package mutating func lacks() { history = .lacking(history.name) }
+    package mutating func lacks(at time: Duration) { if !membership.isForgotten(at: time) { history = .lacking(history.name) } }
 
     /// The next beat reads since when the database is complete.
     package mutating func begunAnew(at time: Duration) { history = .another(history.name, since: time, isConfirmed: false) }

@@ -66,6 +66,8 @@ package struct NodeMembership: Sendable {
     private static let suspension = Duration.seconds(6)
     /// How long a node without a beat of its own keeps its channels.
     private static let closing = Duration.seconds(30)
+    /// How long the rows of a dead node are there at least. They are deleted after a day, by clocks that may differ.
+    private static let memory = Duration.seconds(20 * 3_600)
 
     private let id: NodeID
     /// When the last beat was sent that is committed.
@@ -123,6 +125,9 @@ package struct NodeMembership: Sendable {
 
     /// The store has another primary, which may not have all beats: the watch of the others starts anew.
     package mutating func storeChanged() { for id in others.keys { others[id]?.repeats = -1 } }
+
+    /// Whether the node has been without a beat for so long that the others may have deleted its rows.
+    package func isForgotten(at time: Duration) -> Bool { time - last >= Self.memory }
 
     /// Whether the node admits nobody, because the others may soon find it dead.
     package func isSuspended(at time: Duration) -> Bool { time - last >= Self.suspension }

@@ -73,7 +73,7 @@ import Testing
     /// A copy of a disk has the same history.
     @Test func lossWithoutAnotherHistoryIsNoticed() {
         var beats = started()
-        beats.lacks()
+        beats.lacks(at: .zero)
         #expect(!beats.isSettled && !beats.mayUse("A"))
         #expect(beats.beaten(at: .seconds(1), reading()) == [.beginAnew(history: "A", began: 5)])
         beats.begunAnew(at: .seconds(1))
@@ -121,6 +121,16 @@ import Testing
         beats.joined(as: NodeID(), at: .seconds(1), reading("B", known: "B", began: 9))
         #expect(beats.beaten(at: .seconds(2), reading("B", known: "B", began: 9)) == [.tellBegan(9)])
         #expect(beats.isSettled)
+    }
+
+    /// Rows of dead nodes are deleted after a day. A machine that was away for longer has lost nothing.
+    @Test func nodeThatWasAwayForADayHasLostNothing() {
+        var beats = started()
+        let late = Duration.seconds(25 * 3_600)
+        beats.lacks(at: late)
+        #expect(beats.beaten(at: late, reading(row: .missing)) == [.becomeAnother])
+        beats.joined(as: NodeID(), at: late, reading())
+        #expect(beats.isSettled && beats.beaten(at: late + .seconds(1), reading()).isEmpty)
     }
 
     /// What writes to the database may fail, and then ends the beat.

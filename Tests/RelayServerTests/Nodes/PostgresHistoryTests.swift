@@ -166,6 +166,16 @@ import Testing
         store.close()
     }
 
+    /// Rows are deleted by the database's clock: a living node may not know yet that it was found dead.
+    @Test func startWithAWrongClockDeletesNoRows() async throws {
+        let database = try PostgresServer.shared.get().makeDatabase()
+        let store = try await node(on: database)
+        let id = store.nodeID
+        store.close()
+        _ = try PostgresNode(database, url: nil, version: "") { 9_000_000_000_000 }
+        #expect(try query("SELECT CAST(count(*) AS TEXT) FROM node WHERE id = '\(id)' AND dead IS NOT NULL", database) == "1")
+    }
+
     /// A node that the database does not know was started in what is lost.
     @Test func missingRowOfANodeIsALoss() async throws {
         let database = try PostgresServer.shared.get().makeDatabase()

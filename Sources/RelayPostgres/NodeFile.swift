@@ -25,7 +25,7 @@ package final class NodeFile: Sendable {
     private static let interval = Duration.seconds(10)
 
     private let path: String
-    private let written = Mutex<Duration?>(nil)
+    private let written = Mutex<(node: String, time: Duration)?>(nil)
 
     /// - Parameter directory: Of the relay's keys, which one process locks.
     package init(in directory: String) { path = "\(directory)/\(Self.name)" }
@@ -42,11 +42,11 @@ package final class NodeFile: Sendable {
         try? PrivateFile.replace(path, with: [UInt8](data))
     }
 
-    /// Writes the content if the last one is some seconds old.
+    /// Writes the content if the last one is some seconds old, or another node's.
     func note(_ content: Content, at time: Duration) {
         let isDue = written.withLock { last in
-            guard last.map({ time - $0 >= Self.interval }) ?? true else { return false }
-            last = time
+            if let last, last.node == content.node, time - last.time < Self.interval { return false }
+            last = (content.node, time)
             return true
         }
         if isDue { write(content) }

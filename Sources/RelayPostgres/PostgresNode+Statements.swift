@@ -54,11 +54,14 @@ extension PostgresNode {
             let mayLack = try row.map { try $0.flag(0) && $0.optional(1, $0.text) != reading.history } ?? true
             let isBehind = former.history == reading.history && former.position > position
             lacksSomething = isBehind || !reading.isKnown && mayLack
-            try connection.send(
-                "UPDATE node SET dead = \(clockColumn) WHERE id = ? AND dead IS NULL",
-                [.text(former.node)],
-                mayWrite: true
-            )
+            // Should this one end before it has said what is lost, the others wait for the former one, and the next start still sees it.
+            if !lacksSomething {
+                try connection.send(
+                    "UPDATE node SET dead = \(clockColumn) WHERE id = ? AND dead IS NULL",
+                    [.text(former.node)],
+                    mayWrite: true
+                )
+            }
         }
         try connection.send("UPDATE relay SET history = ? WHERE history IS NULL", [.text(reading.history)], mayWrite: true)
         try connection.send(

@@ -57,7 +57,7 @@ final class PostgresNode: Sendable {
         var beats = NodeBeats(id, at: time, added.reading)
         if added.lacksSomething { beats.lacks(at: time) }
         self.beats = Mutex(beats)
-        file?.write(.init(id: id, history: added.reading.history, position: added.position))
+        note(added.reading, position: added.position, at: time)
         if let former = former?.id { try? Self.endConnections(of: former, on: connection) }
     }
 
@@ -134,11 +134,16 @@ final class PostgresNode: Sendable {
             let (reading, position) = try Self.beat(id, takes: !isSuspended, accounts: accounts, now, on: open)
             let answered = Self.time
             for action in withBeats({ $0.beaten(at: time, answered: answered, reading) }) { try perform(action, on: open, report) }
-            if reading.isKnown { file?.note(.init(id: id, history: reading.history, position: position), at: time) }
+            note(reading, position: position, at: time)
         } catch {
             connection = nil
             withBeats { $0.failed() }
         }
+    }
+
+    /// Until it is known what the database has lost, the file says what the former start has left: this one may end before it has said so.
+    private func note(_ reading: NodeBeats.Reading, position: Int64, at time: Duration) {
+        if isSettled { file?.note(.init(id: id, history: reading.history, position: position), at: time) }
     }
 
     /// - Parameter connection: `nil` outside a beat.
@@ -169,7 +174,7 @@ final class PostgresNode: Sendable {
         let (id, time) = (NodeID(), Self.time)
         let added = try Self.add(Row(id: id, url: url, version: version), after: nil, now, on: connection)
         withBeats { $0.joined(as: id, at: time, added.reading) }
-        file?.write(.init(id: id, history: added.reading.history, position: added.position))
+        note(added.reading, position: added.position, at: time)
         return id
     }
 

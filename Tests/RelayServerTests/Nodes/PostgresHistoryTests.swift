@@ -139,7 +139,35 @@ import Testing
         let store = try PostgresStore.opened(database, file: NodeFile(in: directory.path))
         try store.waitUntilSettled()
         #expect(try began(database) != "5")
-        #expect(try query("SELECT CAST(count(*) AS TEXT) FROM node WHERE id = '\(killed.node)' AND dead IS NOT NULL", database) == "1")
+        try await wait {
+            try query("SELECT CAST(count(*) AS TEXT) FROM node WHERE id = '\(killed.node)' AND dead IS NOT NULL", database) == "1"
+        }
+        store.close()
+    }
+
+    /// A start that ends before it has said what is lost leaves that to the next one.
+    @Test(arguments: [true, false]) func startThatEndsAtOnceForgetsNoLoss(isSameHistory: Bool) async throws {
+        let database = try PostgresServer.shared.get().makeDatabase()
+        let directory = FileManager.default.temporaryDirectory.appending(path: "node-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: directory) }
+        let file = NodeFile(in: directory.path)
+        try await node(on: database).close()
+        let history = try #require(try query("SELECT history FROM relay", database))
+        let killed = NodeFile.Content(id: NodeID(), history: isSameHistory ? history : "former", position: isSameHistory ? .max : 0)
+        try query("UPDATE relay SET history = '\(killed.history)'", database)
+        try query(
+            "INSERT INTO node (id, version, schema, started, history) VALUES ('\(killed.node)', 'test', 1, 1, '\(killed.history)')",
+            database
+        )
+        file.write(killed)
+        _ = try PostgresNode(database, url: nil, version: "", file: file) { 6 }
+        #expect(file.read() == killed)
+        // The others wait for it.
+        #expect(try query("SELECT CAST(count(*) AS TEXT) FROM node WHERE id = '\(killed.node)' AND dead IS NULL", database) == "1")
+        let store = try PostgresStore.opened(database, file: file)
+        try store.waitUntilSettled()
+        #expect(try began(database) != "5")
         store.close()
     }
 

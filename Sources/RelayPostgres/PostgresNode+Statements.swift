@@ -87,7 +87,12 @@ extension PostgresNode {
     ) throws -> (NodeBeats.Reading, position: Int64) {
         try connection.begin()
         let own = try connection.run(
-            "UPDATE node SET beat = beat + 1, takes = ?, accounts = ? WHERE id = ? AND dead IS NULL RETURNING draining",
+            // A node that has started while it was not known what the database has lost can confirm the next history once it is known.
+            """
+            UPDATE node SET beat = beat + 1, takes = ?, accounts = ?, history = coalesce(
+                history, (SELECT r.history FROM relay r, pg_control_system() c WHERE r.history = \(historyColumn))
+            ) WHERE id = ? AND dead IS NULL RETURNING draining
+            """,
             [.integer(takes ? 1 : 0), .integer(Int64(accounts)), .text("\(id)")],
             mayWrite: true
         ).rows.first

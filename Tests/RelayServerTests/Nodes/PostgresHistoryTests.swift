@@ -204,6 +204,15 @@ import Testing
         #expect(try query("SELECT CAST(count(*) AS TEXT) FROM node WHERE id = '\(id)' AND dead IS NOT NULL", database) == "1")
     }
 
+    /// A node that has started while nobody knew what is lost can say so after the next loss.
+    @Test func nodeThatHasStartedMeanwhileConfirmsLater() async throws {
+        let database = try PostgresServer.shared.get().makeDatabase()
+        let store = try await node(on: database)
+        try query("UPDATE node SET history = NULL", database)
+        try await wait { try query("SELECT history FROM node", database) == query("SELECT history FROM relay", database) }
+        store.close()
+    }
+
     /// A node that the database does not know was started in what is lost.
     @Test func missingRowOfANodeIsALoss() async throws {
         let database = try PostgresServer.shared.get().makeDatabase()

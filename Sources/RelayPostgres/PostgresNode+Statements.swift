@@ -201,7 +201,10 @@ extension PostgresNode {
         try connection.send("SET LOCAL lock_timeout = 0", [])
         let began = time.count + beginMargin
         let changed = try connection.run(
-            "UPDATE meta SET began = ? WHERE began = ?",
+            // A relay that ended at its first start may have left it empty.
+            """
+            INSERT INTO meta (id, began) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET began = excluded.began WHERE meta.began = ?
+            """,
             [.integer(began), .integer(former ?? began)],
             mayWrite: true
         ).changes

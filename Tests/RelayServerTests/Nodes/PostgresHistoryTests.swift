@@ -213,6 +213,17 @@ import Testing
         store.close()
     }
 
+    /// The first start ended before it had stored anything.
+    @Test func emptyDatabaseWithAnotherPrimaryBegins() async throws {
+        let database = try PostgresServer.shared.get().makeDatabase()
+        try PostgresStore.opened(database).close()
+        try query("UPDATE relay SET history = 'another'", database)
+        let store = try PostgresStore.opened(database)
+        try store.waitUntilSettled()
+        #expect(try began(database) != nil)
+        store.close()
+    }
+
     /// A node that the database does not know was started in what is lost.
     @Test func missingRowOfANodeIsALoss() async throws {
         let database = try PostgresServer.shared.get().makeDatabase()

@@ -11,7 +11,7 @@ public struct AppServiceError: DeviceRelayError {
             case appNotInstalled, appUnavailable, appServiceUnavailable, remoteSystemUnavailable, remoteSystemNotSupportedByApp
             case notAuthorized, authenticationError, networkNotAvailable, disabledByPolicy, webServiceUnavailable
             case failure, resourceLimitsExceeded, messageTooLarge, appServiceConnectionClosed, unknown
-            case wakeSuppressed, timedOut, cancelled, invalidMessage, notSupported
+            case wakeSuppressed, timedOut, cancelled, invalidMessage, notSupported, submissionKeyReused
         }
 
         let name: Name
@@ -56,6 +56,8 @@ public struct AppServiceError: DeviceRelayError {
         public static let invalidMessage = Self(name: .invalidMessage)
         /// The operation is not possible here: a connection for a stateless message cannot send, and a request accepts only one response.
         public static let notSupported = Self(name: .notSupported)
+        /// The submission's key was used for another message. Nothing was sent.
+        public static let submissionKeyReused = Self(name: .submissionKeyReused)
 
         /// The code's name.
         public var description: String { name.rawValue }
@@ -108,6 +110,7 @@ extension AppServiceError.Code.Name {
         case .cancelled: "it was cancelled"
         case .invalidMessage: "the other side cannot decode the message"
         case .notSupported: "this connection cannot do that"
+        case .submissionKeyReused: "the key was used for another message; nothing was sent"
         }
     }
 }

@@ -14,6 +14,10 @@ enum CommandFailure: Error {
     /// The content cannot be sent: it is too large or not encodable.
     case content(any Error)
     case tooManyCommands(LimitExceeded)
+    /// The key of the submission was used for another request.
+    case keyReused
+    /// As many keys of submissions are kept as there may be.
+    case tooManyKeys(Int)
     case storage(any Error)
     case refused(CommandRejection)
     /// The command was cancelled before it was sent.
@@ -34,6 +38,7 @@ extension CommandFailure {
         case let exceeded as LimitExceeded where exceeded.limit == .mailboxCommands: self = .tooManyCommands(exceeded)
         case let error as CommandError:
             if case .limitExceeded(let exceeded) = error { self = .content(exceeded) } else { self = .content(error) }
+        case let error as CommandFailure: self = error
         case is LimitExceeded, is ValueSetError: self = .content(error)
         default: self = .storage(error)
         }

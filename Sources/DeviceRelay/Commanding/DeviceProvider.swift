@@ -21,8 +21,21 @@ protocol DeviceProvider: Sendable {
     func enumerated(within patience: Duration) async throws(CommandFailure)
 
     /// Stores a command, which then proceeds independently of the caller.
-    func submit(_ body: CommandBody, to target: ResolvedTarget, life: Duration, senderApp: String?) async throws(CommandFailure)
-        -> RemoteCommand
+    /// - Parameter key: The key of the submission. If it has a command already, that one is returned.
+    func submit(
+        _ body: CommandBody,
+        to target: ResolvedTarget,
+        life: Duration,
+        senderApp: String?,
+        key: SubmissionKey?
+    ) async throws(CommandFailure) -> RemoteCommand
+
+    /// The command that an earlier submission with this key has stored.
+    /// - Throws: `keyReused` if that submission had another request.
+    func submitted(_ key: SubmissionKey) async throws(CommandFailure) -> RemoteCommand?
+
+    /// What a stored command carries; `nil` if it was deleted.
+    func content(of id: CommandID) async throws -> CommandBody?
 
     func cancel(_ id: CommandID) async throws(CommandFailure)
 
@@ -70,6 +83,22 @@ extension [any DeviceProvider] {
 }
 
 extension ConnectedDevicesPlatform {
+    /// The command that an earlier submission with this key has stored for an account of the request.
+    func submitted(_ key: SubmissionKey?, on request: RemoteSystemConnectionRequest) async throws(CommandFailure) -> RemoteCommand? {
+        guard let key else { return nil }
+        for provider in providers(of: request) {
+            if let command = try await provider.submitted(key) { return command }
+        }
+        return nil
+    }
+
+    /// The providers of the account that a request names, or of all accounts; that of the anonymous one last.
+    private func providers(of request: RemoteSystemConnectionRequest) -> [any DeviceProvider] {
+        state.withLock { state in
+            state.endpoints.values.filter { request.accountID == nil || request.accountID == $0.account.id }
+        }.sorted { ($0.account == .anonymous ? 1 : 0, $0.account.id) < ($1.account == .anonymous ? 1 : 0, $1.account.id) }
+    }
+
     /// Resolves a request at the account that it names, or if it names none, at any account that knows the target. If the relay has not
     /// listed the devices yet, it waits for that.
     func resolve<Target: Sendable>(
@@ -77,10 +106,7 @@ extension ConnectedDevicesPlatform {
         within patience: Duration,
         _ find: (DeviceDirectory) throws(TargetError) -> Target
     ) async throws(CommandFailure) -> (any DeviceProvider, Target) {
-        let providers: [any DeviceProvider] = state.withLock { state in
-            state.endpoints.values.filter { request.accountID == nil || request.accountID == $0.account.id }
-        }.sorted { ($0.account == .anonymous ? 1 : 0, $0.account.id) < ($1.account == .anonymous ? 1 : 0, $1.account.id) }
-        return try await providers.resolve(within: patience, find)
+        try await providers(of: request).resolve(within: patience, find)
     }
 }
 

@@ -35,6 +35,11 @@ public struct RemoteCommand: Sendable, Identifiable {
         return OutcomeAttestation(final, target: target.endpoint)
     }
 
+    /// What the command carries; `nil` if it was deleted, or cannot be read.
+    public func content() async -> RemoteCommandContent? {
+        (try? await provider?.content(of: id)).flatMap { $0.map(RemoteCommandContent.init) }
+    }
+
     /// Waits for the end of the command. Cancelling the task ends the wait, not the command.
     /// - Returns: The receipt, if the target's handler accepted the launch.
     /// - Throws: `RemoteLaunchError` with the outcome as its code; `pending` if the task is cancelled or the platform shut down.

@@ -11,7 +11,7 @@ public struct RemoteLaunchError: DeviceRelayError {
         private enum Kind: String {
             case unknown, appUnavailable, protocolUnavailable, remoteSystemUnavailable, valueSetTooLarge
             case deniedByRemoteSystem, invalidURI, ambiguous, notConfirmed, failed, expired, cancelled, indeterminate, pending
-            case notAccepted, relayUnavailable, notSignedIn, storageFailed
+            case notAccepted, relayUnavailable, notSignedIn, storageFailed, submissionKeyReused
         }
         private let kind: Kind
         private init(_ kind: Kind) { self.kind = kind }
@@ -52,6 +52,8 @@ public struct RemoteLaunchError: DeviceRelayError {
         public static let notSignedIn = Code(.notSignedIn)
         /// The launch could not be stored, so it was not sent.
         public static let storageFailed = Code(.storageFailed)
+        /// The submission's key was used for another request. Nothing was sent.
+        public static let submissionKeyReused = Code(.submissionKeyReused)
 
         /// The code's name.
         public var description: String { kind.rawValue }
@@ -107,6 +109,8 @@ extension RemoteLaunchError {
             guard let exceeded = error as? LimitExceeded else { return (.unknown, "the command cannot be encoded") }
             return (.valueSetTooLarge, exceeded.description)
         case .tooManyCommands(let exceeded): return (.notAccepted, "too many commands have not ended yet: \(exceeded)")
+        case .keyReused: return (.submissionKeyReused, "the key was used for another request; nothing was sent")
+        case .tooManyKeys(let limit): return (.notAccepted, CommandFailure.keysMessage(limit))
         case .storage: return (.storageFailed, "the command cannot be stored, so it was not sent; check the storage directory")
         case .refused(let rejection): return rejection.launchError
         case .withdrawn: return (.cancelled, "it was cancelled before it was sent")

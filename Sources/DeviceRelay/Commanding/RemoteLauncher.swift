@@ -15,14 +15,18 @@ public struct RemoteLauncherOptions: Hashable, Sendable {
     public var timeToLive: Duration
     /// How long `launch` waits for the outcome: 30 s by default.
     public var timeout: Duration
+    /// Makes a repeat with the same request the same command; `nil` makes each launch a new one.
+    public var submissionKey: SubmissionKey?
 
     /// Creates options.
     public init(
         fallbackURI: LaunchURI? = nil,
         preferredAppIDs: [String] = [],
         timeToLive: Duration = .seconds(5 * 60),
-        timeout: Duration = .seconds(30)
+        timeout: Duration = .seconds(30),
+        submissionKey: SubmissionKey? = nil
     ) {
+        self.submissionKey = submissionKey
         self.fallbackURI = fallbackURI
         self.preferredAppIDs = preferredAppIDs
         self.timeToLive = timeToLive
@@ -57,6 +61,8 @@ extension ConnectedDevicesPlatform {
             return try await receipt(of: launch, until: end)
         } catch {
             guard error.code == .protocolUnavailable, !launch.isFallback, let fallback = options.fallbackURI else { throw error }
+            var options = options
+            options.submissionKey?.attempt = 1
             var second = try await sendLaunch(fallback, fallback: nil, on: request, options, within: ContinuousClock.now.duration(to: end))
             second.isFallback = true
             return try await receipt(of: second, until: end)
@@ -119,6 +125,9 @@ extension ConnectedDevicesPlatform {
         within patience: Duration
     ) async throws(RemoteLaunchError) -> SentLaunch {
         do throws(CommandFailure) {
+            if let earlier = try await submitted(options.submissionKey, on: request) {
+                return SentLaunch(command: earlier, isFallback: await earlier.content()?.uri == second)
+            }
             let preferred = Array(options.preferredAppIDs.prefix(64))
             let (provider, resolved) = try await resolve(request, within: patience) { (directory) throws(TargetError) in
                 try directory.resolve(launch, fallback: second, preferredAppIDs: preferred, on: request)
@@ -130,7 +139,13 @@ extension ConnectedDevicesPlatform {
                     preferredAppIDs: preferred.isEmpty ? nil : preferred
                 )
             )
-            let command = try await provider.submit(body, to: resolved.target, life: options.timeToLive, senderApp: nil)
+            let command = try await provider.submit(
+                body,
+                to: resolved.target,
+                life: options.timeToLive,
+                senderApp: nil,
+                key: options.submissionKey
+            )
             return SentLaunch(command: command, isFallback: resolved.isFallback)
         } catch {
             throw RemoteLaunchError(error)

@@ -42,19 +42,23 @@ extension ConnectedDevicesPlatform {
     }
 
     /// Stores a message, which then proceeds independently, and returns at once.
+    /// - Parameter key: Makes a repeat with the same request the same message.
     package func submitStatelessMessage(
         _ message: ValueSet,
         to service: AppServiceInfo,
         on request: RemoteSystemConnectionRequest,
         from appID: String? = nil,
         timeToLive: Duration,
-        timeout: Duration
+        timeout: Duration,
+        key: SubmissionKey? = nil
     ) async throws(AppServiceError) -> RemoteCommand {
         do throws(CommandFailure) {
+            if let earlier = try await submitted(key, on: request) { return earlier }
             let (provider, target) = try await resolve(request, within: timeout) { (directory) throws(TargetError) in
                 try directory.resolve(service, on: request)
             }
-            return try await provider.submit(.message(service: service.name, message), to: target, life: timeToLive, senderApp: appID)
+            let body = CommandBody.message(service: service.name, message)
+            return try await provider.submit(body, to: target, life: timeToLive, senderApp: appID, key: key)
         } catch {
             throw AppServiceError(error)
         }
@@ -89,6 +93,8 @@ extension AppServiceError {
         case .content(let error): self.init(.invalidMessage, cause: error)
         case .tooManyCommands(let exceeded):
             self.init(.resourceLimitsExceeded, message: "too many commands have not ended yet: \(exceeded)", cause: exceeded)
+        case .keyReused: self.init(.submissionKeyReused)
+        case .tooManyKeys(let limit): self.init(.resourceLimitsExceeded, message: CommandFailure.keysMessage(limit))
         case .storage(let error):
             self.init(.failure, message: "the message cannot be stored, so it was not sent; check the storage directory", cause: error)
         case .refused(let rejection): self.init(rejection)

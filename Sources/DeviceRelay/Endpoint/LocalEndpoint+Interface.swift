@@ -44,11 +44,24 @@ extension LocalEndpoint {
         _ body: CommandBody,
         to target: ResolvedTarget,
         life: Duration,
-        senderApp: String?
+        senderApp: String?,
+        key: SubmissionKey?
     ) async throws(CommandFailure) -> RemoteCommand {
         guard !self.life.isShutDown else { throw .shutDown }
-        let (row, state) = try await outbox.submit(body, to: target, life: life, senderApp: publisher.callingApp(senderApp))
+        let app = publisher.callingApp(senderApp)
+        let (row, state) = try await outbox.submit(body, to: target, life: life, senderApp: app, key: key)
         return RemoteCommand(row, state, self)
+    }
+
+    func submitted(_ key: SubmissionKey) async throws(CommandFailure) -> RemoteCommand? {
+        guard let (row, state) = try await outbox.submitted(key) else { return nil }
+        return RemoteCommand(row, state, self)
+    }
+
+    nonisolated func content(of id: CommandID) async throws -> CommandBody? {
+        guard let stored = try await journal.write({ try $0.sentContent(id) }) else { return nil }
+        let kind = try SealedCommand(decoding: stored.blob).header.kind
+        return try CommandBody(decoding: stored.body, kind: kind, limits: Limits())
     }
 
     func cancel(_ id: CommandID) async throws(CommandFailure) { try await outbox.cancel(id) }

@@ -59,7 +59,8 @@ final class Outbox {
         _ body: CommandBody,
         to target: ResolvedTarget,
         life: Duration,
-        senderApp: String?
+        senderApp: String?,
+        key: SubmissionKey?
     ) async throws(CommandFailure) -> (SentCommand, State) {
         guard let account = identity.account, let record = peers.signedRecord(of: target.endpoint) else {
             throw .target(.remoteSystemUnavailable)
@@ -68,13 +69,24 @@ final class Outbox {
         let id = header.id
         let state = State(.prepared)
         states[id] = state
-        let stored: (row: SentCommand, others: [CommandID])
+        let stored: (row: SentCommand, others: [CommandID], isNew: Bool)
         do {
             let isDirect = machine.isConnected(directlyTo: target.endpoint)
-            stored = try await contents.insert(body, header, for: record, isConnected: machine.isConnected, isDirect: isDirect)
+            stored = try await contents.insert(
+                body,
+                header,
+                for: record,
+                under: key,
+                isConnected: machine.isConnected,
+                isDirect: isDirect
+            )
         } catch {
             states[id] = nil
             throw CommandFailure(storing: error)
+        }
+        guard stored.isNew else {
+            states[id] = nil
+            return (stored.row, self.state(of: stored.row))
         }
         do {
             machine.add(stored.row, behind: try await rows(of: stored.others))
@@ -93,6 +105,27 @@ final class Outbox {
         var read: [SentCommand] = []
         if !unknown.isEmpty { read = try await journal.write { transaction in try unknown.compactMap { try transaction.sent($0) } } }
         return ids.compactMap { id in machine[id] ?? read.first { $0.command.id == id } }
+    }
+
+    /// The command that an earlier submission with this key has stored.
+    /// - Throws: `keyReused` if that submission had another request; `storage`.
+    func submitted(_ key: SubmissionKey) async throws(CommandFailure) -> (SentCommand, State)? {
+        let now = clock.time
+        let row: SentCommand?
+        do {
+            row = try await journal.write { try $0.submitted(key, now: now) }
+        } catch {
+            throw CommandFailure(storing: error)
+        }
+        return row.map { ($0, state(of: $0)) }
+    }
+
+    /// The observed state of a stored command.
+    private func state(of row: SentCommand) -> State {
+        let state = states[row.command.id] ?? State(row.state)
+        states[row.command.id] = state
+        if row.isEnded { report(row) }
+        return state
     }
 
     /// Requests a cancellation. Returns when the request is stored.
@@ -392,12 +425,7 @@ final class Outbox {
     }
 
     private func list() async throws -> [(SentCommand, State)] {
-        try await journal.write { try $0.sentCommands() }.map { row in
-            let state = states[row.command.id] ?? State(row.state)
-            states[row.command.id] = state
-            if row.isEnded { report(row) }
-            return (row, state)
-        }
+        try await journal.write { try $0.sentCommands() }.map { ($0, state(of: $0)) }
     }
 
     private func report(_ row: SentCommand) {

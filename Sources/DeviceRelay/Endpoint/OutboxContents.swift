@@ -59,20 +59,23 @@ final class OutboxContents {
     /// Seals and stores a command. The header gets the next number of its lane.
     /// - Parameters:
     ///   - isConnected: As for `SentCommand.prepare`.
+    ///   - submission: The key of the submission. If it has a command already, that one is returned, and nothing is stored.
     ///   - isDirect: Whether a direct session with the target is open. If the lane has no other open command, the command is then marked as
     ///     direct in the same commit.
-    /// - Returns: The stored row, and the lane's earlier commands without an answer.
+    /// - Returns: The stored row, the lane's earlier commands without an answer, and whether the command is new.
     func insert(
         _ body: CommandBody,
         _ header: CommandHeader,
         for record: Signed<EndpointRecord>,
+        under submission: SubmissionKey?,
         isConnected: Bool,
         isDirect: Bool
-    ) async throws -> (row: SentCommand, others: [CommandID]) {
+    ) async throws -> (row: SentCommand, others: [CommandID], isNew: Bool) {
         let key = endpoint.identityKey
         let lowest = clock.lowestNumber
-        let (row, blob, others) = try await journal.write { transaction in
+        let (row, blob, others) = try await journal.write { transaction -> (SentCommand, [UInt8]?, [CommandID]) in
             var header = header
+            if let submission, let earlier = try transaction.submitted(submission, now: header.created) { return (earlier, nil, []) }
             let others = try transaction.unansweredCommands(to: header.target, appID: header.targetApp)
             header.number = try transaction.nextNumber(to: header.target, appID: header.targetApp, from: lowest)
             let command = try SealedCommand(body, header: header, target: record.payload.agreementKey, key: key)
@@ -84,10 +87,13 @@ final class OutboxContents {
                 target: record.encoded
             )
             try transaction.insert(row, content)
+            if let submission { try transaction.keep(submission, of: row.command) }
             return (row, command.encoded, others)
         }
+        journal.commandsChanged()
+        guard let blob else { return (row, others, false) }
         blobs.keep(blob, for: header.id, bytes: blob.count)
-        return (row, others)
+        return (row, others, true)
     }
 
     /// The sealed command, to send it.
@@ -112,6 +118,7 @@ final class OutboxContents {
             try writes.compactMap { try transaction.update($0.row, $0.content) ? nil : try transaction.sent($0.row.command.id) }
         }
         for row in superseded { _ = blobs.take(row.command.id) }
+        journal.commandsChanged()
         return superseded
     }
 
@@ -126,6 +133,7 @@ final class OutboxContents {
         }
         // Another process may have signed commands again.
         blobs = ReadThroughCache()
+        if !rows.isEmpty { journal.commandsChanged() }
         return loaded
     }
 

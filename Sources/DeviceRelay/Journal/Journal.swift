@@ -34,6 +34,8 @@ package final class Journal: Sendable {
     private let queue = Mutex(Queue())
     private let thread = DispatchQueue(label: "device-relay.journal")
     private let insertions = Mutex(0)
+    /// Changes after each commit of this process that may have changed a command.
+    let commandRevision = CurrentValue<UInt64>(0)
 
     /// Opens the journal of an endpoint, or creates it. A file that is damaged, locked or too new is not changed.
     /// - Parameters:
@@ -128,6 +130,8 @@ package final class Journal: Sendable {
             try? database.close()
         }
     }
+
+    func commandsChanged() { commandRevision.update { $0 &+= 1 } }
 
     /// Counts a new command, and returns whether it is time to delete old ones.
     func isTimeToTrim() -> Bool {

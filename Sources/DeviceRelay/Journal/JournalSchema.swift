@@ -25,6 +25,9 @@ enum JournalSchema {
         migrator.registerMigration("6 commands of several processes") { database in
             try database.execute(sql: sixth)
         }
+        migrator.registerMigration("7 submissions, changes of commands") { database in
+            try database.execute(sql: seventh)
+        }
         return migrator
     }
 
@@ -209,5 +212,37 @@ enum JournalSchema {
     /// Whether another process than the one that has stored a command may have sent it, too.
     private static let sixth = """
         ALTER TABLE sent_commands ADD COLUMN shared INTEGER NOT NULL DEFAULT 0 CHECK (shared IN (0, 1));
+        """
+
+    /// The keys of submissions, so that a repeated one is the same command; and the changes of the commands' states, in their order. The
+    /// triggers write a change in the transaction that makes it, whoever makes it. Whether a command is sent already is no change.
+    private static let seventh = """
+        CREATE TABLE submissions (
+            principal TEXT NOT NULL,
+            key TEXT NOT NULL,
+            -- 1 for the launch of the fallback after the app there did not support the URI
+            attempt INTEGER NOT NULL CHECK (attempt IN (0, 1)),
+            request BLOB NOT NULL CHECK (length(request) = 32),
+            command BLOB NOT NULL CHECK (length(command) = 16),
+            ends INTEGER NOT NULL,
+            PRIMARY KEY (principal, key, attempt)
+        ) WITHOUT ROWID;
+        CREATE INDEX submissions_command ON submissions (command);
+        CREATE TABLE command_changes (
+            sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+            id BLOB NOT NULL,
+            state TEXT NOT NULL,
+            progress TEXT,
+            outcome TEXT
+        );
+        CREATE TRIGGER command_added AFTER INSERT ON sent_commands BEGIN
+            INSERT INTO command_changes (id, state, progress, outcome) VALUES (NEW.id, NEW.state, NEW.progress, NEW.outcome);
+            DELETE FROM command_changes WHERE sequence <= last_insert_rowid() - \(CommandChange.kept);
+        END;
+        CREATE TRIGGER command_changed AFTER UPDATE OF state, progress ON sent_commands
+        WHEN (NEW.state IS NOT OLD.state OR NEW.progress IS NOT OLD.progress) AND NEW.state <> 'sent' BEGIN
+            INSERT INTO command_changes (id, state, progress, outcome) VALUES (NEW.id, NEW.state, NEW.progress, NEW.outcome);
+            DELETE FROM command_changes WHERE sequence <= last_insert_rowid() - \(CommandChange.kept);
+        END;
         """
 }

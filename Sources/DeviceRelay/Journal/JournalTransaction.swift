@@ -95,6 +95,7 @@ package struct JournalTransaction {
                 """
                 DELETE FROM sent_commands WHERE id IN (
                     SELECT id FROM sent_commands WHERE NOT \(JournalSchema.isOpen) ORDER BY id DESC LIMIT -1 OFFSET ?)
+                AND NOT EXISTS (SELECT 1 FROM submissions WHERE command = sent_commands.id)
                 """,
                 [limit - 1]
             )

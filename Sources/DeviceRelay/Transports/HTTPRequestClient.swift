@@ -95,6 +95,33 @@ package struct HTTPRequestClient: Sendable {
         return try await answer.value()
     }
 
+    /// Sends a request to a server on this machine that listens on a Unix socket, and returns the complete response.
+    /// - Parameter path: The path of the socket, at most 103 bytes.
+    package func send(_ request: HTTPRequest, toSocket path: String) async throws(RequestFailure) -> HTTPAnswer {
+        let loop = group.next()
+        let answer = PendingAnswer<HTTPAnswer>(on: loop, timeout: timeout)
+        let limit = maximumBodyBytes
+        ClientBootstrap(group: loop)
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    guard answer.whenEnded({ channel.close(promise: nil) }) else { throw ChannelError.alreadyClosed }
+                }
+            }
+            .connect(unixDomainSocketPath: path)
+            .whenComplete { result in
+                switch result {
+                case .success(let channel):
+                    do {
+                        try Self.write(request, to: "relay", on: channel, limit, answer)
+                    } catch {
+                        answer.end(.failure(.failed(DialFailure(onChannel: error))))
+                    }
+                case .failure(let error): answer.end(.failure(.failed(DialFailure(connecting: error))))
+                }
+            }
+        return try await answer.value()
+    }
+
     private static func begin(
         _ request: HTTPRequest,
         on channel: any Channel,
@@ -104,14 +131,26 @@ package struct HTTPRequestClient: Sendable {
         _ limit: Int,
         _ answer: PendingAnswer<HTTPAnswer>
     ) throws {
-        let pipeline = channel.pipeline.syncOperations
         if let tls {
-            try pipeline.addHandler(RelayTLS.handler(tls, address, trust) { answer.end(.failure(.failed(.untrusted($0)))) })
+            try channel.pipeline.syncOperations.addHandler(
+                RelayTLS.handler(tls, address, trust) { answer.end(.failure(.failed(.untrusted($0)))) }
+            )
         }
+        try write(request, to: address.server.authority, on: channel, limit, answer)
+    }
+
+    private static func write(
+        _ request: HTTPRequest,
+        to host: String,
+        on channel: any Channel,
+        _ limit: Int,
+        _ answer: PendingAnswer<HTTPAnswer>
+    ) throws {
+        let pipeline = channel.pipeline.syncOperations
         try pipeline.addHTTPClientHandlers()
         try pipeline.addHandler(AnswerHandler(limit: limit, answer: answer))
         var headers = request.headers
-        headers.replaceOrAdd(name: "Host", value: address.server.authority)
+        headers.replaceOrAdd(name: "Host", value: host)
         headers.replaceOrAdd(name: "Connection", value: "close")
         if request.method != .GET { headers.replaceOrAdd(name: "Content-Length", value: "\(request.body?.count ?? 0)") }
         let head = HTTPRequestHead(version: .http1_1, method: request.method, uri: request.path, headers: headers)

@@ -48,6 +48,10 @@ extension Int: JSONCodable {
     package func write(to json: inout JSONWriter) { json.integer(Int64(self)) }
 }
 
+extension Double: JSONReadable {
+    package init(json: JSONValue) throws(JSONError) { self = try json.double() }
+}
+
 extension Array: JSONReadable where Element: JSONReadable {
     package init(json: JSONValue) throws(JSONError) {
         self = []

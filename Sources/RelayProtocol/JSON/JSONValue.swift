@@ -115,6 +115,9 @@ extension JSONValue {
         return number
     }
 
+    /// The value as it was written.
+    package var source: [UInt8] { Array(index.bytes[node.start..<node.end]) }
+
     func double() throws(JSONError) -> Double {
         try expect(.number)
         guard let number = Double(index.text(node)), number.isFinite else { throw invalid }

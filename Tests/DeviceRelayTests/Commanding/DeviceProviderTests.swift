@@ -53,9 +53,17 @@ import Testing
             listed.update { $0 = true }
         }
 
-        func submit(_: CommandBody, to _: ResolvedTarget, life _: Duration, senderApp _: String?) throws(CommandFailure) -> RemoteCommand {
+        func submit(
+            _: CommandBody,
+            to _: ResolvedTarget,
+            life _: Duration,
+            senderApp _: String?,
+            key _: SubmissionKey?
+        ) throws(CommandFailure) -> RemoteCommand {
             throw .shutDown
         }
+        func submitted(_: SubmissionKey) throws(CommandFailure) -> RemoteCommand? { nil }
+        func content(of _: CommandID) throws -> CommandBody? { nil }
         func cancel(_: CommandID) throws(CommandFailure) { throw .shutDown }
         func reply(to _: CommandID, _: CommandFinal) throws -> ValueSet? { nil }
         func open(

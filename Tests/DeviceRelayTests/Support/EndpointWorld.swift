@@ -103,7 +103,8 @@ actor EndpointWorld {
             body,
             to: ResolvedTarget(endpoint: target, appID: appID),
             life: .seconds(60),
-            senderApp: nil
+            senderApp: nil,
+            key: nil
         )
     }
 

@@ -9,8 +9,13 @@ package struct AgentContext: Sendable {
     /// The name of the account that the command uses.
     package let account: String
     package let console: Console
+    /// The version of this program.
+    package let version: String
+    /// Whether a command may run by the agent of the home instead of a device that is made for it.
+    package let usesAgent: Bool
 
-    package init(accounts: HomeAccounts, account: String, console: Console) {
+    package init(accounts: HomeAccounts, account: String, console: Console, version: String, usesAgent: Bool = true) {
+        (self.version, self.usesAgent) = (version, usesAgent)
         self.accounts = accounts
         self.account = account
         self.console = console

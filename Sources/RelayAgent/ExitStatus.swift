@@ -38,6 +38,7 @@ extension ExitStatus {
         (.relayUnavailable, .unreachable),
         (.notSignedIn, .notSignedIn),
         (.storageFailed, .failed),
+        (.submissionKeyReused, .usage),
     ]
 
     package static let calling: [(code: AppServiceError.Code, status: ExitStatus)] = [
@@ -61,6 +62,7 @@ extension ExitStatus {
         (.cancelled, .failed),
         (.invalidMessage, .usage),
         (.notSupported, .failed),
+        (.submissionKeyReused, .usage),
     ]
 
     package static let sharing: [(code: NearShareError.Code, status: ExitStatus)] = [

@@ -53,5 +53,7 @@ package protocol DeviceCommand: Sendable {
 
 extension DeviceCommand {
     /// Runs it on a device that is made for it.
-    package func run(_ context: AgentContext) async throws -> Result { try await context.withAccount { try await run(on: $0) } }
+    package func runHere(_ context: AgentContext) async throws -> Result { try await context.withAccount { try await run(on: $0) } }
+
+    package func run(_ context: AgentContext) async throws -> Result { try await runHere(context) }
 }

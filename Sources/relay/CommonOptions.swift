@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import BuildVersion
 import Foundation
 import RelayAgent
 
@@ -26,6 +27,9 @@ struct CommonOptions: ParsableArguments {
     @Flag(help: "Print one JSON object for each result, errors included.")
     var json = false
 
+    @Flag(help: "Do not use the agent that runs for this directory: the command makes a connection of its own.")
+    var noAgent = false
+
     func validate() throws {
         if home?.isEmpty ?? false { throw ValidationError("--home must name a directory.") }
         if let profile, (try? HomeAccounts.checked(profile)) == nil {
@@ -34,16 +38,18 @@ struct CommonOptions: ParsableArguments {
     }
 
     var context: AgentContext {
-        get throws { try Self.context(home: home, profile: profile, isJSON: json) }
+        get throws { try Self.context(home: home, profile: profile, isJSON: json, usesAgent: !noAgent) }
     }
 
-    static func context(home: String?, profile: String?, isJSON: Bool) throws -> AgentContext {
+    static func context(home: String?, profile: String?, isJSON: Bool, usesAgent: Bool = true) throws -> AgentContext {
         let environment = ProcessInfo.processInfo.environment
         let accounts = HomeAccounts(try home.map { Home($0) } ?? Home(environment: environment))
         return AgentContext(
             accounts: accounts,
             account: try profile ?? accounts.current(),
-            console: .standard(isJSON: isJSON, environment: environment)
+            console: .standard(isJSON: isJSON, environment: environment),
+            version: BuildVersion.text,
+            usesAgent: usesAgent
         )
     }
 }

@@ -97,6 +97,8 @@ package struct Agent: Sendable {
                     note: duties.log
                 )
                 await withDiscardingTaskGroup { group in
+                    // A polling agent is not connected when a command comes.
+                    if pollingInterval == nil { group.addTask { await serve(context, configuration, local) } }
                     group.addTask { await newDevices.run() }
                     group.addTask { await identities.run() }
                     for await _ in reload.arrivals {
@@ -111,6 +113,16 @@ package struct Agent: Sendable {
             throw error
         }
         await duties.running.ended()
+    }
+
+    /// Serves the API until the task is cancelled. Without it the agent does everything else.
+    private func serve(_ context: AgentContext, _ configuration: AgentConfiguration, _ local: LocalDevice) async {
+        let server = APIServer(home: context.home, environment: ProcessInfo.processInfo.environment, version: context.version)
+        do {
+            try await server.run(on: local)
+        } catch {
+            if !Task.isCancelled { context.console.note("the API is not served: \(AgentError(error).message)") }
+        }
     }
 
     /// Applies the settings of a file. Invalid settings change nothing.

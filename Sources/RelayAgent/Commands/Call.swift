@@ -64,7 +64,7 @@ package struct Call: Sendable {
                 try await run(on: local, sending: { try await Self.next(lines) }, report: context.console.print)
             }
         }
-        try context.console.print(try await context.withAccount { try await run(on: $0, sending: message) })
+        try context.console.print(try await SingleCall(call: self, message: message).run(context))
     }
 
     /// Sends one message.
@@ -125,6 +125,40 @@ package struct Call: Sendable {
     }
 }
 
+/// A call with one message.
+package struct SingleCall: RoutedCommand {
+    let call: Call
+    let message: ValueSet
+
+    private struct Body: Encodable {
+        var device: String
+        var service: String
+        var timeout: Double
+    }
+
+    package func request() throws -> APIRequest {
+        let body = Body(device: call.target, service: call.service, timeout: call.timeout / .seconds(1))
+        var request = APIRequest(.post, "calls")
+        request.body = Array(try JSONText.object(body, adding: "message", json: try message.json()).utf8)
+        request.wait = nil
+        request.patience = call.timeout
+        return request
+    }
+
+    package func run(on local: LocalDevice) async throws -> Call.Result { try await call.run(on: local, sending: message) }
+}
+
+extension Call.Result: Decodable {
+    package init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        device = try container.decode(String.self, forKey: .device)
+        deviceName = try container.decode(String.self, forKey: .deviceName)
+        app = try container.decode(String.self, forKey: .app)
+        endpoint = try container.decode(String.self, forKey: .endpoint)
+        service = try container.decode(String.self, forKey: .service)
+    }
+}
+
 extension LocalDevice {
     /// Opens a connection to a service. If the app has no such service, the error lists the services that it has.
     func open(_ name: String, of app: RemoteSystemApp, timeout: Duration) async throws(AppServiceError) -> AppServiceConnection {
@@ -145,7 +179,7 @@ extension Call {
     /// Four times the limit of a message: JSON needs more bytes for data and special characters.
     private static let maximumInput = 4 * Limits()[.messageBytes]
 
-    private static func message(_ json: [UInt8], _ what: String) throws -> ValueSet {
+    static func message(_ json: [UInt8], _ what: String) throws -> ValueSet {
         do throws(ValueSetError) {
             return try ValueSet(json: json)
         } catch {

@@ -5,7 +5,7 @@ import DeviceRelay
 import RelayProtocol
 
 /// Cancels a launch that has not ended.
-package struct Cancel: DeviceCommand {
+package struct Cancel: RoutedCommand {
     var id: CommandID
 
     package init(id: String) throws {
@@ -15,12 +15,14 @@ package struct Cancel: DeviceCommand {
         self.id = id
     }
 
-    package struct Result: AgentResult {
+    package struct Result: AgentResult, Codable {
         package var command: String
         package var status: String
 
         package func lines(_ style: Style) -> [String] { ["cancelled: it has not run and will not"] }
     }
+
+    package func request() -> APIRequest { APIRequest(.delete, "commands", "\(id)") }
 
     package func run(on local: LocalDevice) async throws -> Result {
         guard let command = try await local.commands().first(where: { $0.id == id }) else {

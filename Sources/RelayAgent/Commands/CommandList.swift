@@ -6,10 +6,10 @@ package import Foundation
 import RelayProtocol
 
 /// Lists the launches that this device has sent: all open ones, and the latest finished ones.
-package struct CommandList: DeviceCommand {
+package struct CommandList: RoutedCommand {
     package init() {}
 
-    package struct Entry: Encodable, Sendable {
+    package struct Entry: Codable, Sendable {
         package var id: String
         /// `stored` (not at the relay yet), `accepted`, `waking`, `delivered`, `succeeded`, or the code of the failure.
         package var status: String
@@ -27,7 +27,7 @@ package struct CommandList: DeviceCommand {
     }
 
     /// A wake that the relay has sent to a sleeping device.
-    package struct WakeResult: Encodable, Sendable {
+    package struct WakeResult: Codable, Sendable {
         /// The push service, if it is known.
         package var channel: String?
         /// How long the device took to answer its last wake, in seconds.
@@ -39,14 +39,12 @@ package struct CommandList: DeviceCommand {
         }
     }
 
-    package struct Result: AgentResult {
+    package struct Result: AgentResult, Codable {
         package var commands: [Entry]
         /// Whether the relay was asked. Otherwise the list is the last known state.
         package var current: Bool
         /// Why the relay could not be asked.
         package var problem: String?
-
-        enum CodingKeys: CodingKey { case commands, current }
 
         package var notes: [String] { commands.isEmpty ? ["no launches were sent from here"] : [] }
 
@@ -67,13 +65,15 @@ package struct CommandList: DeviceCommand {
         }
     }
 
+    package func request() -> APIRequest { APIRequest(.get, "commands") }
+
     package func run(on local: LocalDevice) async throws -> Result {
         var problem: String?
         do { try await local.waitForDirectory() } catch { problem = AgentError(error).message }
         return await Self.result(try await local.commands(), local.endpoints, problem)
     }
 
-    package func run(_ context: AgentContext) async throws -> Result {
+    package func runHere(_ context: AgentContext) async throws -> Result {
         try await context.withAccount {
             try await run(on: $0)
         } orStored: { contents, failure in

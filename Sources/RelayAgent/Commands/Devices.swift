@@ -6,13 +6,13 @@ import Foundation
 import RelayProtocol
 
 /// Lists the devices of the account.
-package struct Devices: DeviceCommand {
+package struct Devices: RoutedCommand {
     var showsAll: Bool
 
     /// - Parameter showsAll: Includes this device and endpoints that publish no app.
     package init(showsAll: Bool) { self.showsAll = showsAll }
 
-    package struct Result: AgentResult {
+    package struct Result: AgentResult, Codable {
         package var devices: [DeviceResult]
         /// Present with `--all` only.
         package var endpoints: [EndpointResult]?
@@ -20,9 +20,9 @@ package struct Devices: DeviceCommand {
         package var current: Bool
         /// Why the relay could not be asked.
         package var problem: String?
-        var now: Date
+        var now = Date.now
 
-        enum CodingKeys: CodingKey { case devices, endpoints, current }
+        enum CodingKeys: CodingKey { case devices, endpoints, current, problem }
 
         package var notes: [String] {
             guard devices.isEmpty, current else { return [] }
@@ -57,6 +57,8 @@ package struct Devices: DeviceCommand {
         }
     }
 
+    package func request() -> APIRequest { APIRequest(.get, "devices", query: showsAll ? [("all", "true")] : []) }
+
     package func run(on local: LocalDevice) async throws -> Result {
         try await local.waitForDevices()
         let isCurrent = local.platform.isEnumerated(local.account)
@@ -72,7 +74,7 @@ package struct Devices: DeviceCommand {
         )
     }
 
-    package func run(_ context: AgentContext) async throws -> Result {
+    package func runHere(_ context: AgentContext) async throws -> Result {
         try await context.withAccount {
             try await run(on: $0)
         } orStored: { contents, failure in

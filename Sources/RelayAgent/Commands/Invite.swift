@@ -5,10 +5,10 @@ import DeviceRelay
 import RelayProtocol
 
 /// Creates a join link for one more device.
-package struct Invite: DeviceCommand {
+package struct Invite: RoutedCommand {
     package init() {}
 
-    package struct Result: AgentResult {
+    package struct Result: AgentResult, Codable {
         package var link: String
         /// In seconds.
         package var expiresIn: Int
@@ -19,6 +19,8 @@ package struct Invite: DeviceCommand {
             ["Run `relay join` on the new device, and paste the link there. It works once, for ten minutes. Anyone who has it can join."]
         }
     }
+
+    package func request() throws -> APIRequest { try APIRequest(.post, "invitations").with(body: [String: String]()) }
 
     package func run(on local: LocalDevice) async throws -> Result {
         try local.checkHasRelay()

@@ -6,7 +6,7 @@ package import Foundation
 import RelayProtocol
 
 /// Launches a URI on another device.
-package struct Launch: DeviceCommand {
+package struct Launch: RoutedCommand {
     var target: String
     var uri: LaunchURI
     var fallback: LaunchURI?
@@ -15,9 +15,22 @@ package struct Launch: DeviceCommand {
     /// Says which URIs were encoded.
     private var notes: [String] = []
     var preferred: [String]
+    /// How long to wait for the ending.
     var wait: Duration
-    var waits: Bool
+    /// What to wait for.
+    var ending: Ending
     var life: Duration?
+    /// Makes a repeat the same launch.
+    var key: SubmissionKey?
+
+    /// How far a launch has come when the command returns.
+    enum Ending: Hashable, Sendable {
+        /// It is stored on this device.
+        case stored
+        /// The relay has it. From then on it does not depend on this device.
+        case accepted
+        case outcome
+    }
 
     /// - Parameters:
     ///   - target: A device, or one of its apps: `DEVICE/APP`.
@@ -36,13 +49,13 @@ package struct Launch: DeviceCommand {
         }
         self.preferred = preferred
         self.wait = wait ?? LocalDevice.patience
-        self.waits = wait != nil
+        self.ending = wait == nil ? .accepted : .outcome
         self.life = life
     }
 
-    package struct Result: AgentResult {
+    package struct Result: AgentResult, Codable {
         package var command: String
-        /// `succeeded`, or the progress: `accepted`, `waking`, `delivered`.
+        /// `succeeded`, or the progress: `stored`, `accepted`, `waking`, `delivered`.
         package var status: String
         package var device: String
         package var deviceName: String
@@ -68,9 +81,53 @@ package struct Launch: DeviceCommand {
 
     package func run(_ context: AgentContext) async throws -> Result {
         for note in notes { context.console.note(note) }
-        return try await CancellationSignal.cancelling(failingWith: AgentError.init) {
-            try await context.withAccount { try await run(on: $0) }
-        }
+        return try await CancellationSignal.cancelling(failingWith: AgentError.init) { try await context.run(self) }
+    }
+
+    package func runHere(_ context: AgentContext) async throws -> Result {
+        try completed(try await context.withAccount { try await run(on: $0) })
+    }
+
+    private struct Body: Encodable {
+        var device: String
+        var uri: String
+        var fallback: String?
+        var prefer: [String]?
+        var ttl: Double?
+    }
+
+    package func request() throws -> APIRequest {
+        let body = Body(
+            device: target,
+            uri: uri.text,
+            fallback: fallback?.text,
+            prefer: preferred.isEmpty ? nil : preferred,
+            ttl: life.map { $0 / .seconds(1) }
+        )
+        var call = try APIRequest(.post, "launches").with(body: body)
+        (call.wait, call.waitsForRelayOnly, call.hasKey) = (wait, ending == .accepted, true)
+        return call
+    }
+
+    package func isFinal(_ result: Result) -> Bool {
+        ending == .accepted ? result.status != "stored" : result.status == "succeeded"
+    }
+
+    package func waitingText(_ result: Result) -> String { "waiting for \(result.deviceName): \(Words.launch(result.status))" }
+
+    /// A person waits for the end. Without it, the command has failed.
+    package func completed(_ result: Result) throws -> Result {
+        var result = result
+        result.uri = encoded
+        guard !isFinal(result) else { return result }
+        throw AgentError(
+            "pending",
+            ending == .accepted
+                ? "the relay has not confirmed the launch; it is stored here, and the next `relay` command that connects sends it again"
+                : "not opened yet: \(result.deviceName) has not answered\(result.wake.map { "; \(PresenceText.wake($0))" } ?? ""); the launch continues. See `relay commands`. Cancel: relay cancel \(result.command)",
+            .pending,
+            command: CommandID(result.command)
+        )
     }
 
     package func run(on local: LocalDevice) async throws -> Result {
@@ -78,10 +135,14 @@ package struct Launch: DeviceCommand {
         let (system, request) = try await local.target(target)
         try await local.checkWay(to: system)
         let launcher = RemoteLauncher(local.platform)
-        var options = RemoteLauncherOptions(fallbackURI: fallback, preferredAppIDs: preferred, timeout: wait)
+        var options = RemoteLauncherOptions(fallbackURI: fallback, preferredAppIDs: preferred, timeout: wait, submissionKey: key)
         if let life { options.timeToLive = life }
         do {
-            guard waits else { return try await sent(launcher.submit(uri, on: request, options: options), to: system) }
+            guard ending == .outcome else {
+                options.timeout = max(wait, .seconds(3))
+                let command = try await launcher.submit(uri, on: request, options: options)
+                return ending == .stored ? progress(command, command.status, system) : try await sent(command, to: system)
+            }
             let receipt = try await local.whileWaiting {
                 "waiting for \(DisplayText.sanitized(system.displayName)): \(PresenceText.text(system.presence))"
             } _: {
@@ -99,8 +160,12 @@ package struct Launch: DeviceCommand {
                 attested: local.attested(receipt.attestation)
             )
         } catch let error as RemoteLaunchError {
-            let commands = try? await local.commands()
-            var failure = Self.explained(error, system, uri.scheme, commands?.first { $0.id == error.commandID }?.status?.wake)
+            if error.code == .pending, let command = try await local.commands().first(where: { $0.id == error.commandID }),
+                !Task.isCancelled
+            {
+                return progress(command, command.status, system)
+            }
+            var failure = Self.explained(error, system, uri.scheme)
             failure.attested = error.attestation.map(local.attested)
             throw failure
         }
@@ -118,32 +183,27 @@ package struct Launch: DeviceCommand {
             _ = try await command.outcome()
             return last
         }
-        guard let status else {
-            throw AgentError(
-                "pending",
-                "the relay has not confirmed the launch; it is stored here, and the next `relay` command that connects sends it again",
-                .pending,
-                command: command.id
-            )
-        }
-        return Result(
+        return progress(command, status, system)
+    }
+
+    private func progress(_ command: RemoteCommand, _ status: CommandStatus?, _ system: RemoteSystem) -> Result {
+        Result(
             command: "\(command.id)",
-            status: CommandList.name(of: status),
+            status: status.map(CommandList.name) ?? "stored",
             device: "\(system.id)",
             deviceName: DisplayText.sanitized(system.displayName),
             app: DisplayText.sanitized(command.target.appID),
             endpoint: "\(command.target.endpoint)",
             uri: encoded,
             expires: command.expiresAt,
-            wake: status.wake.map(CommandList.WakeResult.init)
+            wake: status?.wake.map(CommandList.WakeResult.init)
         )
     }
 
     private static func explained(
         _ error: RemoteLaunchError,
         _ system: RemoteSystem,
-        _ scheme: String?,
-        _ wake: CommandWake?
+        _ scheme: String?
     ) -> AgentError {
         var failure = AgentError(error)
         if error.code == .protocolUnavailable, let scheme {
@@ -151,14 +211,9 @@ package struct Launch: DeviceCommand {
                 "no app on '\(DisplayText.sanitized(system.displayName))' takes \(scheme): URIs. On that device, add \(scheme) to `schemes` below `open` in agent.yaml (`relay agent`), or run: relay host --scheme \(scheme)"
         }
         guard error.code == .pending else { return failure }
-        guard let id = error.commandID else {
-            failure.message = "nothing was sent"
-            return failure
-        }
-        let name = DisplayText.sanitized(system.displayName)
-        let sent = wake.map { "; \(PresenceText.wake($0))" } ?? ""
         failure.message =
-            "not opened yet: \(name) has not answered\(sent); the launch continues. See `relay commands`. Cancel: relay cancel \(id)"
+            error.commandID.map { "not opened yet; the launch continues. See `relay commands`. Cancel: relay cancel \($0)" }
+            ?? "nothing was sent"
         return failure
     }
 

@@ -56,7 +56,7 @@ package struct Profiles: Sendable {
         }
         let accounts = await withTaskGroup(of: Profile.self) { group in
             for name in names {
-                let one = AgentContext(accounts: context.accounts, account: name, console: context.console)
+                let one = AgentContext(accounts: context.accounts, account: name, console: context.console, version: context.version)
                 group.addTask { await Self.account(one, isCurrent: name == current) }
             }
             return await group.reduce(into: [:]) { $0[$1.name] = $1 }

@@ -6,7 +6,7 @@ package import Foundation
 import RelayProtocol
 
 /// Who attests the outcome of a launch, as it is printed.
-package struct Attestation: Encodable, Sendable {
+package struct Attestation: Codable, Sendable {
     /// `target` or `relay`.
     package var by: String
     /// The target's device id.

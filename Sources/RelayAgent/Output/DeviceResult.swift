@@ -5,8 +5,8 @@ package import Foundation
 import RelayProtocol
 
 /// A device, as it is printed. Texts that other devices chose are sanitized here.
-package struct DeviceResult: Encodable, Sendable {
-    package struct App: Encodable, Sendable {
+package struct DeviceResult: Codable, Sendable {
+    package struct App: Codable, Sendable {
         package var id: String
         package var name: String
         package var endpoint: String
@@ -40,13 +40,8 @@ package struct DeviceResult: Encodable, Sendable {
     package var local: Bool
     /// Whether it is another person's, and was paired with this one.
     package var paired: Bool
-    /// What the codes are made of, for the words.
-    var presence: Presence
-
-    enum CodingKeys: CodingKey {
-        case id, name, kind, platform, manufacturer, model, status, reason, since, expectedWithin, wakeable, apps, new, unverified, local,
-            paired
-    }
+    /// What the codes mean, for the words.
+    var presence: Presence { Presence(status: status, reason: reason, since: since, expectedWithin: expectedWithin, wakeable: wakeable) }
 
     init(_ system: RemoteSystem) {
         id = "\(system.id)"
@@ -65,7 +60,6 @@ package struct DeviceResult: Encodable, Sendable {
         unverified = !system.isNew && !system.isVerified
         local = system.isLocal
         paired = system.authorizationKind == .anonymous
-        presence = system.presence
     }
 
     static func addTitles() -> Table { Table("NAME", "KIND", "STATUS", "APPS", "ID") }

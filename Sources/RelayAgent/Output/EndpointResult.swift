@@ -6,7 +6,7 @@ package import Foundation
 import RelayProtocol
 
 /// An endpoint, as it is printed, including one that publishes no app.
-package struct EndpointResult: Encodable, Sendable {
+package struct EndpointResult: Codable, Sendable {
     package var id: String
     package var device: String
     /// The fingerprint words.
@@ -18,6 +18,10 @@ package struct EndpointResult: Encodable, Sendable {
     package var status: String
     package var reason: String
     package var since: Date?
+    /// When it connects next by itself, in seconds after `since`.
+    package var expectedWithin: Double?
+    /// Whether it sleeps and the relay can wake it.
+    package var wakeable: Bool
     package var new: Bool
     /// Whether the endpoint is known only because it was listed when this device joined.
     package var unverified: Bool
@@ -30,13 +34,8 @@ package struct EndpointResult: Encodable, Sendable {
     package var invitedBy: String?
     /// Whether the inviter has been revoked since.
     package var inviterRevoked: Bool?
-    /// What the codes are made of, for the words.
-    var presence: Presence
-
-    enum CodingKeys: CodingKey {
-        case id, device, words, name, kind, platform, apps, status, reason, since, new, unverified, local, joined, address, invitedBy
-        case inviterRevoked
-    }
+    /// What the codes mean, for the words.
+    var presence: Presence { Presence(status: status, reason: reason, since: since, expectedWithin: expectedWithin, wakeable: wakeable) }
 
     init(_ endpoint: DeviceDirectory.Endpoint) {
         id = "\(endpoint.id)"
@@ -46,10 +45,12 @@ package struct EndpointResult: Encodable, Sendable {
         kind = DisplayText.sanitized(endpoint.record.kind)
         platform = DisplayText.sanitized(endpoint.record.platform)
         apps = endpoint.registrations.map { DisplayText.sanitized($0.appID) }.sorted()
-        presence = endpoint.presence
+        let presence = endpoint.presence
         status = presence.state.rawValue
         reason = DisplayText.sanitized(presence.reason.rawValue)
         since = presence.since
+        expectedWithin = presence.expectedWithin.map { $0 / .seconds(1) }
+        wakeable = presence.isWakeable
         new = endpoint.trust == .new && !endpoint.isLocal
         unverified = endpoint.isConfirmed && !endpoint.isVerified
         local = endpoint.isLocal
@@ -70,9 +71,9 @@ package struct EndpointResult: Encodable, Sendable {
         kind = DisplayText.sanitized(record.kind)
         platform = DisplayText.sanitized(record.platform)
         apps = []
-        presence = Presence(.unknown, .relayUnreachable)
-        status = presence.state.rawValue
-        reason = presence.reason.rawValue
+        status = RemoteSystemStatus.unknown.rawValue
+        reason = Presence.Reason.relayUnreachable.rawValue
+        wakeable = false
         (new, unverified, local) = (false, !known.isVerified, false)
     }
 

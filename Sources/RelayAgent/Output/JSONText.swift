@@ -21,6 +21,17 @@ package enum JSONText {
         }
     }
 
+    /// Reads what `line` writes.
+    static var decoder: JSONDecoder {
+        let decoder = JSONDecoder()
+        decoder.dateDecodingStrategy = .custom { decoder in
+            let text = try decoder.singleValueContainer().decode(String.self)
+            let style = Date.ISO8601FormatStyle.iso8601.year().month().day().time(includingFractionalSeconds: true)
+            return try style.parse(text.hasSuffix("Z") ? String(text.dropLast()) : text)
+        }
+        return decoder
+    }
+
     /// One object on one line.
     package static func line(_ result: some Encodable) throws -> String {
         let encoder = JSONEncoder()
@@ -30,6 +41,13 @@ package enum JSONText {
             try container.encode(date.formatted(.iso8601.year().month().day().time(includingFractionalSeconds: true)) + "Z")
         }
         return String(decoding: try encoder.encode(Versioned(content: result)), as: UTF8.self)
+    }
+
+    /// An object without a version, with one more field whose value is already JSON.
+    static func object(_ fields: some Encodable, adding field: String, json: String) throws -> String {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return String(decoding: try encoder.encode(fields), as: UTF8.self).dropLast() + ",\"\(field)\":\(json)}"
     }
 
     /// The same with one more field whose value is already JSON.

@@ -4,6 +4,19 @@
 package import Foundation
 package import RelayProtocol
 
+extension Presence {
+    /// The presence of the codes that a result has.
+    init(status: String, reason: String, since: Date?, expectedWithin: Double?, wakeable: Bool) {
+        self.init(
+            RemoteSystemStatus(rawValue: status),
+            Reason(rawValue: reason),
+            since: since.map { Milliseconds(clamping: Int64(($0.timeIntervalSince1970 * 1_000).rounded())) },
+            expectedWithin: expectedWithin.map { Milliseconds(clamping: Int64(($0 * 1_000).rounded())) },
+            isWakeable: wakeable
+        )
+    }
+}
+
 /// Describes presence for people: the one vocabulary for all tables and sentences. Codes are for JSON.
 ///
 /// A device is *connected*, *not connected*, or its state is *not known*. Instead of *not connected* the text says why, if the relay knows it.
@@ -40,10 +53,10 @@ package enum PresenceText {
     }
 
     /// Such as `a wake was sent to it through apns; it took 4 s to answer the last one`.
-    static func wake(_ wake: CommandWake) -> String {
-        let channel = wake.channel.map { " through \(DisplayText.sanitized($0))" } ?? ""
+    static func wake(_ wake: CommandList.WakeResult) -> String {
+        let channel = wake.channel.map { " through \($0)" } ?? ""
         guard let time = wake.expectedWithin else { return "a wake was sent to it\(channel)" }
-        return
-            "a wake was sent to it\(channel); it took \(Age.text(seconds: Int(clamping: time.components.seconds))) to answer the last one"
+        let seconds = Duration.seconds(time).components.seconds
+        return "a wake was sent to it\(channel); it took \(Age.text(seconds: Int(clamping: seconds))) to answer the last one"
     }
 }

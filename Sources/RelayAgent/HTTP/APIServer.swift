@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import Foundation
+import Hummingbird
+import HummingbirdCore
+import Logging
+import NIOCore
+import NIOPosix
+import RelayStorage
+
+/// Serves the API on a Unix socket, as long as the agent runs.
+struct APIServer: Sendable {
+    let home: Home
+    /// The socket's path of the settings; `nil` for the usual one.
+    var socket: String?
+    var environment: [String: String]
+    let version: String
+
+    /// Serves until the task is cancelled.
+    /// - Parameter ready: Called once clients can connect.
+    func run(on local: LocalDevice, ready: @escaping @Sendable () -> Void = {}) async throws {
+        let path = try SocketPlace.prepare(home, chosen: socket, environment: environment)
+        let address = AgentAddress(socket: path, instance: Self.randomName())
+        let home = home
+        let application = Application(
+            router: APIRoutes(local: local, instance: address.instance, version: version).router(),
+            server: .http1(configuration: .init(additionalChannelHandlers: [SameUserHandler()], idleTimeout: .seconds(60))),
+            configuration: ApplicationConfiguration(address: .unixDomainSocket(path: path), serverName: nil),
+            onServerRunning: { _ in
+                // The directory keeps other users out meanwhile.
+                chmod(path, 0o600)
+                try? address.write(home)
+                ready()
+            },
+            eventLoopGroupProvider: .shared(MultiThreadedEventLoopGroup.singleton),
+            logger: Logger(label: "device-relay.api") { _ in SwiftLogNoOpLogHandler() }
+        )
+        defer {
+            AgentAddress.remove(home)
+            unlink(path)
+        }
+        try await application.run()
+    }
+
+    private static func randomName() -> String {
+        (0..<2).map { _ in String(UInt64.random(in: .min ... .max), radix: 36) }.joined()
+    }
+}
+
+/// Closes connections of other users. Their files keep them out already; this also holds where a file system has no permissions.
+private final class SameUserHandler: ChannelInboundHandler, RemovableChannelHandler {
+    typealias InboundIn = NIOAny
+
+    #if os(Linux)
+    /// `struct ucred`, which its header hides.
+    private struct Credentials {
+        var process: Int32 = 0
+        var user: UInt32 = .max
+        var group: UInt32 = .max
+    }
+    #endif
+
+    /// The id of users that a container does not map.
+    private static let unmapped: UInt32 = 65_534
+
+    func channelActive(context: ChannelHandlerContext) {
+        let bound = NIOLoopBound(context, eventLoop: context.eventLoop)
+        // The future of a call on the event loop is complete, so nothing is read before.
+        Self.user(of: context.channel).whenComplete { result in
+            guard case .success(let user) = result, user == geteuid(), user != Self.unmapped else {
+                return bound.value.close(promise: nil)
+            }
+            bound.value.fireChannelActive()
+        }
+    }
+
+    private static func user(of channel: any Channel) -> EventLoopFuture<UInt32> {
+        guard let options = channel as? any SocketOptionProvider else {
+            return channel.eventLoop.makeFailedFuture(ChannelError.operationUnsupported)
+        }
+        #if os(Linux)
+        return options.unsafeGetSocketOption(level: .socket, name: .init(rawValue: SO_PEERCRED)).map { (peer: Credentials) in peer.user }
+        #else
+        return options.unsafeGetSocketOption(level: .init(rawValue: 0), name: .init(rawValue: LOCAL_PEERCRED)).map { (peer: xucred) in
+            peer.cr_uid
+        }
+        #endif
+    }
+}

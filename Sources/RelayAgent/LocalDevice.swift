@@ -31,6 +31,13 @@ package struct LocalDevice: Sendable {
         return all
     }
 
+    /// The ids of the commands that a principal of the API has sent in the last day, or that live longer.
+    func submitted(by principal: String) async throws -> Set<String> {
+        var all: Set<String> = []
+        for account in accounts { all.formUnion(try await platform.submissions(of: principal, for: account).map { "\($0)" }) }
+        return all
+    }
+
     /// - Throws: `notSignedIn` on a device without an account at a relay.
     func checkHasRelay() throws {
         if account == .anonymous { throw AgentError.withoutAccount }

@@ -26,7 +26,8 @@ struct Relay: AsyncParsableCommand {
             LaunchCommand.self, CommandsCommand.self, CancelCommand.self, CallCommand.self, PingCommand.self, FetchCommand.self,
             SendCommand.self, ReceiveCommand.self, CopyCommand.self, PasteCommand.self,
             PairCommand.self, UnpairCommand.self,
-            ApproveCommand.self, VerifyCommand.self, RevokeCommand.self, HostCommand.self, AgentCommand.self, DoctorCommand.self,
+            ApproveCommand.self, VerifyCommand.self, RevokeCommand.self, HostCommand.self, AgentCommand.self,
+            TokenCommand.self, AuditCommand.self, DoctorCommand.self,
             CompletionsCommand.self,
         ]
     )

@@ -102,6 +102,7 @@ import Testing
         "`launch`": ["attested": "*attestation*"], "*command*": ["attested": "*attestation*"], "*failure*": ["attested": "*attestation*"],
         "`host`": ["from": "*caller*"], "`receive`": ["from": "*caller*"], "`agent`": ["from": "*caller*"],
         "`fetch`": ["entries": "*entry*"], "`doctor`": ["checks": "*check*"], "error": ["error": "*failure*"],
+        "`token add`": ["token": "*token*"], "`token list`": ["tokens": "*token*"], "`audit`": ["entries": "*action*"],
         "*device*": ["apps": "*app*"], "`profiles`": ["profiles": "*profile*"],
     ]
 
@@ -170,6 +171,11 @@ import Testing
         try check(try JSON.object(try await agent.line()), "`agent`")
         try expect("doctor", try await desk.relay("doctor", "TV", "--json"))
         try check(try await tv.relay("agent", "install", "--print", "--json").json, "`agent install`")
+        try await AgentPair.isServed(tv)
+        try check(try await tv.relay("token", "add", "player", "--scope", "launch", "--scheme", "https", "--json").json, "`token add`")
+        try check(try await tv.relay("token", "list", "--json").json, "`token list`")
+        try check(try await tv.relay("token", "remove", "player", "--json").json, "`token remove`")
+        try expect("audit", try await tv.relay("audit", "--json"))
         agent.send(SIGTERM)
         _ = await agent.finish()
         let receiver = try tv.start("receive", "--into", inbox, "--once", "--json")
@@ -187,7 +193,7 @@ import Testing
         try expect("revoke", try await desk.relay("revoke", endpoint, "--json"))
         try expect("leave", try await desk.relay("leave", "--json"))
         // All commands except the one that prints a script, and those that need a desktop or a second machine.
-        let others: Set = ["completions", "account", "profile", "copy", "paste", "pair", "unpair", "nearby"]
+        let others: Set = ["completions", "account", "profile", "token", "copy", "paste", "pair", "unpair", "nearby"]
         #expect(seen == Set(document.commands).subtracting(others))
         for name in seen.subtracting(["join", "login", "profiles"]) {
             let arguments =

@@ -72,6 +72,12 @@ extension ConnectedDevicesPlatform {
         return try await read(journal) { try $0.lastCommandChange() }
     }
 
+    /// The commands of an account whose keys have this principal and are still kept.
+    package func submissions(of principal: String, for account: ConnectedDevicesAccount) async throws(RemoteLaunchError) -> [CommandID] {
+        guard let journal = endpoint(of: account.id)?.journal else { throw RemoteLaunchError(.noAccount) }
+        return try await read(journal) { try $0.submissions(of: principal) }
+    }
+
     private static let changeInterval = Duration.seconds(5)
 
     private func read<Value: Sendable>(

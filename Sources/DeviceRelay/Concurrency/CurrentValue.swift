@@ -101,7 +101,7 @@ package final class CurrentValue<Value: Sendable>: Sendable {
     }
 
     /// Waits with a time limit until the value fulfils a condition.
-    func first(within duration: Duration, where isMet: @escaping @Sendable (Value) -> Bool) async -> Value? {
+    package func first(within duration: Duration, where isMet: @escaping @Sendable (Value) -> Bool) async -> Value? {
         await limited(to: duration) { await first(within: $0, where: isMet) }
     }
 

@@ -36,6 +36,11 @@ extension JournalTransaction {
         )
     }
 
+    func submissions(of principal: String) throws -> [CommandID] {
+        try Row.fetchAll(statement("SELECT command FROM submissions WHERE principal = ?"), arguments: .bound(principal))
+            .map { try $0.commandID("command") }
+    }
+
     /// The next changes of commands after one of them.
     func commandChanges(after sequence: CommandSequence) throws -> CommandChanges {
         let last = try lastCommandChange()

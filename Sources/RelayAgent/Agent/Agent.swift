@@ -104,7 +104,7 @@ package struct Agent: Sendable {
                     for await _ in reload.arrivals {
                         // A closed terminal sends SIGHUP too. In that case the agent ends.
                         if context.console.isInteractive, isatty(2) != 1 { raise(SIGTERM) }
-                        await change(to: file, configuration.nearby, duties, local, output, context.console)
+                        await change(to: file, configuration, duties, local, output, context.console)
                     }
                 }
             }
@@ -117,7 +117,12 @@ package struct Agent: Sendable {
 
     /// Serves the API until the task is cancelled. Without it the agent does everything else.
     private func serve(_ context: AgentContext, _ configuration: AgentConfiguration, _ local: LocalDevice) async {
-        let server = APIServer(home: context.home, environment: ProcessInfo.processInfo.environment, version: context.version)
+        let server = APIServer(
+            home: context.home,
+            settings: configuration.api,
+            environment: ProcessInfo.processInfo.environment,
+            version: context.version
+        )
         do {
             try await server.run(on: local)
         } catch {
@@ -126,10 +131,10 @@ package struct Agent: Sendable {
     }
 
     /// Applies the settings of a file. Invalid settings change nothing.
-    /// - Parameter nearby: Those of the start, which last.
+    /// - Parameter start: The settings of the start, of which some last.
     private func change(
         to file: ConfigurationFile,
-        _ nearby: AgentConfiguration.Nearby,
+        _ start: AgentConfiguration,
         _ duties: AgentServices,
         _ local: LocalDevice,
         _ output: HostOutput,
@@ -138,7 +143,8 @@ package struct Agent: Sendable {
         do {
             let configuration = try file.read()
             for program in configuration.missingPrograms { console.note("\(program) is not there, or cannot be executed") }
-            if configuration.nearby != nearby { console.note("`nearby` holds from the next start of the agent") }
+            if configuration.nearby != start.nearby { console.note("`nearby` holds from the next start of the agent") }
+            if configuration.api != start.api { console.note("`api` holds from the next start of the agent") }
             let app = duties.registration(configuration)
             if local.account != .anonymous { try await local.platform.publish(app, for: local.account) }
             if local.accounts.contains(.anonymous) {

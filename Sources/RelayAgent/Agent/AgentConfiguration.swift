@@ -58,6 +58,14 @@ package struct AgentConfiguration: Hashable, Sendable {
         }
     }
 
+    /// Where the agent serves its API.
+    struct API: Hashable, Sendable {
+        /// The path of the Unix socket; `nil` for the usual one.
+        var socket: String?
+        /// An address and port for programs with a token; `nil` for none.
+        var listen: APIListener?
+    }
+
     /// An app service that a program answers.
     struct ServiceConfiguration: Hashable, Sendable {
         enum Mode: String, Decodable, CaseIterable {
@@ -84,6 +92,8 @@ package struct AgentConfiguration: Hashable, Sendable {
     /// What others may do with the clipboard.
     var clipboard = ClipboardService.Access.write
     var nearby = Nearby()
+    /// From the next start of the agent.
+    var api = API()
     var services: [String: ServiceConfiguration] = [:]
     /// Names of environment variables that programs get in addition to the default ones.
     var environment: Set<String> = []
@@ -101,7 +111,7 @@ package struct AgentConfiguration: Hashable, Sendable {
 
 extension AgentConfiguration: Decodable {
     enum CodingKeys: String, CodingKey, CaseIterable {
-        case name, open, newDevices, files, receive, clipboard, nearby, services, environment
+        case name, open, newDevices, files, receive, clipboard, nearby, api, services, environment
     }
 
     package init(from decoder: any Decoder) throws {
@@ -120,6 +130,7 @@ extension AgentConfiguration: Decodable {
         receive = try container.decodeIfPresent(Receiving.self, forKey: .receive) ?? receive
         clipboard = try container.choice(.clipboard) ?? clipboard
         nearby = try container.decodeIfPresent(Nearby.self, forKey: .nearby) ?? nearby
+        api = try container.decodeIfPresent(API.self, forKey: .api) ?? api
         if let names = try container.decodeIfPresent([String].self, forKey: .environment) {
             let bad = names.first { $0.isEmpty || $0.utf8.contains(0) || $0.utf8.contains(UInt8(ascii: "=")) }
             try container.check(
@@ -207,6 +218,30 @@ extension AgentConfiguration.Receiving: Decodable {
             try container.check(.folder, folder.utf8.first == UInt8(ascii: "/"), "is not an absolute path")
         }
         accept = try container.choice(.accept) ?? accept
+    }
+}
+
+extension AgentConfiguration.API: Decodable {
+    enum CodingKeys: String, CodingKey, CaseIterable {
+        case socket, listen, certificate, key
+    }
+
+    init(from decoder: any Decoder) throws {
+        let container = try decoder.container(strictlyKeyedBy: CodingKeys.self)
+        socket = try container.decodeIfPresent(String.self, forKey: .socket)
+        try container.check(.socket, socket.map { $0.utf8.first == UInt8(ascii: "/") } ?? true, "is not an absolute path")
+        guard let text = try container.decodeIfPresent(String.self, forKey: .listen) else { return }
+        var listener = APIListener(text)
+        try container.check(.listen, listener != nil, "is not an address and a port, such as 127.0.0.1:7800")
+        listener?.certificate = try container.decodeIfPresent(String.self, forKey: .certificate)
+        listener?.key = try container.decodeIfPresent(String.self, forKey: .key)
+        try container.check(.key, (listener?.certificate == nil) == (listener?.key == nil), "and certificate belong together")
+        try container.check(
+            .listen,
+            listener.map { $0.isLoopback || $0.certificate != nil } ?? true,
+            "is not on this machine alone, so it needs certificate and key: other machines would read the tokens"
+        )
+        listen = listener
     }
 }
 

@@ -3,6 +3,7 @@
 
 import Foundation
 import RelayProtocol
+import RelayStorage
 import Yams
 
 /// The agent's settings file, in YAML.
@@ -21,8 +22,7 @@ package struct ConfigurationFile: Sendable {
 
     /// - Throws: `configurationInvalid`, with the line number if it is known.
     package func read() throws -> AgentConfiguration {
-        var facts = stat()
-        guard lstat(path, &facts) == 0 else {
+        guard FileFacts(path: path, followsLinks: false) != nil else {
             guard isNeeded || errno != ENOENT else { return AgentConfiguration() }
             throw problem("it cannot be read")
         }
@@ -31,15 +31,15 @@ package struct ConfigurationFile: Sendable {
         defer { free(target) }
         let file = URL(filePath: String(cString: target))
         for folder in Set([URL(filePath: path), file].map { $0.deletingLastPathComponent().path }) {
-            guard stat(folder, &facts) == 0 else { throw problem("it cannot be read") }
+            guard let facts = FileFacts(path: folder, followsLinks: true) else { throw problem("it cannot be read") }
             try check(facts, folder, "the folder that it is in")
         }
         let descriptor = open(target, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard descriptor >= 0 else { throw problem("it cannot be read") }
         defer { close(descriptor) }
-        guard fstat(descriptor, &facts) == 0 else { throw problem("it cannot be read") }
+        guard let facts = FileFacts(descriptor) else { throw problem("it cannot be read") }
         try check(facts, path, "it")
-        guard facts.st_mode & S_IFMT == S_IFREG, facts.st_size <= Self.largest,
+        guard facts.isFile, facts.size <= Self.largest,
             let text = Self.contents(of: descriptor).flatMap({ String(validating: $0, as: UTF8.self) })
         else { throw problem("it cannot be read as a text of 1 MiB at most") }
         return try configuration(text)
@@ -59,11 +59,11 @@ package struct ConfigurationFile: Sendable {
     }
 
     /// Rejects a file or directory that other users can write: they could run any program as this user.
-    private func check(_ facts: stat, _ place: String, _ what: String) throws {
-        guard facts.st_mode & 0o022 == 0 else {
+    private func check(_ facts: FileFacts, _ place: String, _ what: String) throws {
+        guard facts.permissions & 0o022 == 0 else {
             throw problem("other users can write \(what); run: \(ShellText.command("chmod go-w", place))")
         }
-        guard facts.st_uid == geteuid() || facts.st_uid == 0 else {
+        guard facts.isOwnOrRoots else {
             throw problem("\(what) belongs to another user; the agent takes only what is yours or root's: '\(place)'")
         }
     }

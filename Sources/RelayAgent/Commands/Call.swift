@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import DeviceRelay
+import Foundation
 import RelayProtocol
 
 /// Sends requests to an app service of another device.
@@ -18,6 +19,8 @@ package struct Call: Sendable {
     var target: String
     var service: String
     var timeout: Duration
+    /// Throws if the call may not go to the device with this id.
+    var permit: @Sendable (String) throws -> Void = { _ in }
 
     /// - Parameters:
     ///   - target: A device, or one of its apps: `DEVICE/APP`.
@@ -114,6 +117,7 @@ package struct Call: Sendable {
     private func app(on local: LocalDevice) async throws -> (RemoteSystemApp, Result) {
         try await local.waitForDevices()
         let (system, app) = try await local.app(offering: service, on: target)
+        try permit("\(system.id)")
         let result = Result(
             device: "\(system.id)",
             deviceName: DisplayText.sanitized(system.displayName),
@@ -143,6 +147,18 @@ package struct SingleCall: RoutedCommand {
         request.wait = nil
         request.patience = call.timeout
         return request
+    }
+
+    /// The answer stays the text that it is: no number of it changes its form.
+    package func result(of body: [UInt8]) throws -> Call.Result {
+        var result = try JSONText.decoder.decode(Call.Result.self, from: Data(body))
+        do throws(JSONError) {
+            let answer: JSONValue = try JSONValue(parsing: body).member("answer")
+            result.answer = String(decoding: answer.source, as: UTF8.self)
+        } catch {
+            throw AgentError("agentFailed", "the agent of this device answered without an answer", .failed)
+        }
+        return result
     }
 
     package func run(on local: LocalDevice) async throws -> Call.Result { try await call.run(on: local, sending: message) }

@@ -91,6 +91,11 @@ package struct CommandList: RoutedCommand {
         return Result(commands: entries, current: problem == nil, problem: problem)
     }
 
+    /// The state of all commands, as far as this device knows it.
+    static func entries(on local: LocalDevice) async throws -> [Entry] {
+        await result(try await local.commands(), local.endpoints, nil).commands
+    }
+
     private static func entry(_ command: RemoteCommand, _ endpoints: [DeviceDirectory.Endpoint]) async -> Entry {
         var entry = Entry(
             id: "\(command.id)",

@@ -22,6 +22,8 @@ package struct Launch: RoutedCommand {
     var life: Duration?
     /// Makes a repeat the same launch.
     var key: SubmissionKey?
+    /// Throws if the launch may not go to this device.
+    var permit: @Sendable (RemoteSystem) throws -> Void = { _ in }
 
     /// How far a launch has come when the command returns.
     enum Ending: Hashable, Sendable {
@@ -133,7 +135,9 @@ package struct Launch: RoutedCommand {
     package func run(on local: LocalDevice) async throws -> Result {
         try await local.waitForDevices(min(LocalDevice.patience, max(wait, .seconds(3))))
         let (system, request) = try await local.target(target)
-        try await local.checkWay(to: system)
+        try permit(system)
+        // What is stored waits for the relay by itself.
+        if ending != .stored { try await local.checkWay(to: system) }
         let launcher = RemoteLauncher(local.platform)
         var options = RemoteLauncherOptions(fallbackURI: fallback, preferredAppIDs: preferred, timeout: wait, submissionKey: key)
         if let life { options.timeToLive = life }

@@ -12,7 +12,9 @@ struct APIBody {
     init(_ bytes: [UInt8], fields: Set<String>) throws {
         do throws(JSONError) {
             json = try JSONValue(parsing: bytes)
-            let unknown = try json.object().map(\.key).filter { !fields.contains($0) }
+            let keys = try json.object().map(\.key)
+            guard Set(keys).count == keys.count else { throw .malformed("a field is there twice") }
+            let unknown = keys.filter { !fields.contains($0) }
             guard unknown.isEmpty else {
                 throw .malformed("there is no field '\(unknown[0].prefix(40))'; there are \(fields.sorted().joined(separator: ", "))")
             }

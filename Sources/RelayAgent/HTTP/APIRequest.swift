@@ -57,6 +57,8 @@ package struct APIRequest: Sendable {
 /// A command that the running agent does for `relay`, by one request of its API.
 package protocol RoutedCommand: DeviceCommand where Result: Decodable {
     func request() throws -> APIRequest
+    /// The result of an answer's body.
+    func result(of body: [UInt8]) throws -> Result
     /// Completes what the answer does not say.
     func completed(_ result: Result) throws -> Result
     /// Whether the answer says all that is waited for. If not, the call is repeated with the same key until its wait is over.
@@ -66,6 +68,7 @@ package protocol RoutedCommand: DeviceCommand where Result: Decodable {
 }
 
 extension RoutedCommand {
+    package func result(of body: [UInt8]) throws -> Result { try JSONText.decoder.decode(Result.self, from: Data(body)) }
     package func completed(_ result: Result) throws -> Result { result }
     package func isFinal(_ result: Result) -> Bool { true }
     package func waitingText(_ result: Result) -> String { "waiting" }

@@ -5,27 +5,29 @@ import DeviceRelay
 import Foundation
 import Hummingbird
 import HummingbirdCore
+import HummingbirdTLS
 import Logging
 import NIOCore
 import NIOPosix
 import RelayStorage
 
-/// Serves the API on a Unix socket, as long as the agent runs.
+/// Serves the API on a Unix socket, and on TCP if the settings say so, as long as the agent runs.
 struct APIServer: Sendable {
     let home: Home
-    /// The socket's path of the settings; `nil` for the usual one.
-    var socket: String?
+    let settings: AgentConfiguration.API
     var environment: [String: String]
     let version: String
 
     /// Serves until the task is cancelled.
     /// - Parameter ready: Called once clients can connect.
     func run(on local: LocalDevice, ready: @escaping @Sendable () -> Void = {}) async throws {
-        let path = try SocketPlace.prepare(home, chosen: socket, environment: environment)
-        let address = AgentAddress(socket: path, instance: Self.randomName())
+        let path = try SocketPlace.prepare(home, chosen: settings.socket, environment: environment)
+        let address = AgentAddress(socket: path, instance: Self.randomName(), home: home)
         let home = home
+        let log = EventLog()
+        let routes = APIRoutes(local: local, store: try AgentStore(home), events: log, instance: address.instance, version: version)
         let application = Application(
-            router: APIRoutes(local: local, instance: address.instance, version: version).router(),
+            router: routes.router(needsToken: false),
             server: .http1(configuration: .init(additionalChannelHandlers: [SameUserHandler()], idleTimeout: .seconds(60))),
             configuration: ApplicationConfiguration(address: .unixDomainSocket(path: path), serverName: nil),
             onServerRunning: { _ in
@@ -41,7 +43,35 @@ struct APIServer: Sendable {
             AgentAddress.remove(home)
             unlink(path)
         }
-        try await application.run()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { await EventSource(local: local, log: log).run() }
+            group.addTask { try await application.run() }
+            if let listener = settings.listen {
+                let network = try Self.application(routes, listener)
+                group.addTask {
+                    do {
+                        try await network.run()
+                    } catch {
+                        guard !Task.isCancelled else { return }
+                        throw AgentError("listenFailed", "\(listener.address): \(error)", .failed)
+                    }
+                }
+            }
+            defer { group.cancelAll() }
+            try await group.next()
+        }
+    }
+
+    private static func application(_ routes: APIRoutes, _ listener: APIListener) throws -> some ApplicationProtocol {
+        let tls = try listener.tls()
+        let channel = HTTPServerBuilder.http1(configuration: .init(idleTimeout: .seconds(60)))
+        return Application(
+            router: routes.router(needsToken: true, listener: listener),
+            server: try tls.map { try .tls(channel, tlsConfiguration: $0) } ?? channel,
+            configuration: ApplicationConfiguration(address: .hostname(listener.host, port: listener.port), serverName: nil),
+            eventLoopGroupProvider: .shared(MultiThreadedEventLoopGroup.singleton),
+            logger: Logger(label: "device-relay.api") { _ in SwiftLogNoOpLogHandler() }
+        )
     }
 
     private static func randomName() -> String {

@@ -13,13 +13,24 @@ struct AgentAddress: Codable, Hashable, Sendable {
     var socket: String
     /// A random name of the agent's process.
     var instance: String
+    /// The home, without links. A copy of it elsewhere has another agent.
+    var home: String
+
+    init(socket: String, instance: String, home: Home) {
+        (self.socket, self.instance, self.home) = (socket, instance, Self.place(of: home))
+    }
+
+    private static func place(of home: Home) -> String { URL(filePath: home.path).resolvingSymlinksInPath().path }
 
     private static func file(_ home: Home) -> String { home.path + "/agent.json" }
 
     /// What the last agent of a home has written; `nil` without one.
     static func read(_ home: Home) -> AgentAddress? {
         guard let bytes = try? PrivateFile.contents(of: file(home), upTo: 4_096) else { return nil }
-        return try? JSONDecoder().decode(AgentAddress.self, from: Data(bytes))
+        guard let address = try? JSONDecoder().decode(AgentAddress.self, from: Data(bytes)),
+            address.home.utf8.elementsEqual(place(of: home).utf8)
+        else { return nil }
+        return address
     }
 
     func write(_ home: Home) throws {
@@ -51,9 +62,8 @@ enum SocketPlace {
         try PrivateDirectory.makeAll(directory)
         try PrivateDirectory.check(directory)
         // An agent that was killed leaves its socket. The host lock says that no other one runs.
-        var facts = stat()
-        if lstat(path, &facts) == 0 {
-            guard facts.st_mode & S_IFMT == S_IFSOCK, facts.st_uid == geteuid() else {
+        if let facts = FileFacts(path: path, followsLinks: false) {
+            guard facts.isSocket, facts.isOwn else {
                 throw AgentError("invalidSettings", "\(path) is not a socket of this user; remove it, or set another `api.socket`", .usage)
             }
             unlink(path)
@@ -63,7 +73,9 @@ enum SocketPlace {
 
     private static func path(_ home: Home, chosen: String?, environment: [String: String]) throws -> String {
         if let chosen { return chosen }
-        guard let runtime = environment["XDG_RUNTIME_DIR"], runtime.utf8.first == UInt8(ascii: "/") else { return home.path + "/agent.sock" }
+        guard let runtime = environment["XDG_RUNTIME_DIR"], runtime.utf8.first == UInt8(ascii: "/") else {
+            return home.path + "/agent.sock"
+        }
         let name = Digest256(hashing: Array(home.path.utf8)).bytes.prefix(8).map { String(format: "%02x", $0) }.joined()
         return "\(runtime)/device-relay/\(name).sock"
     }

@@ -37,14 +37,14 @@ struct AgentClient: Sendable {
     func run<Command: RoutedCommand>(_ command: Command, waitingLine: (@Sendable (String?) -> Void)?) async throws -> Command.Result {
         let call = try command.request()
         let key = call.hasKey ? "relay-\(UInt64.random(in: .min ... .max))" : nil
-        guard let wait = call.wait else { return try command.completed(try await result(of: call, nil, key)) }
+        guard let wait = call.wait else { return try command.completed(try command.result(of: try await answer(to: call, nil, key))) }
         defer { waitingLine?(nil) }
         let end = ContinuousClock.now + wait
         // A person sees the progress.
         let longest = waitingLine == nil ? Self.longestWait : .seconds(2)
         while true {
             let left = ContinuousClock.now.duration(to: end)
-            let result: Command.Result = try await result(of: call, max(.zero, min(left, longest)), key)
+            let result = try command.result(of: try await answer(to: call, max(.zero, min(left, longest)), key))
             guard !command.isFinal(result), left > longest else { return try command.completed(result) }
             waitingLine?(command.waitingText(result))
         }
@@ -52,7 +52,7 @@ struct AgentClient: Sendable {
 
     private static let longestWait = Duration.seconds(60)
 
-    private func result<Result: Decodable>(of call: APIRequest, _ wait: Duration?, _ key: String?) async throws -> Result {
+    private func answer(to call: APIRequest, _ wait: Duration?, _ key: String?) async throws -> [UInt8] {
         let answer: HTTPAnswer
         do throws(RequestFailure) {
             answer = try await send(call, wait, key)
@@ -72,7 +72,7 @@ struct AgentClient: Sendable {
             }
             throw problem.failure
         }
-        return try Self.decoder.decode(Result.self, from: Data(answer.body))
+        return answer.body
     }
 
     private func send(

@@ -23,6 +23,8 @@ extension AgentError {
     package var httpStatus: Int {
         switch code {
         case "ambiguous", "ended": 409
+        // Such as a call to this device itself.
+        case "notSupported": 400
         case "submissionKeyReused": 422
         case "cancelled" where command != nil: 410
         default: status.httpStatus

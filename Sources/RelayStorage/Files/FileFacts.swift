@@ -9,10 +9,13 @@ package struct FileFacts: Sendable {
     package let isFile: Bool
     package let isFolder: Bool
     package let isLink: Bool
+    package let isSocket: Bool
     /// Whether this user owns it, and it has at most one name (hard link).
     package let isUnshared: Bool
     /// Whether this user owns it.
     package let isOwn: Bool
+    /// Whether this user owns it, or root.
+    package let isOwnOrRoots: Bool
     /// Whether it has no name left.
     package let isRemoved: Bool
     private let identity: [UInt64]
@@ -55,7 +58,9 @@ package struct FileFacts: Sendable {
         isFile = type == S_IFREG
         isFolder = type == S_IFDIR
         isLink = type == S_IFLNK
+        isSocket = type == S_IFSOCK
         isOwn = facts.st_uid == geteuid()
+        isOwnOrRoots = isOwn || facts.st_uid == 0
         isUnshared = facts.st_uid == geteuid() && facts.st_nlink <= 1
         isRemoved = facts.st_nlink == 0
         identity = [UInt64(truncatingIfNeeded: facts.st_dev), UInt64(facts.st_ino)]

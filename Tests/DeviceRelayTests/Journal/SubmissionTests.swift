@@ -4,6 +4,7 @@
 import Foundation
 import GRDB
 import RelayProtocol
+import RelayStorage
 import Testing
 
 @testable import DeviceRelay
@@ -24,8 +25,16 @@ import Testing
 
     /// Stores a command under a key.
     private func submit(_ number: UInt64, _ key: SubmissionKey, now: Int64? = nil) async throws -> CommandID {
-        var command = support.command(number)
-        if let now { (command.created, command.expires) = (now, now + 1_000) }
+        let template = support.command(number)
+        let command = CommandDescriptor(
+            id: template.id,
+            lane: template.lane,
+            number: template.number,
+            created: now ?? template.created,
+            expires: now.map { $0 + 1_000 } ?? template.expires,
+            digest: template.digest,
+            size: template.size
+        )
         let (row, _) = SentCommand.prepare(command, isConnected: false)
         return try await journal.write { transaction in
             if let earlier = try transaction.submitted(key, now: row.command.created) { return earlier.command.id }
@@ -34,6 +43,10 @@ import Testing
             try transaction.keep(key, of: row.command)
             return row.command.id
         }
+    }
+
+    private static func row(_ row: SentCommand, _ state: SentCommand.State) -> SentCommand {
+        SentCommand(restoring: row.command, state: state, cancelRequested: false, signings: 1)
     }
 
     @Test func sameKeyIsTheSameCommand() async throws {
@@ -84,7 +97,8 @@ import Testing
     }
 
     @Test func keyKeepsItsCommand() async throws {
-        let limits = Limits([.mailboxCommands: 16])
+        var limits = Limits()
+        limits[.mailboxCommands] = 16
         let journal = try Journal(path: "\(support.directory.path)/small.sqlite", endpoint: support.endpoint, limits: limits)
         let kept = key()
         let first = try await journal.write { transaction -> CommandID in
@@ -97,9 +111,7 @@ import Testing
                     first = row.command.id
                     try transaction.keep(kept, of: row.command)
                 }
-                var ended = row
-                ended.state = .final(CommandFinal(attestedByRelay: .expired))
-                try transaction.update(ended)
+                try transaction.update(Self.row(row, .final(CommandFinal(attestedByRelay: .expired))))
             }
             return try #require(first)
         }
@@ -112,15 +124,13 @@ import Testing
         let id = try await submit(1, key())
         for state in [.sent, .accepted(.accepted), .accepted(.accepted), .accepted(.delivered)] as [SentCommand.State] {
             try await journal.write { transaction in
-                guard var row = try transaction.sent(id) else { return }
-                row.state = state
-                try transaction.update(row)
+                guard let row = try transaction.sent(id) else { return }
+                try transaction.update(Self.row(row, state))
             }
         }
         try await journal.write { transaction in
-            guard var row = try transaction.sent(id) else { return }
-            row.state = .final(CommandFinal(attestedByRelay: .expired))
-            try transaction.update(row)
+            guard let row = try transaction.sent(id) else { return }
+            try transaction.update(Self.row(row, .final(CommandFinal(attestedByRelay: .expired))))
         }
         let all = try await journal.write { try $0.commandChanges(after: start) }
         #expect(!all.hasGap && all.changes.allSatisfy { $0.id == id })

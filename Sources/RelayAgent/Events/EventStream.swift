@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import Foundation
+import HTTPTypes
+import Hummingbird
+import NIOCore
+import RelayProtocol
+
+/// Server-sent events (WHATWG HTML, section 9.2) of the API. The id of an event is the agent's instance and the event's sequence.
+struct EventStream: Sendable {
+    let log: EventLog
+    let instance: String
+    let principal: Principal
+    let local: LocalDevice
+
+    /// A comment keeps the connection, and finds a reader that has gone.
+    private static let interval = Duration.seconds(15)
+
+    func response(to request: Request) throws -> Response {
+        var last = log.last
+        var isReset = false
+        if let id = request.headers[.lastEventID] {
+            let parts = id.split(separator: ":")
+            if parts.count == 2, parts[0] == instance, let sequence = Int64(parts[1]), log.events(after: sequence) != nil {
+                last = sequence
+            } else {
+                isReset = true
+            }
+        }
+        let (first, resets) = (last, isReset)
+        let headers: HTTPFields = [
+            .contentType: "text/event-stream", .cacheControl: "no-store", .xContentTypeOptions: "nosniff",
+        ]
+        return Response(
+            status: .ok,
+            headers: headers,
+            body: .init { writer in
+                try await write(after: first, resets: resets, to: &writer)
+                try await writer.finish(nil)
+            }
+        )
+    }
+
+    @concurrent private func write(after first: Int64, resets: Bool, to writer: inout some ResponseBodyWriter) async throws {
+        var last = first
+        try await writer.write(Self.bytes(": \(instance)\n\n"))
+        if resets { try await writer.write(text(.reset, last, "{}")) }
+        while !Task.isCancelled {
+            // A reader that is too slow for what is kept has missed some. It reads everything again.
+            guard let events = log.events(after: last) else { return }
+            let seen = try await visible(events)
+            for event in seen { try await writer.write(text(event.kind, event.sequence, event.json)) }
+            if let newest = events.last { last = newest.sequence }
+            if events.isEmpty {
+                await log.wait(after: last, within: Self.interval)
+                if log.last == last { try await writer.write(Self.bytes(": \n\n")) }
+            }
+        }
+    }
+
+    /// What the reader may read.
+    private func visible(_ events: [EventLog.Event]) async throws -> [EventLog.Event] {
+        guard case .token(let token) = principal, !events.isEmpty else { return events }
+        let own: Set<String> = token.scopes.contains(.commands) ? [] : try await local.submitted(by: principal.id)
+        return events.filter { event in
+            switch event.kind {
+            case .command: token.scopes.contains(.commands) || event.command.map(own.contains) ?? false
+            case .device: token.scopes.contains(.devices) && event.device.map(principal.sees) ?? true
+            case .reset: true
+            }
+        }
+    }
+
+    private func text(_ kind: EventLog.Event.Kind, _ sequence: Int64, _ json: String) -> ByteBuffer {
+        Self.bytes("id: \(instance):\(sequence)\nevent: \(kind.rawValue)\ndata: \(json)\n\n")
+    }
+
+    private static func bytes(_ text: String) -> ByteBuffer { ByteBuffer(string: text) }
+}
+
+/// Writes what happens to the account's devices and commands to the log of events.
+struct EventSource: Sendable {
+    let local: LocalDevice
+    let log: EventLog
+
+    /// Runs until the task is cancelled.
+    func run() async {
+        await withDiscardingTaskGroup { group in
+            group.addTask { await devices() }
+            for account in local.accounts { group.addTask { await commands(account) } }
+        }
+    }
+
+    private func devices() async {
+        for await event in local.platform.remoteSystems(matching: RemoteSystemFilter.everybody) {
+            let result = Watch.Event(event)
+            guard let json = try? result.json() else { continue }
+            log.add(.device, device: result.device?.id, command: nil, json: DisplayText.escaped(json: json))
+        }
+    }
+
+    private func commands(_ account: ConnectedDevicesAccount) async {
+        guard var last = try? await local.platform.lastCommandChange(for: account) else { return }
+        while !Task.isCancelled {
+            do {
+                let next = try await local.platform.commandChanges(for: account, after: last)
+                if next.hasGap {
+                    log.add(.reset, device: nil, command: nil, json: "{}")
+                    last = try await local.platform.lastCommandChange(for: account)
+                }
+                guard let newest = next.changes.last else { continue }
+                last = newest.sequence
+                // One list says the state of all of them.
+                let entries = try await CommandList.entries(on: local)
+                for id in Set(next.changes.map { "\($0.id)" }) {
+                    guard let entry = entries.first(where: { $0.id == id }), let json = try? JSONText.line(entry) else { continue }
+                    log.add(.command, device: entry.endpoint, command: id, json: DisplayText.escaped(json: json))
+                }
+            } catch {
+                // The storage works again later. A cancelled task ends the loop.
+                try? await Task.sleep(for: .seconds(1))
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import RelayAgent
+import RelayTesting
+import Testing
+
+/// `docs/api.md` and `openapi.yaml` say what the agent does.
+@Suite(.serialized, .timeLimit(.minutes(10))) struct APIDocumentTests {
+    @Test func linesOfTheFirstPageWork() async throws {
+        let account = try await TestAccount()
+        let (desk, room) = (try await account.device(named: "Desk"), try await account.device(named: "Living room"))
+        let host = try await room.host("--app", "com.example.player", "--scheme", "https")
+        let agent = try await desk.agent()
+        try await AgentPair.isServed(desk)
+        // The usual home of this user.
+        let usual = URL(filePath: desk.directory.path + "/.local/state")
+        try FileManager.default.createDirectory(at: usual, withIntermediateDirectories: true)
+        try FileManager.default.createSymbolicLink(atPath: usual.path + "/device-relay", withDestinationPath: desk.home)
+        let script = try #require(try Project.blocks("sh", of: "docs/api.md").first)
+        var environment = desk.environment
+        environment["PATH"] = "\(Project.products.path):/usr/bin:/bin"
+        let output = await (try RelayProcess(shell: script, environment: environment)).finish()
+        #expect(output.status == 0, "\(output.errorText)")
+        #expect(!output.text.contains(#""exit":"#), "\(output.text)")
+        for uri in 42...45 { #expect(try JSON.object(try await host.line())["uri"] as? String == "https://films.example/\(uri)") }
+        // Each line answers, and the last one shows what the others did.
+        let objects = try output.output.filter { $0.utf8.first == UInt8(ascii: "{") }.map(JSON.object)
+        #expect(objects.count == 8)
+        let actions = (objects.last?["entries"] as? [[String: Any]] ?? []).compactMap { $0["action"] as? String }
+        #expect(Set(actions) == ["launch", "call", "token add"])
+        agent.send(SIGTERM)
+        _ = await agent.finish()
+    }
+
+    @Test(.enabled(if: Project.python != nil, "scripts/test sets DEVICE_RELAY_PYTHON to a Python that has openapi-spec-validator"))
+    func descriptionIsValid() async throws {
+        let file = FileManager.default.temporaryDirectory.appending(path: "openapi-\(UUID().uuidString).yaml")
+        try Data(OpenAPIDocument.text.utf8).write(to: file)
+        defer { try? FileManager.default.removeItem(at: file) }
+        let python = try #require(Project.python)
+        let output = await (try RelayProcess(["-m", "openapi_spec_validator", file.path], executable: python, environment: [:])).finish()
+        #expect(output.status == 0, "\(output.text) \(output.errorText)")
+    }
+
+    /// Generated requests, good and bad, get answers that the description names.
+    @Test(.enabled(if: Project.python != nil, "scripts/test sets DEVICE_RELAY_PYTHON to a Python that has schemathesis"))
+    func agentAnswersAsDescribed() async throws {
+        let port = try FreePort.take()
+        let pair = try await AgentPair("api: {listen: \"127.0.0.1:\(port)\"}")
+        let scopes = APIScope.allCases.filter { !$0.needsQuestion }.flatMap { ["--scope", $0.rawValue] }
+        let token = try #require(try await pair.desk.run(["token", "add", "all"] + scopes).output.first)
+        let file = pair.desk.directory.appending(path: "openapi.yaml")
+        try Data(OpenAPIDocument.text.utf8).write(to: file)
+        let program = try #require(Project.python).deletingLastPathComponent().appending(path: "schemathesis")
+        let output = await
+            (try RelayProcess(
+                [
+                    "run", file.path, "--url", "http://127.0.0.1:\(port)", "--header", "Authorization: Bearer \(token)",
+                    // The stream has no end.
+                    "--exclude-path", "/v1/events", "--max-examples", "12", "--phases", "examples,coverage,fuzzing", "--workers", "1",
+                    "--seed", "1",
+                    "--checks", "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance",
+                    "--request-timeout", "60", "--generation-database", "none", "--no-color",
+                ],
+                executable: program,
+                environment: pair.desk.environment,
+                directory: pair.desk.directory
+            )).finish()
+        #expect(output.status == 0, "\(output.text.suffix(4_000)) \(output.errorText.suffix(1_000))")
+        // It is still there.
+        #expect(try await AgentAPI.curl(pair.desk, "/v1").status == 200)
+    }
+}

@@ -101,6 +101,9 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
+        // The files of the console and of all pages, embedded.
+        .target(name: "CConsoleFiles"),
+        .target(name: "ConsoleFiles", dependencies: ["CConsoleFiles"], exclude: ["Web"], swiftSettings: settings),
         // The spans of the SDK and the service.
         .target(
             name: "RelayTracing",
@@ -120,6 +123,7 @@ let package = Package(
             name: "DeviceRelay",
             dependencies: [
                 "CLinux",
+                "ConsoleFiles",
                 "RelayCollections",
                 "RelayProtocol",
                 "RelayStorage",
@@ -180,6 +184,7 @@ let package = Package(
         .target(
             name: "RelayIssuer",
             dependencies: [
+                "ConsoleFiles",
                 "RelayLog",
                 "RelayProtocol",
                 "RelayStorage",
@@ -319,6 +324,7 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
+        .testTarget(name: "ConsoleFilesTests", dependencies: ["ConsoleFiles"], swiftSettings: settings),
         .testTarget(
             name: "DeviceRelayTests",
             dependencies: [

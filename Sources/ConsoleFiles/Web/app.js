@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+// The console: the session, the header, the navigation, and the agent's events.
+
+import { button, card, h, say } from "./dom.js";
+import { LocalModel } from "./model/local.js";
+import { problemNote, problemText } from "./question.js";
+import { address, MAIN_VIEWS, Router } from "./router.js";
+import { loadWords, t } from "./text.js";
+
+const main = document.getElementById("main");
+const place = document.getElementById("place");
+const navigation = document.getElementById("views");
+const lost = document.getElementById("lost");
+
+const model = new LocalModel();
+const router = new Router(main, model, mark);
+const KEY = /^#key=([\w-]+)$/;
+const signOut = button("", () => model.signOut(), { minor: true });
+const badge = h("b", { class: "count", hidden: true });
+
+/** Marks the view in the navigation. */
+function mark(view) {
+    const link = address(["device", "open", "call", "files", "add"].includes(view) ? "devices" : view);
+    for (const each of navigation.querySelectorAll("a")) {
+        if (each.getAttribute("href") === link) each.setAttribute("aria-current", "page");
+        else each.removeAttribute("aria-current");
+    }
+}
+
+function drawNavigation() {
+    navigation.replaceChildren(h("ul", {}, MAIN_VIEWS.map((view) =>
+        h("li", {}, h("a", { href: address(view) }, t(`view.${view}`), view === "requests" && badge)))));
+    navigation.hidden = false;
+    place.after(signOut);
+}
+
+async function drawPlace() {
+    const about = await model.about();
+    const device = about.name ?? (await model.devices()).devices.find((each) => each.local)?.name;
+    const name = about.operator ?? about.accountName;
+    const here = [device, about.relay?.replace(/^https?:\/\//, "")].filter(Boolean).join(" · ");
+    place.replaceChildren(...[name && h("b", {}, name), here && h("span", {}, here)].filter(Boolean));
+}
+
+/** Counts what waits for an answer, and says so when there is more of it. */
+async function countRequests() {
+    const { asks } = await model.asks().catch(() => ({ asks: [] }));
+    const more = asks.length > Number(badge.textContent);
+    badge.textContent = asks.length;
+    badge.hidden = !asks.length;
+    badge.setAttribute("aria-label", t("requests.count", { count: asks.length }));
+    if (more) say(t("requests.count", { count: asks.length }));
+}
+
+/** What is shown without a session. */
+function drawSignedOut(error) {
+    router.stop();
+    navigation.hidden = true;
+    signOut.remove();
+    place.replaceChildren();
+    lost.replaceChildren();
+    const title = h("h1", { tabindex: "-1" }, t("signedOut.title"));
+    main.replaceChildren(h("div", { class: "card slim" }, title, error && problemNote(error),
+        h("p", {}, t("signedOut.text")), h("pre", {}, "relay console"), h("p", { class: "quiet small" }, t("signedOut.why"))));
+    document.title = `${t("signedOut.title")} · ${t("product")}`;
+    title.focus();
+}
+
+async function begin() {
+    await loadWords("en");
+    signOut.textContent = t("signOut");
+    document.querySelector(".skip").addEventListener("click", (event) => {
+        event.preventDefault();
+        main.focus();
+    });
+    model.addEventListener("ended", () => drawSignedOut());
+    // A new link in an open tab changes nothing but the address.
+    addEventListener("hashchange", () => KEY.test(location.hash) && location.reload());
+    const key = location.hash.match(KEY)?.[1];
+    // The key leaves the address, and so the history, before anything else happens.
+    if (key) history.replaceState(null, "", `${location.pathname}#/devices`);
+    try {
+        if (key) await model.signIn(key);
+    } catch (error) {
+        return drawSignedOut(error);
+    }
+    if (!model.isSignedIn) return drawSignedOut();
+    model.addEventListener("lost", ({ detail }) => lost.replaceChildren(h("p", { class: "note alarm" }, problemText(detail))));
+    model.addEventListener("found", () => {
+        if (!lost.hasChildNodes()) return;
+        lost.replaceChildren();
+        model.dispatchEvent(new Event("reset"));
+    });
+    for (const type of ["ask", "reset"]) model.addEventListener(type, countRequests);
+    drawNavigation();
+    const shown = router.show();
+    await Promise.all([shown, drawPlace().catch(() => {}), countRequests()]);
+    if (model.isSignedIn) model.follow();
+}
+
+begin().catch((error) => main.replaceChildren(card(undefined, problemNote(error))));

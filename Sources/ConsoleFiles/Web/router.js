@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+// Shows the view of the address: `#/device/ID?x=y` is the view `device` with the rest of the path and the query.
+
+import { h } from "./dom.js";
+import { t } from "./text.js";
+import { problemCard } from "./question.js";
+
+const views = {
+    devices: () => import("./views/devices.js"),
+    device: () => import("./views/device.js"),
+    open: () => import("./views/open.js"),
+    call: () => import("./views/call.js"),
+    files: () => import("./views/files.js"),
+    history: () => import("./views/history.js"),
+    requests: () => import("./views/requests.js"),
+    access: () => import("./views/access.js"),
+    activity: () => import("./views/activity.js"),
+    add: () => import("./views/add.js"),
+    diagnosis: () => import("./views/diagnosis.js"),
+};
+
+/** The views of the navigation, in its order. */
+export const MAIN_VIEWS = ["devices", "history", "requests", "access", "activity", "diagnosis"];
+
+/** The address of a view. */
+export function address(view, path = [], query = {}) {
+    const search = new URLSearchParams(Object.entries(query).filter(([, value]) => value)).toString();
+    return `#/${[view, ...path].map(encodeURIComponent).join("/")}${search ? `?${search}` : ""}`;
+}
+
+export class Router {
+    #leave = new AbortController();
+    #isFirst = true;
+    #isStopped = false;
+
+    /** @param shown Is called with the name of each view that is shown. */
+    constructor(main, model, shown) {
+        Object.assign(this, { main, model, shown });
+        addEventListener("hashchange", () => this.show());
+    }
+
+    /** Shows nothing any more. */
+    stop() {
+        this.#isStopped = true;
+        this.#leave.abort();
+    }
+
+    async show() {
+        if (this.#isStopped) return;
+        const [place, search] = location.hash.replace(/^#\/?/, "").split("?");
+        const [name, ...path] = place.split("/").map((part) => { try { return decodeURIComponent(part); } catch { return part; } });
+        const view = Object.hasOwn(views, name) ? name : "devices";
+        this.#leave.abort();
+        const leave = this.#leave = new AbortController();
+        const title = h("h1", { tabindex: "-1" }, t(`view.${view}`));
+        const body = h("div", { class: "view" }, h("p", { class: "quiet" }, t("wait")));
+        const heading = h("div", { class: "heading" }, title);
+        const context = {
+            model: this.model, path, query: new URLSearchParams(search), signal: leave.signal, body, heading, title,
+            /** Names the view more exactly. */
+            name: (text) => {
+                title.textContent = text;
+                document.title = `${text} · ${t("product")}`;
+            },
+            /** Calls back at events of the model, until the person leaves. */
+            on: (types, action) => {
+                for (const type of types) this.model.addEventListener(type, (event) => action(event.detail), { signal: leave.signal });
+            },
+        };
+        context.name(t(`view.${view}`));
+        this.main.replaceChildren(heading, body);
+        this.shown(view);
+        scrollTo(0, 0);
+        if (!this.#isFirst) title.focus({ preventScroll: true });
+        this.#isFirst = false;
+        try {
+            const module = await views[view]();
+            if (!leave.signal.aborted) await module.show(context);
+        } catch (error) {
+            if (!leave.signal.aborted) body.replaceChildren(problemCard(error, () => this.show()));
+        }
+    }
+}

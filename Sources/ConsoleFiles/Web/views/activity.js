@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+// What was done here, and who did it.
+
+import { button, card, field, h, redraw, rows, select, state } from "../dom.js";
+import { attempt } from "../question.js";
+import { has, t, time } from "../text.js";
+
+export async function show({ model, body, on, signal }) {
+    let entries = [];
+    let hasMore = false;
+    let tokens = [];
+    const who = select([], { "data-key": "who" });
+    const what = select([], { "data-key": "what" });
+    const all = h("div");
+    for (const each of [who, what]) each.addEventListener("change", draw);
+    body.replaceChildren(h("p", { class: "quiet" }, t("activity.text")),
+        h("div", { class: "filters" }, field(t("activity.who"), who), field(t("activity.what"), what)), all);
+    await read();
+    on(["reset"], read);
+
+    async function read() {
+        const [answer, known] = await Promise.all([model.audit(), model.tokens().catch(() => ({ tokens: [] })),
+            model.devices().catch(() => {})]);
+        if (signal.aborted) return;
+        tokens = known.tokens;
+        take(answer.entries, model.hasMore(answer.entries));
+    }
+
+    async function readMore() {
+        const answer = await attempt(all, () => model.audit(entries.at(-1).sequence));
+        if (answer) take([...entries, ...answer.entries], model.hasMore(answer.entries));
+    }
+
+    function take(all, more) {
+        entries = all;
+        hasMore = more;
+        choices(who, entries.map((each) => each.principal), principalWord);
+        choices(what, entries.map((each) => each.action), actionWord);
+        draw();
+    }
+
+    function choices(element, values, word) {
+        const chosen = element.value;
+        element.replaceChildren(h("option", { value: "" }, t("activity.all")),
+            ...[...new Set(values)].sort().map((each) => h("option", { value: each }, word(each))));
+        element.value = chosen;
+    }
+
+    function draw() {
+        const shown = entries.filter((each) => (!who.value || each.principal === who.value) && (!what.value || each.action === what.value));
+        redraw(all, card(undefined, rows(shown.map(drawEntry), t("activity.none"))),
+            hasMore && button(t("more"), readMore, { key: "more" }));
+    }
+
+    /** `owner`, `console`, or `token:` and its id. */
+    function principalWord(principal) {
+        const [kind, id] = principal.split(":");
+        const name = tokens.find((each) => each.id === id)?.name ?? id;
+        return has(`principal.${kind}`) ? t(`principal.${kind}`, { name }) : principal;
+    }
+
+    function drawEntry(entry) {
+        const device = model.nameOf(entry.device) ?? entry.device?.slice(0, 8);
+        return h("li", { class: "row" },
+            h("div", { class: "what" },
+                h("div", { class: "name" }, actionWord(entry.action), entry.count > 1 && ` × ${entry.count}`),
+                h("div", { class: "meta" }, [principalWord(entry.principal), device, entry.subject].filter(Boolean).join(" · "))),
+            h("div", {}, answerState(entry.answer)),
+            h("span", { class: "meta" }, time(entry.time)));
+    }
+}
+
+const actionWord = (action) => has(`action.${action}`) ? t(`action.${action}`) : action;
+
+const REFUSED = new Set(["no", "refused"]);
+
+/** What came of it: an answer of a person, a state, or the code of a failure. */
+function answerState(answer) {
+    if (has(`answer.${answer}`)) return state({ word: t(`answer.${answer}`), tone: REFUSED.has(answer) ? "bad" : "good" });
+    return state({ word: t("answer.failed", { code: answer }), tone: "bad" });
+}

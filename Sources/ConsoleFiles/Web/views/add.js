@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+// The three ways in which a device joins the account.
+
+import { button, field, h, icon, s, say } from "../dom.js";
+import { attempt } from "../question.js";
+import { duration, shell, t } from "../text.js";
+
+export async function show({ model, body, signal }) {
+    body.replaceChildren(h("p", {}, t("add.text")), ways({ model, signal }));
+}
+
+/** The ways, as cards. */
+export function ways({ model, signal }) {
+    return h("ol", { class: "cards ways" },
+        h("li", { class: "card" }, h("h2", {}, icon("desktop"), t("add.computer")), h("p", {}, t("add.computer.text")),
+            invitation("computer")),
+        h("li", { class: "card" }, h("h2", {}, icon("phone"), t("add.phone")), h("p", {}, t("add.phone.text")), invitation("phone")),
+        h("li", { class: "card" }, h("h2", {}, icon("hub"), t("add.code")), h("p", {}, t("add.code.text")), code()));
+
+    function invitation(kind) {
+        const place = h("div", {}, button(t("add.invite"), make,
+            { look: kind === "computer" ? "primary" : undefined, label: t(`add.${kind}.invite`) }));
+        return place;
+
+        async function make() {
+            const made = await attempt(place, () => model.invite());
+            if (!made) return;
+            const end = Date.now() + made.expiresIn * 1_000;
+            const clock = h("p", { class: "meta", role: "timer" });
+            const link = (kind === "phone" && made.browserLink) || made.link;
+            const text = kind === "computer" ? `relay join ${shell(link)}` : link;
+            const shown = h("pre", { tabindex: "0" }, text);
+            const copy = button(t("copy"), async () => {
+                try {
+                    await navigator.clipboard.writeText(text);
+                    copy.textContent = t("copied");
+                    say(t("copied"));
+                } catch {
+                    getSelection().selectAllChildren(shown);
+                    say(t("copy.byHand"));
+                }
+            });
+            place.replaceChildren(...[kind === "phone" && await drawCode(link), shown, h("div", { class: "buttons" }, copy),
+                clock].filter(Boolean));
+            shown.focus();
+            const timer = setInterval(tick, 1_000);
+            signal.addEventListener("abort", () => clearInterval(timer), { once: true });
+            tick();
+
+            function tick() {
+                const seconds = Math.round((end - Date.now()) / 1_000);
+                if (seconds > 0) return void (clock.textContent = t("add.left", { time: duration(seconds) }));
+                clearInterval(timer);
+                place.replaceChildren(h("p", { class: "quiet" }, t("add.over")), button(t("add.again"), make));
+            }
+        }
+    }
+
+    function code() {
+        const input = h("input", { name: "code", class: "code", autocomplete: "off", autocapitalize: "characters", spellcheck: "false",
+            placeholder: "WDJB-MJHT" });
+        const whole = field(t("add.code.field"), input);
+        const form = h("form", { novalidate: true, onsubmit: submit }, whole, h("button", { type: "submit" }, t("add.code.do")));
+        return form;
+
+        async function submit(event) {
+            event.preventDefault();
+            const letters = input.value.toUpperCase().replace(/[^A-Z]/g, "");
+            whole.complain(letters.length === 8 ? undefined : t("add.code.wrong"));
+            if (letters.length !== 8) return;
+            const admitted = await attempt(form, () => model.admit(`${letters.slice(0, 4)}-${letters.slice(4)}`));
+            if (!admitted) return;
+            input.value = "";
+            const done = h("p", { class: "note", role: "status", tabindex: "-1" },
+                t("add.code.done", { name: admitted.name ?? t("device.unnamed") }));
+            form.before(done);
+            done.focus();
+        }
+    }
+}
+
+/** A QR code as one path: dark on light in every theme, because readers expect that. */
+async function drawCode(text) {
+    const { default: qrcode } = await import("../vendor/qrcode.js");
+    const made = qrcode(0, "M");
+    made.addData(text, "Byte");
+    made.make();
+    const count = made.getModuleCount();
+    let path = "";
+    for (let y = 0; y < count; y += 1) for (let x = 0; x < count; x += 1) if (made.isDark(y, x)) path += `M${x + 4} ${y + 4}h1v1h-1z`;
+    return s("svg", { class: "qr", viewBox: `0 0 ${count + 8} ${count + 8}`, role: "img", "aria-label": t("add.qr") },
+        s("rect", { width: count + 8, height: count + 8, fill: "#fff" }),
+            s("path", { d: path, fill: "#000", "shape-rendering": "crispEdges" }));
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+// One device: its endpoints, apps, and what can be done with it.
+
+import { button, card, facts, go, h, icon, redraw, row, rows, say, state, tag } from "../dom.js";
+import { attempt, question } from "../question.js";
+import { address } from "../router.js";
+import { presence, trust } from "../states.js";
+import { list, parts, t, time } from "../text.js";
+
+export async function show({ model, path, body, heading, title, name, on, signal }) {
+    const [id] = path;
+    let compares = false;
+    await draw();
+    on(["device", "reset"], draw);
+
+    async function draw() {
+        const [{ devices }, about] = await Promise.all([model.devices(), model.about()]);
+        const device = devices.find((each) => each.id === id);
+        if (signal.aborted) return;
+        if (!device) {
+            name(t("device.gone"));
+            return body.replaceChildren(card(t("device.gone"), h("p", {}, t("device.gone.text")),
+                go(t("view.devices"), address("devices"))));
+        }
+        name(device.name || t("device.unnamed"));
+        // The title stands in the device's card.
+        const isFocused = document.activeElement === title;
+        heading.remove();
+        const level = trust(device);
+        const open = device.endpoints.filter((each) => !each.local && (each.new || each.unverified));
+        const opens = device.apps.some((app) => app.schemes.length);
+        const services = [...new Set(device.apps.flatMap((app) => app.services))];
+        redraw(body,
+            h("p", { class: "back" }, h("a", { href: address("devices") }, t("view.devices"))),
+            h("div", { class: "card device whole" }, icon(device.limited ? "browser" : device.kind),
+                h("div", { class: "what" }, title,
+                    h("div", {}, state(presence(device)), " ", level && tag(level.word, level.tone),
+                        device.paired && [" ", tag(t("device.paired"))]),
+                    h("div", { class: "meta" }, list([t(`kind.${device.kind}`).replace(/^kind\./, ""), device.platform,
+                        [device.manufacturer, device.model].filter(Boolean).join(" ")].filter(Boolean)))),
+                !device.local && h("div", { class: "buttons" },
+                    opens && !device.new && go(t("view.open"), address("open", [], { device: id }),
+                        { iconName: "open", look: "primary", key: "open" }),
+                    services.length > 0 && !device.new && go(t("view.call"), address("call", [], { device: id }),
+                        { iconName: "call", key: "call" }),
+                    services.includes("files") && !device.new && go(t("view.files"), address("files", [id]),
+                        { iconName: "folder", key: "files" }),
+                    open.length > 0 && button(t("device.compare"), () => { compares = !compares; draw(); },
+                        { look: device.new ? "primary" : undefined, key: "compare" }))),
+            compares && drawComparison(device, open, about),
+            device.apps.length > 0 && card(t("device.apps"), rows(device.apps.map(drawApp))),
+            card(t("device.endpoints"), h("p", { class: "quiet small" }, t("device.endpoints.text")),
+                rows(device.endpoints.map((endpoint) => drawEndpoint(device, endpoint)), t("device.endpoints.none"))));
+        if (isFocused) title.focus({ preventScroll: true });
+    }
+
+    function drawComparison(device, endpoints, about) {
+        return h("section", { class: "card" }, h("h2", {}, t("compare.title", { name: device.name })),
+            h("p", {}, t("compare.text", { name: device.name })), h("pre", {}, "relay whoami"),
+            endpoints.map((endpoint) => [
+                facts([[t("compare.there", { name: endpoint.name }), drawWords(endpoint.words)],
+                    [t("compare.here"), about.words && drawWords(about.words)],
+                    [t("device.joined"), drawJoining(endpoint)]]),
+                h("div", { class: "buttons" },
+                    button(t("compare.same"), () => approve(endpoint), { look: "primary", key: `same-${endpoint.id}` }),
+                    button(t("compare.different"), () => revoke(endpoint), { look: "destructive", key: `different-${endpoint.id}` })),
+            ]));
+    }
+
+    function drawEndpoint(device, endpoint) {
+        const level = trust(endpoint);
+        return row("key", [endpoint.name, " ", endpoint.local ? tag(t("device.local")) : level && tag(level.word, level.tone)], [
+            state(presence(endpoint)),
+            [t("device.words"), " ", drawWords(endpoint.words)],
+            drawJoining(endpoint),
+            h("details", { "data-key": `details-${endpoint.id}` }, h("summary", {}, t("details")),
+                h("div", {}, t("device.endpoint"), " ", h("code", {}, endpoint.id)),
+                h("div", {}, t("device.device"), " ", h("code", {}, device.id))),
+        ], !endpoint.local && button(t("device.revoke"), () => revoke(endpoint), { look: "destructive", key: `revoke-${endpoint.id}` }));
+    }
+
+    function drawJoining({ joined, address: from, invitedBy, inviterRevoked }) {
+        if (!joined) return undefined;
+        const inviter = invitedBy && (model.nameOf(invitedBy) ?? invitedBy.slice(0, 8));
+        return [...parts("device.joined.when", { time: time(joined) }), from && t("device.joined.from", { address: from }),
+            inviter && t(inviterRevoked ? "device.joined.byRevoked" : "device.joined.by", { name: inviter })].filter(Boolean);
+    }
+
+    async function approve(endpoint) {
+        const yes = await question({
+            title: t("approve.title", { name: endpoint.name }),
+                text: [h("p", {}, t("approve.text")), h("p", {}, drawWords(endpoint.words))],
+            yes: t("approve.yes"),
+        });
+        if (yes && await attempt(body.firstChild, () => model.approve(endpoint.id))) {
+            compares = false;
+            say(t("approve.done", { name: endpoint.name }));
+            await draw();
+            title.focus();
+        }
+    }
+
+    async function revoke(endpoint) {
+        const yes = await question({
+            title: t("revoke.title", { name: endpoint.name }), text: h("p", {}, t("revoke.text")), yes: t("revoke.yes"),
+                isDestructive: true,
+        });
+        if (yes && await attempt(body.firstChild, () => model.revoke(endpoint.id))) {
+            say(t("revoke.done", { name: endpoint.name }));
+            await draw();
+            title.focus();
+        }
+    }
+}
+
+const drawWords = (words) => h("code", { class: "words" }, words.split("-").join(" "));
+
+const drawApp = (app) => row("app", app.name || app.id, [
+    app.schemes.length > 0 && t("app.opens", { schemes: list(app.schemes) }),
+    app.services.length > 0 && t("app.services", { services: list(app.services) }),
+    app.identity && t("app.identity", { identity: app.identity }),
+]);

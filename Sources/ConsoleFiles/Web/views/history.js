@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+// Links and messages that were sent and received.
+
+import { button, card, field, h, icon, redraw, rows, select, state } from "../dom.js";
+import { attempt } from "../question.js";
+import { attested, progress } from "../states.js";
+import { t, time } from "../text.js";
+
+export async function show({ model, body, on, signal }) {
+    let commands = [];
+    let hasMore = false;
+    const which = select(["all", "open", "sent", "received"].map((each) => [each, t(`history.${each}`)]), { "data-key": "which" });
+    const all = h("div");
+    which.addEventListener("change", draw);
+    body.replaceChildren(h("div", { class: "filters" }, field(t("history.which"), which)), all);
+    await read();
+    on(["command", "reset"], read);
+
+    async function read() {
+        const answer = await model.commands();
+        if (signal.aborted) return;
+        commands = answer.commands;
+        hasMore = model.hasMore(answer.commands);
+        draw();
+    }
+
+    async function readMore() {
+        const answer = await attempt(all, () => model.commands(commands.at(-1).id));
+        if (!answer) return;
+        commands = [...commands, ...answer.commands];
+        hasMore = model.hasMore(answer.commands);
+        draw();
+    }
+
+    function draw() {
+        const shown = commands.filter((each) => ({
+            open: !each.ended, sent: each.direction !== "received", received: each.direction === "received",
+        })[which.value] ?? true).sort((first, second) => second.sent.localeCompare(first.sent));
+        redraw(all, card(undefined, rows(shown.map(drawCommand), t("history.none"))),
+            hasMore && button(t("more"), readMore, { key: "more" }));
+    }
+
+    function drawCommand(command) {
+        const isReceived = command.direction === "received";
+        const content = command.uri ?? (command.service && t("history.message", { service: command.service }))
+            ?? (command.scheme && t("history.scheme", { scheme: command.scheme })) ?? t("history.launch");
+        const peer = t(isReceived ? "history.from" : "history.to", { name: command.deviceName ?? command.endpoint.slice(0, 8) });
+        return h("li", { class: "row" }, icon(command.service ? "call" : "link"),
+            h("div", { class: "what" }, h("div", { class: "name" }, content),
+                h("div", { class: "meta" }, peer, " · ", time(command.sent)),
+                h("div", {}, state(progress(command))), command.attested && h("div", { class: "meta" }, attested(command.attested)),
+                h("details", { "data-key": `details-${command.id}` }, h("summary", {}, t("details")),
+                    h("div", {}, t("history.id"), " ", h("code", {}, command.id)),
+                    !command.ended && h("div", {}, t("history.expires"), " ", time(command.expires)))),
+            !command.ended && !isReceived && h("div", { class: "act" },
+                button(t("cancel"), () => attempt(all, async () => { await model.cancel(command.id); await read(); }),
+                    { key: `cancel-${command.id}` })));
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+// Opens a link on a device, and follows it.
+
+import { button, card, field, go, h, redraw, say, select, state } from "../dom.js";
+import { attempt, problemText } from "../question.js";
+import { address } from "../router.js";
+import { attested, progress } from "../states.js";
+import { byName, t } from "../text.js";
+
+export async function show({ model, query, body, on, signal }) {
+    const { devices } = await model.devices();
+    if (signal.aborted) return;
+    const targets = devices.filter((device) => !device.local && !device.new && device.apps.some((app) => app.schemes.length)).sort(byName);
+    if (!targets.length) {
+        return body.replaceChildren(card(undefined, h("p", {}, t("open.nowhere")), go(t("view.add"), address("add"), { look: "primary" })));
+    }
+    const uri = h("input", { name: "uri", type: "url", inputmode: "url", autocomplete: "off", autocapitalize: "none", spellcheck: "false",
+        required: true, placeholder: "https://", value: query.get("uri") ?? "" });
+    const device = select(targets.map((each) => [each.id, each.name]), { name: "device" });
+    if (targets.some((each) => each.id === query.get("device"))) device.value = query.get("device");
+    const app = h("select", { name: "app" });
+    const uriField = field(t("open.uri"), uri, t("open.uri.hint"));
+    const appField = field(t("open.app"), app);
+    const result = h("div");
+    const form = h("form", { class: "card", novalidate: true, onsubmit: submit }, uriField, field(t("open.device"), device), appField,
+        h("div", { class: "buttons" }, h("button", { type: "submit", class: "primary" }, t("open.do"))));
+    body.replaceChildren(form, result);
+    device.addEventListener("change", chooseApps);
+    uri.addEventListener("change", chooseApps);
+    chooseApps();
+    uri.focus();
+
+    let command;
+    on(["command"], (change) => { if (command && change?.id === command.id) read(); });
+    on(["reset"], () => command && read());
+
+    /** Several apps of a device may open the link: then the person chooses. */
+    function chooseApps() {
+        const scheme = uri.value.match(/^([a-z][a-z0-9+.-]*):/i)?.[1].toLowerCase();
+        const fitting = targets.find((each) => each.id === device.value).apps.filter((each) => scheme && each.schemes.includes(scheme));
+        app.replaceChildren(...fitting.map((each) => h("option", { value: each.id }, each.name || each.id)));
+        appField.hidden = fitting.length < 2;
+    }
+
+    async function submit(event) {
+        event.preventDefault();
+        chooseApps();
+        const text = uri.value.trim();
+        uriField.complain(!text ? t("open.uri.missing") : !/^[a-z][a-z0-9+.-]*:/i.test(text) ? t("open.uri.noScheme") : undefined);
+        if (uri.getAttribute("aria-invalid")) return;
+        const sent = { device: device.value, uri: text, ...(appField.hidden ? {} : { app: app.value }) };
+        // A repeated request is the same command.
+        const key = crypto.randomUUID();
+        const made = await attempt(form, () => model.launch(sent, key));
+        if (!made) return;
+        const target = targets.find((each) => each.id === sent.device);
+        command = { id: made.command, status: made.status, deviceName: made.deviceName ?? target.name, ended: made.status === "succeeded",
+            attested: made.attested };
+        draw(true);
+        if (!command.ended) await read();
+    }
+
+    async function read() {
+        try {
+            command = { deviceName: command.deviceName, ...await model.command(command.id) };
+        } catch (error) {
+            return say(problemText(error));
+        }
+        if (!signal.aborted) draw();
+    }
+
+    function draw(isNew) {
+        const now = progress(command);
+        const steps = ["stored", "accepted", ...(command.wake || command.status === "waking" ? ["waking"] : []), "delivered"];
+        const done = command.ended ? steps.length : Math.max(0, steps.indexOf(command.status));
+        redraw(result, h("section", { class: "card" },
+            h("h2", { tabindex: "-1", "data-key": "progress" }, t("open.progress", { name: command.deviceName })),
+            h("ol", { class: "steps" }, steps.map((step, index) =>
+                h("li", { class: index < done ? "done" : index === done ? "now" : "", "aria-current": index === done ? "step" : null },
+                    t(`step.${step}`, { name: command.deviceName })))),
+            h("p", {}, state(now)),
+            command.attested && h("p", { class: "quiet" }, attested(command.attested)),
+            !command.ended && button(t("cancel"), cancel, { key: "cancel" })));
+        say(now.word);
+        if (isNew) result.querySelector("h2").focus();
+    }
+
+    async function cancel() {
+        await attempt(result, () => model.cancel(command.id));
+        await read();
+    }
+}

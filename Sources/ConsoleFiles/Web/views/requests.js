@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+// What other devices ask for, and what a person answers.
+
+import { button, h, icon, say, tag } from "../dom.js";
+import { attempt, Guard } from "../question.js";
+import { trust } from "../states.js";
+import { bytes, t } from "../text.js";
+
+export async function show({ model, body, on, signal }) {
+    const all = h("div");
+    body.replaceChildren(h("p", { class: "quiet" }, t("requests.text")), all);
+    await drawAsks(all, { model, on, signal });
+}
+
+/**
+ * Shows the open asks, and keeps them up to date.
+ * @param isQuiet Whether nothing is shown if nobody asks.
+ */
+export async function drawAsks(root, { model, on, signal }, isQuiet = false) {
+    /** The card and the guard of each ask: they stay as they are while others come and go. */
+    const shown = new Map();
+    on(["ask", "reset"], read);
+    every(1_000, tick, signal);
+    await read();
+
+    async function read() {
+        const { asks } = await model.asks().catch((error) => {
+            if (isQuiet) return { asks: [] };
+            throw error;
+        });
+        if (signal.aborted) return;
+        for (const [id, { card: old, left }] of shown) {
+            if (asks.some((ask) => ask.id === id)) continue;
+            left.abort();
+            old.remove();
+            shown.delete(id);
+            moved();
+        }
+        for (const ask of asks) {
+            if (shown.has(ask.id)) continue;
+            const made = drawAsk(ask);
+            shown.set(ask.id, made);
+            root.append(made.card);
+        }
+        root.querySelector(".nothing")?.remove();
+        if (!shown.size && !isQuiet) root.append(h("p", { class: "card quiet nothing" }, t("requests.none")));
+    }
+
+    /** The cards below one that went away have moved. */
+    function moved() { for (const { guard } of shown.values()) guard.restart(); }
+
+    function tick() {
+        if (signal.aborted) return;
+        for (const { tick } of shown.values()) tick();
+    }
+
+    function drawAsk(ask) {
+        const left = new AbortController();
+        signal.addEventListener("abort", () => left.abort(), { once: true });
+        const guard = new Guard(left.signal);
+        const name = ask.device?.name ?? t("device.unnamed");
+        const clock = h("span", { class: "meta", role: "timer" });
+        const level = ask.device && trust(ask.device);
+        const what = ask.kind === "transfer"
+            ? [t("ask.transfer.files", { count: ask.count ?? 1 }), ask.name,
+                ask.size !== undefined && bytes(ask.size)].filter(Boolean).join(", ")
+            : ask.uri ?? ask.name;
+        const answer = (value) => guard.guarding(() => attempt(box.firstChild, async () => {
+            await model.answer(ask.id, { answer: value });
+            say(t(`ask.${value}.done`, { name }));
+            await read();
+        }));
+        const buttons = ask.kind === "newDevice"
+            ? h("a", { class: "button primary", href: `#/device/${encodeURIComponent(ask.device.id)}` }, t("device.look"))
+            : [button(t("ask.once"), answer("once"), { label: t("ask.once.what", { what, name }) }),
+                ask.canAlways !== false && level?.tone !== "warn" && button(t("ask.always"), answer("always"),
+                    { label: t("ask.always.what", { name }) }),
+                button(t("ask.no"), answer("no"), { label: t("ask.no.what", { what, name }) })];
+        const box = h("section", { class: "card ask" },
+            h("h2", {}, icon(ask.kind === "transfer" ? "transfer" : ask.kind === "newDevice" ? "device" : "link"),
+                t(`ask.${ask.kind}`, { name })),
+            h("p", {}, level && tag(level.word, level.tone), " ", clock),
+            what && h("p", { class: "asked" }, what),
+            h("div", { class: "buttons" }, buttons));
+        const tick = () => {
+            const seconds = Math.ceil((Date.parse(ask.expires) - Date.now()) / 1_000);
+            clock.textContent = Number.isNaN(seconds) ? "" : seconds > 0 ? t("ask.left", { count: seconds }) : t("ask.over");
+            if (seconds < -1) read();
+        };
+        tick();
+        return { card: box, guard, left, tick };
+    }
+}
+
+/** Calls back at an interval until the signal. */
+function every(interval, action, signal) {
+    const timer = setInterval(action, interval);
+    signal.addEventListener("abort", () => clearInterval(timer), { once: true });
+}

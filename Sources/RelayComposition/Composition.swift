@@ -47,6 +47,7 @@ package struct Composition: Sendable {
         var settings = Issuer.Settings(origins: origins.map(\.description), audience: "\(key.id)")
         settings.mayInvite = { await relay.mayInvite(key: $0, subject: $1) }
         settings.accounts = relay
+        settings.operatorName = configuration.operatorName
         settings.events = { events.record($0) }
         settings.failuresPerMinute = configuration.tokenFailuresPerMinute
         settings.failureAddresses = configuration.tokenFailureAddresses

@@ -37,7 +37,8 @@ final class RelayAccounts: AccountHolder {
                 kind: record?.kind ?? "",
                 platform: record?.platform ?? "",
                 isConnected: endpoint.isConnected,
-                joining: endpoint.row.joining
+                joining: endpoint.row.joining,
+                keyThumbprint: endpoint.row.keyThumbprint
             )
         }
         return endpoints.sorted { ($0.joining.time, $0.id) < ($1.joining.time, $1.id) }

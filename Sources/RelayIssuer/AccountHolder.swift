@@ -52,13 +52,24 @@ package struct AccountEndpoint: Hashable, Sendable {
     package var platform: String
     package var isConnected: Bool
     package var joining: Joining
+    /// The thumbprint of its identity key, to which its login is bound.
+    package var keyThumbprint: String
 
-    package init(id: EndpointID, name: String, kind: String, platform: String, isConnected: Bool, joining: Joining) {
+    package init(
+        id: EndpointID,
+        name: String,
+        kind: String,
+        platform: String,
+        isConnected: Bool,
+        joining: Joining,
+        keyThumbprint: String = ""
+    ) {
         self.id = id
         self.name = name
         self.kind = kind
         self.platform = platform
         self.isConnected = isConnected
         self.joining = joining
+        self.keyThumbprint = keyThumbprint
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import ConsoleFiles
 package import Hummingbird
 
 extension Issuer {
@@ -77,6 +78,6 @@ extension Issuer {
                 Response(status: .seeOther, headers: [.location: Issuer.path + "/account", .cacheControl: "no-store"])
             }
         }
-        routes.file("/style.css", type: "text/css; charset=utf-8", PageResponse.style)
+        for file in [ConsoleFile.style, .mark, .times] { routes.file(file) }
     }
 }

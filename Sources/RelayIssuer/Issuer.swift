@@ -28,6 +28,8 @@ package final class Issuer: Sendable {
         package var origins: [String]
         /// The audience of access tokens: the relay.
         package var audience: String
+        /// Who runs the relay, for the header of pages.
+        package var operatorName: String?
         /// The maximum number of failed requests per minute for each client address. Valid requests are not limited.
         package var failuresPerMinute = 60
         /// The maximum number of addresses whose failures are counted.
@@ -82,7 +84,8 @@ package final class Issuer: Sendable {
             now: now,
             logger: logger,
             events: settings.events,
-            origins: settings.origins
+            origins: settings.origins,
+            operatorName: settings.operatorName
         )
         limits = IssuerLimits(settings, store: store, now: now)
         keyRing = KeyRing(store: store, master: master)

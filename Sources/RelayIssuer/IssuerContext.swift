@@ -15,6 +15,8 @@ struct IssuerContext: Sendable {
     let events: @Sendable (RelayEvent) -> Void
     /// The service's public URLs without a path, the main URL first.
     let origins: [String]
+    /// Who runs the relay, for the header of pages.
+    var operatorName: String?
 
     /// The values of `iss`, the main URL first.
     var urls: [String] { origins.map { $0 + Issuer.path } }

@@ -8,7 +8,8 @@ package import RelayProtocol
 
 /// The name of a setting: `dataDirectory` in the file, `--data-directory` as a flag, `RELAYD_DATA_DIRECTORY` in the environment.
 package enum RelaySetting: String, CaseIterable, Sendable {
-    case listen, urls, tunnelListen, metricsListen, dataDirectory, store, nodeUrl, certificateFile, keyFile, issuersFile, allowHttp,
+    case listen, urls, tunnelListen, metricsListen, dataDirectory, store, nodeUrl, certificateFile, keyFile, issuersFile, operatorName,
+        allowHttp,
         trustedProxies,
         unauthenticatedPerAddress, tokenFailuresPerMinute, tokenFailureAddresses, outboundBytes, idleSeconds, drainSeconds, logLevel,
         logFormat,
@@ -84,6 +85,12 @@ extension RelayConfiguration {
         certificateFile = try values.text(.certificateFile)
         keyFile = try values.text(.keyFile)
         issuersFile = try values.text(.issuersFile)
+        if let name = try values.text(.operatorName) {
+            guard DisplayText.isName(name) else {
+                throw ConfigurationError("operatorName: '\(DisplayText.sanitized(name))' is no name: use up to 64 visible characters")
+            }
+            operatorName = name
+        }
         allowsPlainHTTP = try values.flag(.allowHttp) ?? allowsPlainHTTP
         push = try Self.push(values)
         if let texts = try values.list(.trustedProxies) {

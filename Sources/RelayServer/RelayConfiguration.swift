@@ -28,6 +28,8 @@ package struct RelayConfiguration: Sendable {
     package var keyFile: String?
     /// The JSON file that names the trusted issuers; without it, only the embedded one is trusted.
     package var issuersFile: String?
+    /// Who runs the relay: a name for the header of its pages.
+    package var operatorName: String?
     /// How push services are reached.
     package var push = PushSettings()
     /// Whether plain HTTP is allowed on addresses other than loopback.

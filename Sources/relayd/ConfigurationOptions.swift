@@ -85,6 +85,14 @@ struct ConfigurationOptions: ParsableArguments {
     )
     var issuersFile: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "Who runs the relay, in the header of its pages, such as \"Anna's home\". Default: nobody is named. (RELAYD_OPERATOR_NAME)",
+            valueName: "name"
+        )
+    )
+    var operatorName: String?
+
     @Flag(
         help: ArgumentHelp(
             "Serve plain HTTP on addresses that are not loopback, instead of TLS with the relay's own key. "
@@ -233,6 +241,7 @@ struct ConfigurationOptions: ParsableArguments {
         set(RelaySetting.certificateFile.key, certificateFile.map { .string($0) })
         set(RelaySetting.keyFile.key, keyFile.map { .string($0) })
         set(RelaySetting.issuersFile.key, issuersFile.map { .string($0) })
+        set(RelaySetting.operatorName.key, operatorName.map { .string($0) })
         set(RelaySetting.allowHttp.key, allowHttp ? .bool(true) : nil)
         set(RelaySetting.trustedProxies.key, trustedProxies.isEmpty ? nil : .stringArray(trustedProxies))
         set(RelaySetting.unauthenticatedPerAddress.key, unauthenticatedPerAddress.map { .int($0) })

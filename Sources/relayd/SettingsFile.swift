@@ -110,8 +110,8 @@ extension RelaySetting {
     fileprivate var kind: SettingKind {
         switch self {
         case .listen, .tunnelListen, .urls, .trustedProxies, .pushAddresses: .texts
-        case .metricsListen, .dataDirectory, .store, .nodeUrl, .certificateFile, .keyFile, .issuersFile, .pushAuthoritiesFile, .logLevel,
-            .logFormat:
+        case .metricsListen, .dataDirectory, .store, .nodeUrl, .certificateFile, .keyFile, .issuersFile, .operatorName,
+            .pushAuthoritiesFile, .logLevel, .logFormat:
             .text
         case .allowHttp, .pushPrivateAddresses: .bool
         case .unauthenticatedPerAddress, .tokenFailuresPerMinute, .tokenFailureAddresses, .outboundBytes, .idleSeconds, .drainSeconds:

@@ -21,6 +21,14 @@ import Testing
         return String(try #require(rest.firstMatch(of: try Regex("name=\"\(name)\" value=\"([^\"]+)\"")))[1].substring ?? "")
     }
 
+    @Test func headerNamesHostAndOperator() async throws {
+        let issuer = try test.make(operatorName: "Anna & <Co>")
+        try await test.browse(issuer) { client in
+            let page = try await TestBrowser(client).get("/login")
+            #expect(page.text.contains("<b>Anna &amp; &lt;Co&gt;</b><span>relay.example:8443</span>"))
+        }
+    }
+
     @Test func userSeesDevicesAndSignsThemOut() async throws {
         let device = TestDevice()
         let joined = try await device.join(test, code: try await test.invite())

@@ -67,6 +67,32 @@ import Testing
 
     private var devices: Int { accounts.state.withLock { [ada] in $0[ada]?.count ?? 0 } }
 
+    @Test func loginHasTheNameAndKindOfItsDevice() async throws {
+        let device = TestDevice()
+        _ = try await device.join(test, code: try await test.invite())
+        accounts.state.withLock { [ada, phone] in
+            $0[ada] = [
+                AccountEndpoint(
+                    id: phone,
+                    name: "Bedside",
+                    kind: "tablet",
+                    platform: "ios",
+                    isConnected: false,
+                    joining: Joining(time: 1_700_000_000_000, address: nil),
+                    keyThumbprint: device.key.publicKey.jwkThumbprint
+                )
+            ]
+        }
+        try await test.browse(issuer) { [test, phone] client in
+            let browser = TestBrowser(client)
+            try await browser.setUp(test)
+            let page = try await browser.get("/account")
+            let logins = try #require(page.text.split(separator: "<h2>").first { $0.hasPrefix("Apps and devices") })
+            #expect(logins.contains("<span class=\"name\">Bedside</span>") && logins.contains("com.example.app"))
+            #expect(!logins.contains(phone.label))
+        }
+    }
+
     @Test func ownerSeesAndRevokesADevice() async throws {
         try await test.browse(issuer) { [test, phone] client in
             let browser = TestBrowser(client)

@@ -69,7 +69,8 @@ final class TestIssuer: Sendable {
         grantsPerMinute: Int = 100_000,
         passwordAttemptsPerHour: Int = 100,
         mayInvite: @escaping @Sendable (String) async -> Bool = { _ in true },
-        accounts: (any AccountHolder)? = nil
+        accounts: (any AccountHolder)? = nil,
+        operatorName: String? = nil
     ) throws(IssuerError) -> Issuer {
         var settings = Issuer.Settings(origins: [Self.origin, "http://127.0.0.1:8080"], audience: "the-relay")
         settings.failuresPerMinute = failuresPerMinute
@@ -79,6 +80,7 @@ final class TestIssuer: Sendable {
         settings.passwordCost = 4
         settings.mayInvite = { key, _ in await mayInvite(key) }
         settings.accounts = accounts
+        settings.operatorName = operatorName
         let world = world
         let now: @Sendable () -> Milliseconds = { world.time.withLock { $0 } }
         let revoked: @Sendable (RevokedLogin) -> Void = { login in world.logins.withLock { $0.append(login) } }

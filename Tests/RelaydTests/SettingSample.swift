@@ -63,6 +63,8 @@ struct SettingSample {
         case .keyFile: self.init("--key-file", text: "/key.pem") { $0.keyFile == "/key.pem" }
         // IssuersTests
         case .issuersFile: self.init("--issuers-file", text: "/issuers.json") { $0.issuersFile == "/issuers.json" }
+        // AccountRouteTests
+        case .operatorName: self.init("--operator-name", text: "Anna") { $0.operatorName == "Anna" }
         case .allowHttp: self.init(["--allow-http"], variable: "true", json: "true") { $0.allowsPlainHTTP }
         // TrustedProxiesTests, ProxyAttackTests
         case .trustedProxies:

@@ -127,10 +127,9 @@ import Testing
     func errorNamesTheMemberOfTheWrongType(setting: RelaySetting) throws {
         let own = SettingSample(of: setting).json
         for json in ["{}", "null", "1.5", "[1]", "[[]]", "true", "7", "\"-\""] where json != own {
-            // Every text is a valid path.
-            if json == "\"-\"", [.dataDirectory, .certificateFile, .keyFile, .issuersFile, .pushAuthoritiesFile].contains(setting) {
-                continue
-            }
+            // Every text is a valid path, and this one is a name, too.
+            let anyTexts: [RelaySetting] = [.dataDirectory, .certificateFile, .keyFile, .issuersFile, .pushAuthoritiesFile, .operatorName]
+            if json == "\"-\"", anyTexts.contains(setting) { continue }
             let numbers: [RelaySetting] = [.tokenFailuresPerMinute, .tokenFailureAddresses, .outboundBytes, .idleSeconds, .drainSeconds]
             if json == "7", own == "7" || numbers.contains(setting) { continue }
             let error = try #require(throws: ConfigurationError.self, "\(json)") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import ConsoleFiles
 import Foundation
 import NIOCore
 import NIOPosix
@@ -260,9 +261,6 @@ private final class RedirectHandler: ChannelInboundHandler {
 
 /// A page that the app itself shows in the browser. It looks like the pages of a relay's own issuer.
 struct RedirectPage {
-    private static let style =
-        "body{font-family:system-ui,sans-serif;line-height:1.5;max-width:34rem;margin:3rem auto;padding:0 1rem;color-scheme:light dark}"
-
     let title: String
     let text: String
 
@@ -274,8 +272,15 @@ struct RedirectPage {
     /// - Parameter status: The HTTP status.
     func response(_ status: Int) -> ByteBuffer {
         let body = """
-            <!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">\
-            <title>\(Self.escape(title))</title><style>\(Self.style)</style><h1>\(Self.escape(title))</h1><p>\(Self.escape(text))</p>
+            <!doctype html>
+            <html lang="en">
+            <meta charset="utf-8">
+            <meta name="viewport" content="width=device-width, initial-scale=1">
+            <title>\(Self.escape(title)) · \(PageParts.product)</title>
+            <style>\(ConsoleFile.style.text)</style>
+            \(PageParts.header(host: nil))
+            <main><div class="card slim"><h1>\(Self.escape(title))</h1><p>\(Self.escape(text))</p></div></main>
+            </html>
 
             """
         return Self.message(status, ["Content-Type: text/html; charset=utf-8"], body)
@@ -289,7 +294,7 @@ struct RedirectPage {
             200: "OK", 302: "Found", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed", 410: "Gone",
             431: "Request Header Fields Too Large",
         ]
-        let styleHash = Data(Digest256(hashing: Array(style.utf8)).bytes).base64EncodedString()
+        let styleHash = Data(Digest256(hashing: ConsoleFile.style.bytes).bytes).base64EncodedString()
         let head =
             ["HTTP/1.1 \(status) \(reasons[status] ?? "Bad Request")"] + fields + [
                 "Content-Length: \(body.utf8.count)", "Connection: close", "Cache-Control: no-store",

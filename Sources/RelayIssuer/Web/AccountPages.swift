@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import Foundation
 import Hummingbird
 import Logging
 import RelayProtocol
@@ -92,24 +91,24 @@ struct AccountPages: Sendable {
             )
         }
         guard let account else { return .local("/login") }
-        let devices = await ownDevices.devicesPart(visit, session)
+        let devices = await ownDevices.devices(of: session.subject)
         let identities = await ownDevices.identities(of: session.subject)
         return .page(
             "Account \(account.user.name)",
             """
-            \(note.map { "<p class=\"note\" role=\"alert\">\($0)</p>" })
-            \(visit.form("/logout", button: "Sign out"))
+            \(HTML.note(note))
             \(ways(account, identities ?? []))
-            \(devices)
+            \(visit.form("/logout", button: "Sign out"))
+            \(ownDevices.devicesPart(visit, session, devices))
             \(ownDevices.identitiesPart(visit, session, identities))
-            <h2>Apps and devices</h2>
-            \(HTML.list(account.logins.map { item(visit, $0) }))
-            <h2>Browsers</h2>
-            <ul>\(account.browsers.map { item(visit, $0, isOwn: $0.id == session.id) })</ul>
+            \(HTML.card("Apps and devices that are signed in", HTML.rows(account.logins.map { item(visit, $0, devices ?? []) })))
+            \(HTML.card("Browsers", HTML.rows(account.browsers.map { item(visit, $0, isOwn: $0.id == session.id) })))
             \(session.isFresh(at: visit.now) ? changes(visit, account) : old(visit))
-            <h2>What happened</h2>
-            <ul>\(account.events.map(item))</ul>
+            \(HTML.card("What happened", events(account.events)))
+            \(session.isFresh(at: visit.now) ? "<p><a href=\"\(visit.link("/account/remove"))\">Delete this account</a></p>" : nil)
+            \(HTML.timeScript)
             """,
+            layout: .cards,
             status: status
         )
     }
@@ -126,59 +125,87 @@ struct AccountPages: Sendable {
         return "<p>What signs in to this account: \(ways.joined(separator: ", ")).</p>"
     }
 
-    private func item(_ visit: Visit, _ login: RefreshFamily) -> HTML {
-        let app = RegisteredClient.shown(login.client)
-        return """
-            <li><strong>\(login.device.isEmpty ? app : login.device)</strong> \(login.device.isEmpty || login.device == app ? "" : app)
-            <br>signed in \(login.created.shown), last seen \(login.rotated.shown)
-            \(visit.destructiveForm("/account/login", visit.hidden("session", login.id.session), button: "Sign it out"))</li>
-            """
+    private func item(_ visit: Visit, _ login: RefreshFamily, _ devices: [AccountEndpoint]) -> HTML {
+        let device = devices.first { $0.keyThumbprint == login.key }
+        // A device may have got another name since it signed in.
+        var names = [device?.name ?? "", login.device, RegisteredClient.shown(login.client)].filter { !$0.isEmpty }
+        let name = names.removeFirst()
+        return .row(
+            device?.kind ?? "app",
+            "\(name)",
+            "\(names.filter { $0 != name }.joined(separator: ", "))",
+            "signed in \(HTML.time(login.created)), last seen \(HTML.time(login.rotated))",
+            form: visit.form("/account/login", visit.hidden("session", login.id.session), button: "Sign it out", .destructive)
+        )
     }
 
     private func item(_ visit: Visit, _ browser: WebSession, isOwn: Bool) -> HTML {
-        """
-        <li>\(browser.agent.isEmpty ? "A browser" : browser.agent)\(isOwn ? ", this one" : "")
-        <br>signed in \(browser.created.shown), last seen \(browser.used.shown)
-        \(isOwn
-            ? nil
-            : visit.form("/account/browser", visit.hidden("browser", Base64.url.encode(browser.id.bytes)), button: "Sign it out"))</li>
-        """
+        .row(
+            "browser",
+            "\(browser.agent.isEmpty ? "A browser" : browser.agent)\(isOwn ? ", this one" : "")",
+            "signed in \(HTML.time(browser.created)), last seen \(HTML.time(browser.used))",
+            form: isOwn
+                ? nil : visit.form("/account/browser", visit.hidden("browser", Base64.url.encode(browser.id.bytes)), button: "Sign it out")
+        )
     }
 
     private func item(_ visit: Visit, _ passkey: Passkey) -> HTML {
-        """
-        <li>\(passkey.name.isEmpty ? "A passkey" : passkey.name)
-        \(visit.destructiveForm("/account/passkey/remove", visit.hidden("passkey", Base64.url.encode(passkey.id)), button: "Remove it"))</li>
-        """
+        .row(
+            "key",
+            "\(passkey.name.isEmpty ? "A passkey" : passkey.name)",
+            form: visit.form(
+                "/account/passkey/remove",
+                visit.hidden("passkey", Base64.url.encode(passkey.id)),
+                button: "Remove it",
+                .destructive
+            )
+        )
     }
 
     private func changes(_ visit: Visit, _ account: Account) -> HTML {
         """
-        <h2>Password</h2>
-        <p>A new password signs all other browsers out. Apps and devices stay signed in.</p>
-        \(visit.form("/account/password", HTML.newPassword(of: account.user), button: "Set the password"))
-        <h2>Passkeys</h2>
-        \(HTML.list(account.passkeys.map { item(visit, $0) }))
-        \(visit.newPasskeyForm("/account/passkey", account.user))
-        <h2>Recovery codes</h2>
-        <p>\(account.codes) unused codes.</p>
-        \(visit.form("/account/codes", button: "Make new codes"))
-        <p><a href="\(visit.link("/account/remove"))">Delete this account</a></p>
+        \(HTML.card(
+            "Passkeys",
+            "\(HTML.rows(account.passkeys.map { item(visit, $0) }))\n\(visit.newPasskeyForm("/account/passkey", account.user))"
+        ))
+        \(HTML.card(
+            "Password",
+            """
+            <p class="quiet">A new password signs all other browsers out. Apps and devices stay signed in.</p>
+            \(visit.form("/account/password", HTML.newPassword(of: account.user), button: "Set the password"))
+            """
+        ))
+        \(HTML.card(
+            "Recovery codes",
+            "<p>\(account.codes) unused codes.</p>\n\(visit.form("/account/codes", button: "Make new codes"))"
+        ))
         """
     }
 
     private func old(_ visit: Visit) -> HTML {
-        """
-        <h2>How you sign in</h2>
-        <p>To change your password or recovery codes, sign in again.</p>
-        \(visit.form("/logout", button: "Sign out"))
-        """
+        .card(
+            "How you sign in",
+            """
+            <p>To change your password or recovery codes, sign in again.</p>
+            \(visit.form("/logout", button: "Sign out"))
+            """
+        )
+    }
+
+    /// The events that a person reads first; all others are a click away.
+    private static let newest = 8
+
+    private func events(_ events: [AccountEvent]) -> HTML {
+        let older = events.dropFirst(Self.newest)
+        let more: HTML? =
+            older.isEmpty ? nil : "<details><summary>\(older.count) older ones</summary>\(HTML.rows(older.map(item)))</details>"
+        return "\(HTML.rows(events.prefix(Self.newest).map(item)))\(more)"
     }
 
     private func item(_ event: AccountEvent) -> HTML {
         """
-        <li>\(event.time.shown): \(event.kind.explanation)\(event.count > 1 ? ", \(event.count) times" : "")\(event.detail.isEmpty ? "" : ": ")\(
-            event.detail)</li>
+        <li class="row"><div class="what">\(event.kind.explanation)\(event.count > 1 ? ", \(event.count) times" : "")\(
+            event.detail.isEmpty ? "" : ": ")\(event.detail)</div> <span class="meta">\(HTML.time(event.time))</span></li>
         """
     }
 }
@@ -206,13 +233,5 @@ extension AccountEvent.Kind {
         case .identityRemoved: "a way to sign in was removed"
         case .linkReused: "two devices used one link, so the first was signed out"
         }
-    }
-}
-
-extension Milliseconds {
-    /// The time in UTC, for people.
-    var shown: String {
-        let style = Date.ISO8601FormatStyle(dateTimeSeparator: .space)
-        return Date(timeIntervalSince1970: Double(count / 1_000)).formatted(style).replacing("Z", with: " UTC")
     }
 }

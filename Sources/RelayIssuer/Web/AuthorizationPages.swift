@@ -55,7 +55,7 @@ struct AuthorizationPages: Sendable {
             "Let an app in?",
             """
             <p>\(request.client.name.isEmpty ? "An app" : request.client.name) wants to use this relay as <strong>\(user?.name ?? "")</strong>.</p>
-            <p class="note">This app's name is not verified. The answer goes to \(request.redirect.place). Allow it only if you have just
+            <p class="note alarm">This app's name is not verified. The answer goes to \(request.redirect.place). Allow it only if you have just
             started to sign in there.</p>
             <p>It may:</p>
             <ul>\(request.scopes.explanations.map { "<li>\($0)</li>" as HTML })</ul>
@@ -63,8 +63,8 @@ struct AuthorizationPages: Sendable {
                 "/authorize",
                 visit.hidden("request", query.encoded),
                 buttons: """
-                <button type="submit" name="decision" value="allow">Allow</button>
-                <button type="submit" name="decision" value="deny">Do not allow</button>
+                \(HTML.button("Allow", .primary, ("decision", "allow")))
+                \(HTML.button("Do not allow", .plain, ("decision", "deny")))
                 """
             ))
             """

@@ -45,7 +45,7 @@ struct DevicePages: Sendable {
         .page(
             "Let a device in",
             """
-            \(note.map { "<p class=\"note\" role=\"alert\">\($0)</p>" })
+            \(HTML.note(note))
             \(visit.form(
                 "/device",
                 """
@@ -53,7 +53,8 @@ struct DevicePages: Sendable {
                 <input class="code" name="user_code" value="\(typed)" autocomplete="off" autocapitalize="characters" spellcheck="false"
                 required></label>
                 """,
-                button: "Continue"
+                button: "Continue",
+                .primary
             ))
             """,
             status: status
@@ -65,12 +66,12 @@ struct DevicePages: Sendable {
         return .page(
             "Is this device in your hands?",
             """
-            <ul>
-            <li>Device: <strong>\(shown(found.device))</strong></li>
-            <li>App: <strong>\(RegisteredClient.shown(found.client))</strong></li>
-            <li>Platform: <strong>\(shown(found.platform))</strong></li>
-            </ul>
-            <p class="note">The device's name is not verified. If someone sent you this code, do not allow it: the device would be
+            <dl class="facts">
+            <dt>Device</dt><dd><strong>\(shown(found.device))</strong></dd>
+            <dt>App</dt><dd><strong>\(RegisteredClient.shown(found.client))</strong></dd>
+            <dt>Platform</dt><dd><strong>\(shown(found.platform))</strong></dd>
+            </dl>
+            <p class="note alarm">The device's name is not verified. If someone sent you this code, do not allow it: the device would be
             theirs, with your account.</p>
             <p>It may:</p>
             <ul>\(found.scopes.explanations.map { "<li>\($0)</li>" as HTML })</ul>
@@ -78,8 +79,8 @@ struct DevicePages: Sendable {
                 "/device/decision",
                 visit.hidden("request", Base64.url.encode(found.code.bytes)),
                 buttons: """
-                <button type="submit" name="decision" value="allow">It is here, allow it</button>
-                <button type="submit" name="decision" value="deny">Do not allow</button>
+                \(HTML.button("It is here, allow it", .primary, ("decision", "allow")))
+                \(HTML.button("Do not allow", .plain, ("decision", "deny")))
                 """
             ))
             """

@@ -9,6 +9,8 @@ struct HTML: ExpressibleByStringInterpolation, Hashable, Sendable {
 
     init(stringLiteral text: String) { self.text = text }
     init(stringInterpolation: Interpolation) { self.text = stringInterpolation.text }
+    /// Takes HTML as it is.
+    init(verbatim text: String) { self.text = text }
 
     struct Interpolation: StringInterpolationProtocol {
         fileprivate var text = ""

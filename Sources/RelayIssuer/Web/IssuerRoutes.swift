@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import ConsoleFiles
 import Hummingbird
 import NIOCore
 import RelayProtocol
@@ -91,13 +92,15 @@ struct IssuerRoutes<Context: RequestContext, Router: RouterMethods<Context>> {
     }
 
     /// Adds a file that pages use.
-    func file(_ place: String, type: String, _ text: String) {
-        router.get(RouterPath(Issuer.path + place)) { _, _ in
-            Response(
-                status: .ok,
-                headers: [.contentType: type, .cacheControl: "public, max-age=3600", .xContentTypeOptions: "nosniff"],
-                body: .init(byteBuffer: ByteBuffer(string: text))
-            )
+    func file(_ file: ConsoleFile) {
+        let headers: HTTPFields = [
+            .contentType: file.mediaType, .cacheControl: "public, max-age=3600", .xContentTypeOptions: "nosniff",
+            // An image that is opened as a page of its own gets no rights.
+            .contentSecurityPolicy: "default-src 'none'; style-src 'unsafe-inline'; sandbox",
+        ]
+        let body = ByteBuffer(bytes: file.bytes)
+        router.get(RouterPath("\(Issuer.path)/\(file.path)")) { _, _ in
+            Response(status: .ok, headers: headers, body: .init(byteBuffer: body))
         }
     }
 }
@@ -155,7 +158,8 @@ private struct Visits: Sendable {
         } catch {
             answer = PageResponse(error)
         }
-        return answer.response(at: address, next: .new(at: issuer), browser: known == nil ? browser : nil)
+        let site = PageSite(issuer: issuer, operatorName: context.operatorName)
+        return answer.response(of: site, at: address, next: .new(at: issuer), browser: known == nil ? browser : nil)
     }
 
     private func session(of browser: BrowserToken) async throws(OAuthError) -> WebSession? {

@@ -81,20 +81,28 @@ struct OwnDevicePages: Sendable {
         }
     }
 
+    /// Returns the account's devices; `nil` if the relay does not answer.
+    func devices(of subject: String) async -> [AccountEndpoint]? {
+        guard let accounts else { return [] }
+        return try? await accounts.endpoints(of: subject)
+    }
+
     /// Returns the part of the account page with the devices; empty without a relay.
-    func devicesPart(_ visit: Visit, _ session: WebSession) async -> HTML {
-        guard let accounts else { return "" }
-        guard let endpoints = try? await accounts.endpoints(of: session.subject) else {
-            return "<h2>Devices</h2><p>The devices cannot be shown now. Try again later.</p>"
+    func devicesPart(_ visit: Visit, _ session: WebSession, _ endpoints: [AccountEndpoint]?) -> HTML {
+        guard accounts != nil else { return "" }
+        guard let endpoints else {
+            return .card("Devices", "<p>The devices cannot be shown now. Try again later.</p>")
         }
-        guard !endpoints.isEmpty else { return "<h2>Devices</h2><p>None.</p>" }
+        guard !endpoints.isEmpty else { return .card("Devices", HTML.rows([])) }
         let names = Dictionary(endpoints.map { ($0.id, $0.name) }) { first, _ in first }
         let isFresh = session.isFresh(at: visit.now)
-        return """
-            <h2>Devices</h2>
-            <p>A revoked device can never come back with its keys.\(isFresh ? "" : " To revoke one, sign out and in again.")</p>
-            <ul>\(endpoints.map { item(visit, $0, inviter: $0.joining.invitedBy.map { names[$0] ?? $0.label }, isFresh: isFresh) })</ul>
+        return .card(
+            "Devices",
             """
+            <p class="quiet">A revoked device can never come back with its keys.\(isFresh ? "" : " To revoke one, sign out and in again.")</p>
+            \(HTML.rows(endpoints.map { item(visit, $0, inviter: $0.joining.invitedBy.map { names[$0] ?? $0.label }, isFresh: isFresh) }))
+            """
+        )
     }
 
     /// Returns the account's identities of other issuers; `nil` if the relay does not answer.
@@ -106,39 +114,51 @@ struct OwnDevicePages: Sendable {
     /// Returns the part of the account page with the identities of other issuers; empty if there are none.
     func identitiesPart(_ visit: Visit, _ session: WebSession, _ links: [AccountLink]?) -> HTML {
         guard let links else {
-            return "<h2>Other ways to sign in</h2><p>They cannot be shown now. Try again later.</p>"
+            return .card("Other ways to sign in", "<p>They cannot be shown now. Try again later.</p>")
         }
         guard !links.isEmpty else { return "" }
         let isFresh = session.isFresh(at: visit.now)
-        return """
-            <h2>Other ways to sign in</h2>
-            <p>Each person who can sign in with one of them can add devices.\(isFresh ? "" : " To remove one, sign out and in again.")</p>
-            <ul>\(links.map { item(visit, $0, isFresh: isFresh) })</ul>
+        return .card(
+            "Other ways to sign in",
             """
+            <p class="quiet">Each person who can sign in with one of them can add devices.\(
+                isFresh ? "" : " To remove one, sign out and in again.")</p>
+            \(HTML.rows(links.map { item(visit, $0, isFresh: isFresh) }))
+            """
+        )
     }
 
     private func item(_ visit: Visit, _ link: AccountLink, isFresh: Bool) -> HTML {
-        """
-        <li><strong>\(link.issuer)</strong> as \(link.subject)
-        <br>\(link.linker.map { "linked by endpoint \($0.label)" } ?? "linked by the relay's operator"), \(link.added.shown)
-        \(isFresh && link.isRemovable
-            ? visit.destructiveForm(
-                "/account/identity",
-                "\(visit.hidden("issuer", link.issuer))\(visit.hidden("subject", link.subject))",
-                button: "Remove it"
-            )
-            : nil)</li>
-        """
+        .row(
+            "person",
+            "\(link.issuer) as \(link.subject)",
+            "\(link.linker.map { "linked by endpoint \($0.label)" } ?? "linked by the relay's operator"), \(HTML.time(link.added))",
+            form: isFresh && link.isRemovable
+                ? visit.form(
+                    "/account/identity",
+                    "\(visit.hidden("issuer", link.issuer))\(visit.hidden("subject", link.subject))",
+                    button: "Remove it",
+                    .destructive
+                ) : nil
+        )
     }
 
     private func item(_ visit: Visit, _ endpoint: AccountEndpoint, inviter: String?, isFresh: Bool) -> HTML {
-        """
-        <li><strong>\(endpoint.name)</strong> \(endpoint.kind), \(endpoint.platform)
-        <br>\(endpoint.isConnected ? "connected" : "not connected"), joined \(endpoint.joining.time.shown)\(
-            endpoint.joining.address.map { " from \($0)" } ?? "")\(inviter.map { ", invited by \($0)" } ?? "")
-        <br>endpoint \(endpoint.id.label)
-        \(isFresh ? visit.destructiveForm("/account/device", visit.hidden("endpoint", endpoint.id.description), button: "Revoke it") : nil)</li>
-        """
+        .row(
+            endpoint.kind,
+            "\(endpoint.name)",
+            """
+            \(endpoint.isConnected
+                ? "<span class=\"state good\">connected</span>" as HTML : "<span class=\"state\">not connected</span>") \(endpoint.kind), \(endpoint.platform)
+            """,
+            """
+            joined \(HTML.time(endpoint.joining.time))\(endpoint.joining.address.map { " from \($0)" } ?? "")\(
+                inviter.map { ", invited by \($0)" } ?? "")
+            """,
+            HTML.id("endpoint", endpoint.id.label),
+            form: isFresh
+                ? visit.form("/account/device", visit.hidden("endpoint", endpoint.id.description), button: "Revoke it", .destructive) : nil
+        )
     }
 
     private func removalPage(
@@ -158,7 +178,7 @@ struct OwnDevicePages: Sendable {
         return .page(
             "Delete the account \(user.name)",
             """
-            \(note.map { "<p class=\"note\" role=\"alert\">\($0)</p>" })
+            \(HTML.note(note))
             <p>All its devices are disconnected at once, and what waits for them is deleted. This cannot be undone.</p>
             \(visit.form(
                 "/account/remove",
@@ -166,10 +186,12 @@ struct OwnDevicePages: Sendable {
                 \(password)
                 <label><input type="checkbox" name="confirmed" value="yes" required> Delete the account and everything in it</label>
                 """,
-                buttons: "<button type=\"submit\" class=\"destructive\">Delete the account</button>"
+                button: "Delete the account",
+                .destructive
             ))
             <p><a href="\(visit.link("/account"))">Keep it</a></p>
             """,
+            layout: .question,
             status: status
         )
     }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import ConsoleFiles
 import Crypto
+import Foundation
 import Hummingbird
 import NIOCore
 import RelayProtocol
@@ -37,11 +39,20 @@ struct Visit: Sendable {
 /// A response for a browser.
 struct PageResponse: Sendable {
     enum Content: Sendable {
-        case page(title: String, HTML)
+        case page(title: String, Layout, HTML)
         /// Another page of the issuer, such as `/account`.
         case local(String)
         /// A client's redirect URI.
         case redirect(to: String)
+    }
+
+    enum Layout: Sendable {
+        /// One card with all that the page has.
+        case card
+        /// One card that asks before something happens that cannot be undone.
+        case question
+        /// The page divides itself into cards.
+        case cards
     }
 
     var status: HTTPResponse.Status = .ok
@@ -56,8 +67,8 @@ struct PageResponse: Sendable {
     /// The CSP source to which forms of this page may lead besides the issuer: the client's redirect URI.
     var formTarget: String?
 
-    static func page(_ title: String, _ body: HTML, status: HTTPResponse.Status = .ok) -> PageResponse {
-        PageResponse(status: status, content: .page(title: title, body))
+    static func page(_ title: String, _ body: HTML, layout: Layout = .card, status: HTTPResponse.Status = .ok) -> PageResponse {
+        PageResponse(status: status, content: .page(title: title, layout, body))
     }
 
     /// - Parameter place: The path below the issuer's URL, such as `/account`.
@@ -80,10 +91,11 @@ extension PageResponse {
     }
 
     /// - Parameters:
+    ///   - site: Where the page comes from.
     ///   - address: The address of the request.
     ///   - next: The address of the next page if the browser gets a new secret now.
     ///   - browser: The secret to set if the browser sent none that is valid.
-    func response(at address: VisitAddress, next: VisitAddress, browser: BrowserToken?) -> Response {
+    func response(of site: PageSite, at address: VisitAddress, next: VisitAddress, browser: BrowserToken?) -> Response {
         var headers: HTTPFields = [.cacheControl: "no-store"]
         let body: ByteBuffer
         var target = address
@@ -95,9 +107,9 @@ extension PageResponse {
         case .redirect(let location):
             headers[.location] = location
             body = ByteBuffer()
-        case .page(let title, let html):
+        case .page(let title, let layout, let html):
             headers[.contentType] = "text/html; charset=utf-8"
-            body = ByteBuffer(string: Self.document(title, html).text)
+            body = ByteBuffer(string: Self.document(title, layout, html, of: site).text)
         }
         for (name, value) in Self.security(formTarget: formTarget) { headers[name] = value }
         if let retryAfter { headers[.retryAfter] = retryAfter.retryAfterSeconds }
@@ -127,7 +139,7 @@ extension PageResponse {
     /// Returns headers that forbid resources of other parties, framing and inline code. Forms lead only to the issuer and to `formTarget`.
     static func security(formTarget: String?) -> [(HTTPFields.Element.Name, String)] {
         let policy = [
-            "default-src 'none'", "style-src 'self'", "script-src 'self'", "base-uri 'none'", "frame-ancestors 'none'",
+            "default-src 'none'", "style-src 'self'", "script-src 'self'", "img-src 'self'", "base-uri 'none'", "frame-ancestors 'none'",
             "form-action 'self'\(formTarget.map { " " + $0 } ?? "")",
         ]
         var fields: [(HTTPFields.Element.Name, String)] = [
@@ -142,58 +154,53 @@ extension PageResponse {
         return fields
     }
 
-    private static func document(_ title: String, _ body: HTML) -> HTML {
-        """
-        <!doctype html>
-        <html lang="en">
-        <head>
-        <meta charset="utf-8">
-        <meta name="viewport" content="width=device-width, initial-scale=1">
-        <title>\(title) · Device Relay</title>
-        <link rel="stylesheet" href="\(Issuer.path)/style.css">
-        </head>
-        <body>
-        <main>
-        <h1>\(title)</h1>
-        \(body)
-        </main>
-        </body>
-        </html>
+    private static func document(_ title: String, _ layout: Layout, _ body: HTML, of site: PageSite) -> HTML {
+        let content: HTML =
+            switch layout {
+            case .card: "<div class=\"card slim\">\n<h1>\(title)</h1>\n\(body)\n</div>"
+            case .question: "<div class=\"card slim question\">\n<h1>\(title)</h1>\n\(body)\n</div>"
+            case .cards: "<h1>\(title)</h1>\n\(body)"
+            }
+        return """
+            <!doctype html>
+            <html lang="en">
+            <head>
+            <meta charset="utf-8">
+            <meta name="viewport" content="width=device-width, initial-scale=1">
+            <title>\(title) · \(PageParts.product)</title>
+            <link rel="stylesheet" href="\(Issuer.path)/style.css">
+            <link rel="icon" type="image/svg+xml" href="\(Issuer.path)/mark.svg">
+            </head>
+            <body>
+            \(site.header)
+            <main>
+            \(content)
+            </main>
+            </body>
+            </html>
 
-        """
+            """
     }
+}
 
-    static let style = """
-        :root { color-scheme: light dark; font: 100%/1.5 system-ui, sans-serif; }
-        body { margin: 0; padding: 1rem; }
-        main { max-width: 32rem; margin: 0 auto; }
-        h1 { font-size: 1.5rem; }
-        h2 { font-size: 1.15rem; margin-top: 2rem; }
-        label { display: block; margin: 1rem 0; }
-        input { box-sizing: border-box; display: block; width: 100%; padding: .6rem; font: inherit; }
-        input[type=checkbox] { display: inline; width: auto; margin: 0 .4rem 0 0; }
-        input, button { border: 1px solid; border-radius: .4rem; }
-        button { padding: .6rem 1.2rem; font: inherit; margin: .25rem .5rem .25rem 0; cursor: pointer; }
-        .destructive { background: #b3261e; border-color: #b3261e; color: #fff; }
-        ul { list-style: none; padding: 0; }
-        li { border-top: 1px solid; padding: .5rem 0; overflow-wrap: anywhere; }
-        .note { border-left: .3rem solid; padding-left: .7rem; }
-        .code { font: 1.4rem ui-monospace, monospace; letter-spacing: .1em; }
-        [hidden] { display: none; }
+/// Where a page comes from: its header says so.
+struct PageSite: Sendable {
+    /// The issuer's URL that the browser used.
+    var issuer: String
+    /// Who runs the relay, if the operator says so.
+    var operatorName: String?
 
-        """
+    var header: HTML {
+        let host = Origin(String(issuer.dropLast(Issuer.path.count)))?.authority
+        return HTML(verbatim: PageParts.header(host: host.map(HTML.escape), operatorName: operatorName.map(HTML.escape)))
+    }
 }
 
 extension Visit {
     /// Returns a form of this browser.
     /// - Parameter action: The path below the issuer's URL, such as `/login`.
-    func form(_ action: String, _ fields: HTML = "", button: String) -> HTML {
-        form(action, fields, buttons: "<button type=\"submit\">\(button)</button>")
-    }
-
-    /// Returns a form whose button does something that cannot be undone.
-    func destructiveForm(_ action: String, _ fields: HTML = "", button: String) -> HTML {
-        form(action, fields, buttons: "<button type=\"submit\" class=\"destructive\">\(button)</button>")
+    func form(_ action: String, _ fields: HTML = "", button: String, _ look: ButtonLook = .plain) -> HTML {
+        form(action, fields, buttons: .button(button, look))
     }
 
     /// Returns a page that asks for a confirmation before a form of the account page is carried out.
@@ -205,9 +212,10 @@ extension Visit {
             "Are you sure?",
             """
             <p>\(question)</p>
-            \(destructiveForm(action, "\(fields.map { hidden($0.name, $0.value) })\(hidden("confirmed", "yes"))", button: button))
+            \(form(action, "\(fields.map { hidden($0.name, $0.value) })\(hidden("confirmed", "yes"))", button: button, .destructive))
             <p><a href="\(link("/account"))">No, go back</a></p>
-            """
+            """,
+            layout: .question
         )
     }
 
@@ -223,8 +231,64 @@ extension Visit {
     func hidden(_ name: String, _ value: String) -> HTML { "<input type=\"hidden\" name=\"\(name)\" value=\"\(value)\">" }
 }
 
+/// How much a button weighs.
+enum ButtonLook: Sendable {
+    case plain
+    /// What most people come to the page for.
+    case primary
+    /// What cannot be undone.
+    case destructive
+}
+
 extension HTML {
-    static func list(_ items: [HTML]) -> HTML { items.isEmpty ? "<p>None.</p>" : "<ul>\(items)</ul>" }
+    /// - Parameter choice: The name and value that the form sends with this button.
+    static func button(_ text: String, _ look: ButtonLook = .plain, _ choice: (name: String, value: String)? = nil) -> HTML {
+        let attributes: HTML? = choice.map { " name=\"\($0.name)\" value=\"\($0.value)\"" }
+        let kind: HTML? =
+            switch look {
+            case .plain: nil
+            case .primary: " class=\"primary\""
+            case .destructive: " class=\"destructive\""
+            }
+        return "<button type=\"submit\"\(attributes)\(kind)>\(text)</button>"
+    }
+
+    static func note(_ text: String?) -> HTML? { text.map { "<p class=\"note\" role=\"alert\">\($0)</p>" } }
+
+    /// A part of a page, with its own heading.
+    static func card(_ title: String, _ body: HTML) -> HTML { "<section class=\"card\">\n<h2>\(title)</h2>\n\(body)\n</section>" }
+
+    static func rows(_ rows: [HTML]) -> HTML { rows.isEmpty ? "<p class=\"quiet\">None.</p>" : "<ul class=\"rows\">\(rows)</ul>" }
+
+    /// One thing of a list.
+    /// - Parameters:
+    ///   - icon: Any text; the kind of a device or another name of an icon shows what it is.
+    ///   - name: Its heading.
+    ///   - lines: More about it.
+    ///   - form: What can be done with it.
+    static func row(_ icon: String, _ name: HTML, _ lines: HTML..., form: HTML? = nil) -> HTML {
+        """
+        <li class="row">\(HTML(verbatim: PageParts.icon(icon)))
+        <div class="what"><span class="name">\(name)</span>
+        \(lines.filter { !$0.text.isEmpty }.map { "<div class=\"meta\">\($0)</div>" as HTML })</div>
+        \(form)</li>
+        """
+    }
+
+    /// An id, for those who need it.
+    static func id(_ name: String, _ id: String) -> HTML {
+        "<details><summary>Details</summary><span>\(name) <code>\(id)</code></span></details>"
+    }
+
+    /// A time in UTC, which a script shows in the reader's zone.
+    static func time(_ time: Milliseconds) -> HTML {
+        let style = Date.ISO8601FormatStyle(dateTimeSeparator: .space)
+        let text = Date(timeIntervalSince1970: Double(time.count / 1_000)).formatted(style)
+        return "<time datetime=\"\(text.replacing(" ", with: "T"))\">\(text.replacing("Z", with: " UTC"))</time>"
+    }
+
+    /// Loads the script that shows times in the reader's zone.
+    static let timeScript: HTML = "<script src=\"\(Issuer.path)/times.js\" defer></script>"
 
     /// Returns a hidden field with the name, which password managers read.
     static func userName(of user: IssuerUser) -> HTML {

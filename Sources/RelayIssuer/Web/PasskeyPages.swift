@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import ConsoleFiles
 import Hummingbird
 import RelayLog
 import RelayProtocol
@@ -49,6 +50,6 @@ struct PasskeyPages: Sendable {
             }
             return .local("/account")
         }
-        routes.file("/passkey.js", type: "text/javascript; charset=utf-8", PasskeyScript.text)
+        routes.file(.passkey)
     }
 }

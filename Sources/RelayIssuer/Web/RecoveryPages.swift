@@ -25,9 +25,9 @@ struct RecoveryPages: Sendable {
             return .page(
                 "Your recovery codes",
                 """
-                <p class="note">Write these codes down, or print this page. They are shown only now. Each works once, instead of a lost password.
+                <p class="note alarm">Write these codes down, or print this page. They are shown only now. Each works once, instead of a lost password.
                 Older codes no longer work.</p>
-                <ul>\(codes.map { "<li class=\"code\">\($0.text.exposed)</li>" as HTML })</ul>
+                <ul class="codes">\(codes.map { "<li class=\"code\">\($0.text.exposed)</li>" as HTML })</ul>
                 <p><a href="\(visit.link("/account"))">Back to the account</a></p>
                 """
             )
@@ -38,7 +38,7 @@ struct RecoveryPages: Sendable {
         .page(
             "Use a recovery code",
             """
-            \(note.map { "<p class=\"note\" role=\"alert\">\($0)</p>" })
+            \(HTML.note(note))
             <p>Without a recovery code, ask the operator of this relay for a new link.</p>
             \(visit.form(
                 "/recover",
@@ -48,7 +48,8 @@ struct RecoveryPages: Sendable {
                 <label>Recovery code
                 <input class="code" name="code" autocomplete="off" autocapitalize="characters" spellcheck="false" required></label>
                 """,
-                button: "Continue"
+                button: "Continue",
+                .primary
             ))
             """,
             status: status

@@ -65,9 +65,9 @@ struct SetUpPages: Sendable {
         return .page(
             "Welcome, \(user.name)",
             """
-            \(note.map { "<p class=\"note\" role=\"alert\">\($0)</p>" })
+            \(HTML.note(note))
             <p>Choose how you sign in to this relay. Your name here is <strong>\(user.name)</strong>.</p>
-            \(visit.form("/setup", "\(HTML.newPassword(of: user))\(endings(setUp))", button: "Set the password"))
+            \(visit.form("/setup", "\(HTML.newPassword(of: user))\(endings(setUp))", button: "Set the password", .primary))
             \(visit.newPasskeyForm("/setup/passkey", user, intro: "<p>Or without a password:</p>", endings(setUp)))
             """,
             status: status

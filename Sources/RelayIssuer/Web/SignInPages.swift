@@ -70,7 +70,7 @@ extension Visit {
         .page(
             "Sign in",
             """
-            \(note.map { "<p class=\"note\" role=\"alert\">\($0)</p>" })
+            \(HTML.note(note))
             \(form(
                 "/login",
                 """
@@ -80,7 +80,8 @@ extension Visit {
                 <label>Password
                 <input type="password" name="password" autocomplete="current-password" required></label>
                 """,
-                button: "Sign in"
+                button: "Sign in",
+                .primary
             ))
             \(passkeyForm(next: next))
             <p><a href="\(link("/recover"))">I have lost my password</a></p>

@@ -126,7 +126,9 @@ package struct Composition: Sendable {
         self.trusted = trusted
         self.wakes = wakes
         self.logger = logger
-        let others = stores.leases.map { _ in OtherNodes(issuer: issuer, store: store, tokens: tokens, wakes: wakes, now: now) }
+        let others = stores.leases.map { _ in
+            OtherNodes(issuer: issuer, store: store, tokens: tokens, wakes: wakes, now: now)
+        }
         let warnings = file.issuers.flatMap { $0.warnings(origins: origins) }
         self.issuer = issuer
         self.hasIssuer = file.isEmbeddedTrusted
@@ -137,6 +139,7 @@ package struct Composition: Sendable {
             metrics: metrics,
             events: { events.record($0) },
             obstacle: { await readiness.obstacle },
+            node: { [leases = stores.leases] in leases?.nodeID },
             administer: { await administration.answer($0) },
             addRoutes: { router in
                 guard file.isEmbeddedTrusted else { return }

@@ -99,6 +99,7 @@ package struct Stores: Sendable {
             url: configuration.nodeURL,
             version: BuildVersion.text,
             file: NodeFile(in: directory),
+            common: CommonURL(configuration.urls, own: configuration.nodeURL),
             metrics: metrics,
             now: now
         )

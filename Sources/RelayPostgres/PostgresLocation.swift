@@ -87,11 +87,13 @@ package struct PostgresLocation: Sendable {
     }
 
     /// Opens the store for a relay. Call `prepare` first.
+    /// - Parameter common: Where a node without its database looks for others; `nil` if it does not.
     package func open(
         for relay: RelayID,
         url: Origin?,
         version: String,
         file: NodeFile? = nil,
+        common: CommonURL? = nil,
         metrics: StoreMetrics = StoreMetrics(),
         now: @escaping @Sendable () -> Milliseconds
     ) throws(StoreError) -> PostgresStore {
@@ -102,7 +104,7 @@ package struct PostgresLocation: Sendable {
             let found = try connection.run("SELECT id FROM relay", []).rows.first?.text(0)
             try connection.commit()
             guard found == "\(relay)" else { throw StoreError.ofOtherRelay(found ?? "", own: "\(relay)") }
-            let store = try PostgresStore(connected, url: url, version: version, file: file, metrics: metrics, now: now)
+            let store = try PostgresStore(connected, url: url, version: version, file: file, common: common, metrics: metrics, now: now)
             do {
                 try store.waitUntilSettled()
             } catch {

@@ -22,8 +22,8 @@ final class PostgresNode: Sendable {
         case primaryChanged(history: String)
         /// The database is complete only since this time: some of what was stored may be lost.
         case databaseBegan(Int64)
-        /// It has had no beat for so long that its endpoints are better off elsewhere.
-        case cutOff
+        /// It is of no use to its endpoints, which are better off elsewhere.
+        case cutOff(CutOff)
         /// Why it takes no accounts from now on; `nil` if it takes some again.
         case suspended(String?)
         /// Others serve fewer accounts, and should serve so many more.
@@ -35,21 +35,28 @@ final class PostgresNode: Sendable {
     let version: String
     let now: @Sendable () -> Milliseconds
     private let file: NodeFile?
+    private let common: CommonURL?
+    /// Looks for other nodes.
+    private let search = Mutex<Task<Void, Never>?>(nil)
     private let beats: Mutex<NodeBeats>
     private let isBeating = Atomic(false)
     /// Signalled when the thread of the beats is to end, and when it has.
     private let (stopping, ended) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
 
     /// Adds the node's row.
-    /// - Parameter file: What the node's former start on this machine has left; `nil` if nothing is kept.
+    /// - Parameters:
+    ///   - file: What the node's former start on this machine has left; `nil` if nothing is kept.
+    ///   - common: Where it looks for others when it does not reach the database; `nil` if it does not.
     init(
         _ parameters: [(name: String, value: String)],
         url: Origin?,
         version: String,
         file: NodeFile? = nil,
+        common: CommonURL? = nil,
         now: @escaping @Sendable () -> Milliseconds
     ) throws {
-        (self.parameters, self.url, self.version, self.file, self.now) = (parameters, url, version, file, now)
+        (self.parameters, self.url, self.version, self.now) = (parameters, url, version, now)
+        (self.file, self.common) = (file, common)
         let (id, time) = (NodeID(), Self.time)
         let former = file?.read().flatMap { $0.id == nil ? nil : $0 }
         let connection = try PostgresConnection(PostgresSettings.parameters(parameters, of: id))
@@ -102,9 +109,14 @@ final class PostgresNode: Sendable {
             var begun = DispatchTime.now()
             repeat {
                 begun = .now()
-                if isAlive() { beat(&connection, accounts: accounts(), report) }
+                if isAlive() {
+                    beat(&connection, accounts: accounts(), report)
+                } else {
+                    withBeats { $0.failed(at: Self.time) }
+                }
                 for action in withBeats({ $0.passed(at: Self.time) }) { try? perform(action, on: nil, report) }
             } while stopping.wait(timeout: begun + withBeats { $0.interval } / .seconds(1)) == .timedOut
+            search.withLock { $0 }?.cancel()
             leave(connection)
             ended.signal()
         }
@@ -137,7 +149,7 @@ final class PostgresNode: Sendable {
             note(reading, position: position, at: time)
         } catch {
             connection = nil
-            withBeats { $0.failed() }
+            withBeats { $0.failed(at: time) }
         }
     }
 
@@ -149,7 +161,8 @@ final class PostgresNode: Sendable {
     /// - Parameter connection: `nil` outside a beat.
     private func perform(_ action: NodeBeats.Action, on connection: PostgresConnection?, _ report: (Event) -> Void) throws {
         switch action {
-        case .cutOff: report(.cutOff)
+        case .cutOff(let reason): report(.cutOff(reason))
+        case .lookForOthers: lookForOthers()
         case .look(let history): report(.primaryChanged(history: history))
         case .other(.left): report(.otherLeft)
         case .other(.giveBack(let count)): report(.hasTooMany(count))
@@ -168,6 +181,14 @@ final class PostgresNode: Sendable {
             withBeats { $0.begunAnew(at: time) }
         case .other(.setDead(let other, let beat)): try connection.map { try Self.setDead(other, beat: beat, on: $0) }
         }
+    }
+
+    private func lookForOthers() {
+        let task = Task { [self] in  // Owner: `search`, until the thread of the beats ends.
+            let nodes = await common?.readyNodes() ?? []
+            withBeats { $0.found(nodes, at: Self.time) }
+        }
+        search.withLock { $0 = task }
     }
 
     private func becomeAnother(on connection: PostgresConnection) throws -> NodeID {

@@ -49,15 +49,17 @@ package final class PostgresStore: RelayStore, AccountLeases {
     ///   - url: Where endpoints reach this node.
     ///   - version: This software's version.
     ///   - file: What the node's former start on this machine has left; `nil` if nothing is kept.
+    ///   - common: Where a node without its database looks for others; `nil` if it does not.
     package init(
         _ parameters: [(name: String, value: String)],
         url: Origin? = nil,
         version: String = "",
         file: NodeFile? = nil,
+        common: CommonURL? = nil,
         metrics: StoreMetrics = StoreMetrics(),
         now: @escaping @Sendable () -> Milliseconds
     ) throws(StoreError) {
-        let (node, links) = (try Self.node(parameters, url, version, file, now), SharedLinks())
+        let (node, links) = (try Self.node(parameters, url, version, file, common, now), SharedLinks())
         func lane(_ number: Int, isOwn: (@Sendable (AccountID) -> Bool)?) -> PostgresLane {
             PostgresLane(number, parameters, node, metrics: metrics, now: now, isOwn: isOwn) { account, answer in
                 let lanes = links.value.withLock { $0.lanes }
@@ -85,8 +87,8 @@ package final class PostgresStore: RelayStore, AccountLeases {
             case .suspended(let reason): links.value.withLock { $0.report }(.suspended(reason))
             case .drained:
                 for lane in lanes { lane.giveBackAll {} }
-            case .cutOff:
-                links.value.withLock { $0.report }(.cutOff)
+            case .cutOff(let reason):
+                links.value.withLock { $0.report }(.cutOff(reason))
                 for lane in lanes { lane.loseAll() }
             case .databaseBegan(let time):
                 links.value.withLock { $0.report }(.databaseBegan(Milliseconds(clamping: time)))
@@ -108,11 +110,12 @@ package final class PostgresStore: RelayStore, AccountLeases {
         _ url: Origin?,
         _ version: String,
         _ file: NodeFile?,
+        _ common: CommonURL?,
         _ now: @escaping @Sendable () -> Milliseconds
     ) throws(StoreError) -> PostgresNode {
         try PostgresLocation.translated {
             try PostgresSettings.prepare(parameters)
-            return try PostgresNode(parameters, url: url, version: version, file: file, now: now)
+            return try PostgresNode(parameters, url: url, version: version, file: file, common: common, now: now)
         }
     }
 

@@ -29,6 +29,8 @@ package struct RelayService: Service {
         package var administer: (@Sendable (AdminRequest) async -> AdminAnswer)?
         /// Why the relay cannot serve requests now, as text; `nil` if it can.
         package var obstacle: @Sendable () async -> String?
+        /// This node; `nil` if it is the only one.
+        package var node: @Sendable () -> NodeID?
         /// Adds routes, such as the issuer's. Called once for each listening address.
         package var addRoutes: @Sendable (Router<RelayRequestContext>) -> Void
         /// Called before the relay listens.
@@ -45,6 +47,7 @@ package struct RelayService: Service {
             metrics: PrometheusMetrics,
             events: @escaping @Sendable (RelayEvent) -> Void = { _ in },
             obstacle: @escaping @Sendable () async -> String?,
+            node: @escaping @Sendable () -> NodeID? = { nil },
             administer: (@Sendable (AdminRequest) async -> AdminAnswer)? = nil,
             addRoutes: @escaping @Sendable (Router<RelayRequestContext>) -> Void = { _ in },
             prepare: @escaping @Sendable () async -> Void = {},
@@ -58,6 +61,7 @@ package struct RelayService: Service {
             self.events = events
             self.administer = administer
             self.obstacle = obstacle
+            self.node = node
             self.addRoutes = addRoutes
             self.prepare = prepare
             self.run = run
@@ -174,7 +178,8 @@ package struct RelayService: Service {
                 origins: origins,
                 issuers: parts.issuers,
                 tunnelPorts: { tunnels.ports },
-                obstacle: parts.obstacle
+                obstacle: parts.obstacle,
+                node: parts.node
             )
             let application = Application(
                 responder: routes.makeRouter(adding: parts.addRoutes).buildResponder(),

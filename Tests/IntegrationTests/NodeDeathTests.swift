@@ -62,6 +62,45 @@ import Testing
         #expect(try await nodes.home.relayd.stop() == 0)
     }
 
+    /// A node is cut from the database. Another one answers at the common URL, so the devices do not stay until they would have to go.
+    @Test(.enabled(if: Balancer.isPossible, "needs Debian's package nginx")) func devicesLeaveANodeThatIsCutOff() async throws {
+        let database = try PostgresServer.shared.get().makeDatabase()
+        let proxy = try await CuttingProxy(to: database)
+        let (port, nodes) = (try FreePort.take(), try RelayNodes(2))
+        func arguments(_ number: Int, _ parameters: [(name: String, value: String)]) -> [String] {
+            let store = "postgres:///\(parameters[2].value)?host=\(parameters[0].value)&user=\(PostgresServer.user)"
+            let url = "http://127.0.0.1:\(nodes.ports[number])"
+            return ["--url", "http://127.0.0.1:\(port)", "--trusted-proxy", "127.0.0.1", "--store", store, "--node-url", url]
+        }
+        let errors = try ErrorLog()
+        let home = try await TestHome(port: nodes.ports[0], arguments: arguments(0, proxy.parameters), relayErrors: errors.handle)
+        let second = try await RelaydProcess(port: nodes.ports[1], arguments: arguments(1, database))
+        try RelayNodes.copyKeys(from: home.relayd, to: second.directory)
+        let balancer = try await Balancer(port: port, to: [home.relayd])
+        let (pc, log) = (try await home.device("PC"), Log<String>())
+        try await pc.platform.publish(player(log: log), for: pc.account)
+        let phone = try await home.device("Phone")
+        let target = RemoteSystemConnectionRequest(try await phone.sees("PC"))
+        _ = try await second.start()
+        try await balancer.lead(to: [home.relayd, second])
+        while try await list("postgres:///\(database[2].value)?host=\(database[0].value)&user=\(PostgresServer.user)")
+            .map(\.phase) != ["serving", "serving"]
+        { try await Task.sleep(for: .milliseconds(100)) }
+
+        proxy.isCut = true
+        try await errors.contains("does not reach its database, and another node does")
+        _ = try await RemoteLauncher(phone.platform).submit(try url("https://films.example/1"), on: target).outcome()
+        #expect(await log.entries == ["https://films.example/1"])
+        #expect(!errors.text.contains("of no use for long"))
+        proxy.isCut = false
+        try await home.relayIs(ready: true)
+        await phone.platform.shutdown()
+        await pc.platform.shutdown()
+        #expect(try await second.stop() == 0)
+        #expect(try await home.relayd.stop() == 0)
+        await proxy.end()
+    }
+
     /// A killed node that starts again says that its former start is dead, so nobody waits until that is found out.
     @Test func nodeThatStartsAgainFreesItsAccounts() async throws {
         let nodes = try await nodes()

@@ -187,8 +187,13 @@ package final class RelayCore: RelayCoreProtocol {
             logger.notice("another node has ended, or takes no accounts any more")
             jobs.withLock { $0.nodeLeft(at: now().count) }
         case .becameAnother: logger.warning("the other nodes have found this one dead; it goes on as another node")
-        case .cutOff:
-            logger.warning("this node has been of no use for long; the channels are closed, so that endpoints try other nodes")
+        case .cutOff(let reason):
+            let text =
+                switch reason {
+                case .forLong: "this node has been of no use for long"
+                case .alone: "this node does not reach its database, and another node does"
+                }
+            logger.warning("\(text); the channels are closed, so that endpoints try other nodes")
             for shard in shards.all {
                 for account in shard.state.withLock({ Array(($0.served ?? [:]).keys) }) { lost(account) }
             }

@@ -28,17 +28,21 @@ package struct RelayRoutes: Sendable {
     package var tunnelPorts: @Sendable () -> [Int]
     /// Why the relay cannot serve requests now, as text; `nil` if it can.
     package var obstacle: @Sendable () async -> String?
+    /// This node; `nil` if it is the only one.
+    package var node: @Sendable () -> NodeID?
 
     package init(
         origins: OwnOrigins,
         issuers: @escaping @Sendable () -> AcceptedIssuers,
         tunnelPorts: @escaping @Sendable () -> [Int],
-        obstacle: @escaping @Sendable () async -> String?
+        obstacle: @escaping @Sendable () async -> String?,
+        node: @escaping @Sendable () -> NodeID? = { nil }
     ) {
         self.origins = origins
         self.issuers = issuers
         self.tunnelPorts = tunnelPorts
         self.obstacle = obstacle
+        self.node = node
     }
 
     /// - Parameter adding: adds more routes, such as the issuer's.
@@ -49,8 +53,12 @@ package struct RelayRoutes: Sendable {
         router.add(middleware: ChallengeMiddleware { try resource(of: $0) })
         router.get("/healthz") { _, _ in Self.text("ok\n") }
         router.get("/readyz") { _, _ in
-            if let obstacle = await obstacle() { throw ProblemDetails(.serviceUnavailable, obstacle) }
-            return Self.text("ready\n")
+            var fields = HTTPFields()
+            if let name = HTTPField.Name(CommonURL.field), let node = node() { fields[name] = "\(node)" }
+            if let obstacle = await obstacle() { throw ProblemDetails(.serviceUnavailable, obstacle, headers: fields) }
+            var ready = Self.text("ready\n")
+            ready.headers.append(contentsOf: fields)
+            return ready
         }
         router.get(RouterPath(ChallengeMiddleware.metadataPath)) { request, _ in try protectedResource(request) }
         router.get("/v1/tunnels") { _, _ in try Self.json(["ports": tunnelPorts()]) }

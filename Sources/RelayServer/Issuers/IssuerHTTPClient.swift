@@ -7,8 +7,8 @@ import NIOPosix
 import NIOSSL
 import RelayProtocol
 
-/// Sends the relay's own requests to issuers, each on a connection of its own. Follows no redirect, because a redirect could lead into the
-/// relay's network.
+/// Sends the relay's own requests, to issuers and to its own URLs, each on a connection of its own. Follows no redirect, because a redirect
+/// could lead into the relay's network.
 struct IssuerHTTPClient: Sendable {
     struct Answer: Sendable {
         var status: Int

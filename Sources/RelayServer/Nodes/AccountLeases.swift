@@ -16,6 +16,9 @@ package protocol AccountLeases: Sendable {
     /// Gives all leases back, and takes no more.
     func giveBackAll() async
 
+    /// This start of the node.
+    var nodeID: NodeID { get }
+
     /// Why this node admits nobody now, as text; `nil` if it does.
     var obstacle: String? { get }
 
@@ -37,14 +40,22 @@ package enum LeaseEvent: Hashable, Sendable {
     case nodeLeft
     /// The others have found this node dead, or the database does not know it. It goes on as another one, without accounts.
     case becameAnother
-    /// The node has been without its database for so long that its endpoints are better off elsewhere.
-    case cutOff
+    /// The node is of no use to its endpoints, which are better off elsewhere.
+    case cutOff(CutOff)
     /// Why this node takes no accounts from now on, as text; `nil` if it takes some again.
     case suspended(String?)
     /// The other nodes serve fewer accounts. So many are to be given back.
     case hasTooMany(Int)
     /// The store is complete only since this time.
     case databaseBegan(Milliseconds)
+}
+
+/// Why a node is of no use to its endpoints.
+package enum CutOff: Hashable, Sendable {
+    /// It has been without its database for long, or its clock is very wrong.
+    case forLong
+    /// It does not reach its database, and another node does.
+    case alone
 }
 
 /// The account that is meant.

@@ -62,8 +62,10 @@ package struct NodeBeats: Sendable {
         case confirm(history: String, known: String?)
         /// Let the database begin anew, unless another node has done so since `began`; then call `begunAnew`.
         case beginAnew(history: String, began: Int64?)
-        /// The node has had no beat for so long that its endpoints are better off elsewhere.
-        case cutOff
+        /// Look which nodes are ready at the URL that all have in common, then call `found`.
+        case lookForOthers
+        /// The node is of no use to its endpoints, which are better off elsewhere.
+        case cutOff(CutOff)
         /// The node takes no accounts from now on, for this reason; `nil` if it takes some again.
         case suspended(String?)
         case other(NodeMembership.Action)
@@ -72,7 +74,7 @@ package struct NodeBeats: Sendable {
         fileprivate var isWritten: Bool {
             switch self {
             case .becomeAnother, .freeLeases, .confirm, .beginAnew, .other(.setDead): true
-            case .drain, .tellBegan, .look, .cutOff, .suspended, .other(.left), .other(.giveBack): false
+            case .drain, .tellBegan, .look, .lookForOthers, .cutOff, .suspended, .other(.left), .other(.giveBack): false
             }
         }
     }
@@ -92,10 +94,24 @@ package struct NodeBeats: Sendable {
         }
     }
 
+    /// What a node that does not reach its database knows of another one that serves.
+    private enum Successor: Hashable, Sendable {
+        case unknown
+        case sought
+        /// None was ready. It is sought again at this time.
+        case missing(until: Duration)
+        /// Another node was ready at this time. The database may just have come back for all, so this node tries once more.
+        case ready(since: Duration)
+        /// Another node was ready, and after that this one still did not reach the database.
+        case serves
+    }
+
     /// How long nodes that were alive may take to find what they have stored.
     private static let confirmationTime = Duration.seconds(30)
     /// How long until the next beat after one that failed, or while it is not known what the database has lost.
     private static let shortInterval = Duration.milliseconds(200)
+    /// How long until a successor is sought again.
+    private static let searchInterval = Duration.seconds(2)
     /// A node whose clock is farther from the database's takes no leases, and then serves nobody, in milliseconds.
     private static let (largestOffset, impossibleOffset) = (Int64(2_000), Int64(10_000))
 
@@ -106,6 +122,7 @@ package struct NodeBeats: Sendable {
     package private(set) var began: Int64?
     private var clockOffset: Int64 = 0
     private var isFailing = false
+    private var successor = Successor.unknown
     private var isCutOff = false
     /// Whether it was told that the node takes no accounts.
     private var isSuspended = false
@@ -143,6 +160,7 @@ package struct NodeBeats: Sendable {
     /// - Returns: What is to be done. What may fail comes last.
     package mutating func beaten(at time: Duration, answered: Duration? = nil, _ reading: Reading) -> [Action] {
         isFailing = false
+        successor = .unknown
         guard case .alive(let isDraining) = reading.row else {
             // Without the row, this node's start is among what the database has lost, unless it has begun anew since.
             if reading.row == .missing, !membership.isForgotten(at: time), !hasBegunAnew(reading) { history = .lacking(reading.history) }
@@ -185,8 +203,12 @@ package struct NodeBeats: Sendable {
         return isConfirmed ? [.confirm(history: reading.history, known: reading.known)] : []
     }
 
-    /// A beat is not known to be committed.
-    package mutating func failed() { isFailing = true }
+    /// A beat is not known to be committed, or could not be sent.
+    /// - Parameter time: When it began.
+    package mutating func failed(at time: Duration) {
+        isFailing = true
+        if case .ready(let since) = successor, time >= since { successor = .serves }
+    }
 
     /// Some time has passed.
     package mutating func passed(at time: Duration) -> [Action] {
@@ -198,9 +220,23 @@ package struct NodeBeats: Sendable {
             actions.append(.suspended(obstacle))
         }
         let wasCutOff = isCutOff
-        isCutOff = membership.isCutOff(at: time) || hasImpossibleClock
-        if isCutOff, !wasCutOff { actions.append(.cutOff) }
+        let isAlone = successor == .serves
+        isCutOff = isAlone || membership.isCutOff(at: time) || hasImpossibleClock
+        if isCutOff, !wasCutOff { actions.append(.cutOff(isAlone ? .alone : .forLong)) }
+        if seeksSuccessor(at: time) {
+            successor = .sought
+            actions.append(.lookForOthers)
+        }
         return actions
+    }
+
+    private func seeksSuccessor(at time: Duration) -> Bool {
+        guard membership.isReplaceable(at: time), !isCutOff, !isLeaving else { return false }
+        return switch successor {
+        case .unknown: true
+        case .missing(let until): time >= until
+        case .sought, .ready, .serves: false
+        }
     }
 
     private var hasImpossibleClock: Bool { abs(clockOffset) >= Self.impossibleOffset }
@@ -211,6 +247,12 @@ package struct NodeBeats: Sendable {
     }
 
     // MARK: Results
+
+    /// These nodes were ready at the common URL. One may be new since this node's last beat.
+    package mutating func found(_ nodes: Set<NodeID>, at time: Duration) {
+        guard successor == .sought else { return }
+        successor = nodes.contains { $0 != id } ? .ready(since: time) : .missing(until: time + Self.searchInterval)
+    }
 
     package mutating func told(began: Int64) { self.began = began }
 

@@ -64,6 +64,8 @@ package struct NodeMembership: Sendable {
     private static let (largestShare, leastExcess, givenPart, givenLeast) = (1.25, 16, 64, 4)
     /// How long a node without a beat of its own serves.
     private static let suspension = Duration.seconds(6)
+    /// How long a node without a beat of its own waits until it looks whether another one serves.
+    private static let searching = deadTime
     /// How long a node without a beat of its own keeps its channels.
     private static let closing = Duration.seconds(30)
     /// How long the rows of a dead node are there at least. They are deleted after a day, by clocks that may differ.
@@ -131,6 +133,9 @@ package struct NodeMembership: Sendable {
 
     /// Whether the node admits nobody, because the others may soon find it dead.
     package func isSuspended(at time: Duration) -> Bool { time - last >= Self.suspension }
+
+    /// Whether the node has been suspended so long that another one may serve its accounts.
+    package func isReplaceable(at time: Duration) -> Bool { time - last >= Self.searching }
 
     /// Whether the node has been suspended so long that its endpoints are better off elsewhere.
     package func isCutOff(at time: Duration) -> Bool { time - last >= Self.closing }

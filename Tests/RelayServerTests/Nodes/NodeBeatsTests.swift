@@ -29,13 +29,13 @@ import Testing
         #expect(beats.obstacle(at: .seconds(10)) == nil)
         #expect(beats.obstacle(at: .seconds(11))?.contains("has not reached its database") == true)
         #expect(beats.interval == .seconds(1))
-        beats.failed()
+        beats.failed(at: .seconds(5))
         // A database that is away is tried more often.
         #expect(beats.interval < .seconds(1))
         #expect(beats.passed(at: .seconds(10)).isEmpty && beats.serves(at: .seconds(10)))
         #expect(beats.passed(at: .seconds(11)) == [.suspended(beats.obstacle(at: .seconds(11)))] && !beats.serves(at: .seconds(11)))
-        #expect(beats.passed(at: .seconds(34)).isEmpty)
-        #expect(beats.passed(at: .seconds(35)) == [.cutOff])
+        #expect(beats.passed(at: .seconds(34)) == [.lookForOthers])
+        #expect(beats.passed(at: .seconds(35)) == [.cutOff(.forLong)])
         #expect(beats.passed(at: .seconds(36)).isEmpty)
         #expect(beats.beaten(at: .seconds(37), reading()).isEmpty)
         #expect(beats.passed(at: .seconds(37)) == [.suspended(nil)] && beats.serves(at: .seconds(37)))
@@ -157,7 +157,7 @@ import Testing
         // It goes on with the accounts that it has.
         #expect(beats.passed(at: .seconds(1)) == [.suspended(beats.obstacle(at: .seconds(1)))] && beats.serves(at: .seconds(1)))
         #expect(beats.beaten(at: .seconds(2), reading(offset: 10_000)) == [.freeLeases])
-        #expect(beats.passed(at: .seconds(2)) == [.cutOff] && !beats.serves(at: .seconds(2)))
+        #expect(beats.passed(at: .seconds(2)) == [.cutOff(.forLong)] && !beats.serves(at: .seconds(2)))
         _ = beats.beaten(at: .seconds(3), reading())
         #expect(beats.passed(at: .seconds(3)) == [.suspended(nil)] && beats.obstacle(at: .seconds(3)) == nil)
         // The first reading counts, too.
@@ -181,5 +181,64 @@ import Testing
         #expect((100...1_500).contains(beats.pause(at: .seconds(20), random: &random)))
         _ = beats.passed(at: .seconds(50))
         #expect((2_000...12_000).contains(beats.pause(at: .seconds(50), random: &random)))
+    }
+
+    /// A node that has had no beat for eight seconds.
+    private func alone() -> NodeBeats {
+        var beats = started()
+        beats.failed(at: .seconds(1))
+        _ = beats.passed(at: .milliseconds(7_999))
+        #expect(beats.passed(at: .seconds(8)) == [.lookForOthers] && beats.passed(at: .seconds(9)).isEmpty)
+        return beats
+    }
+
+    @Test func nodeIsCutOffWhenAnotherOneReachesTheDatabase() {
+        let other = NodeID()
+        var beats = alone()
+        beats.found([other], at: .seconds(9))
+        // This one may have come back as well. The answer came while a beat was under way.
+        #expect(beats.passed(at: .seconds(9)).isEmpty)
+        beats.failed(at: .milliseconds(8_999))
+        #expect(beats.passed(at: .seconds(10)).isEmpty)
+        beats.failed(at: .seconds(9))
+        #expect(beats.passed(at: .seconds(10)) == [.cutOff(.alone)])
+        // Not again after 30 s.
+        #expect(beats.passed(at: .seconds(31)).isEmpty)
+        #expect(beats.beaten(at: .seconds(32), reading()).isEmpty)
+        #expect(beats.passed(at: .seconds(32)) == [.suspended(nil)] && beats.serves(at: .seconds(32)))
+    }
+
+    @Test func databaseThatIsBackForAllCutsNobodyOff() {
+        let other = NodeID()
+        var beats = alone()
+        beats.found([other], at: .seconds(9))
+        #expect(beats.beaten(at: .seconds(9), reading()).isEmpty)
+        beats.failed(at: .seconds(10))
+        #expect(beats.passed(at: .seconds(10)) == [.suspended(nil)])
+        // A late answer says nothing.
+        beats.found([other], at: .seconds(11))
+        beats.failed(at: .seconds(12))
+        #expect(beats.passed(at: .seconds(12)).isEmpty)
+    }
+
+    /// The node itself, and none.
+    @Test func answersOfNoOtherNodeKeepTheChannels() {
+        for answer in [[own], []] {
+            var beats = alone()
+            beats.found(Set(answer), at: .seconds(10))
+            beats.failed(at: .seconds(10))
+            #expect(beats.passed(at: .seconds(11)).isEmpty)
+            // It asks again.
+            #expect(beats.passed(at: .seconds(12)) == [.lookForOthers])
+            // No answer at all.
+            #expect(beats.passed(at: .seconds(29)).isEmpty)
+            #expect(beats.passed(at: .seconds(30)) == [.cutOff(.forLong)])
+        }
+    }
+
+    @Test func nodeThatLeavesAsksNobody() {
+        var leaving = started()
+        leaving.leave()
+        #expect(leaving.passed(at: .seconds(20)).isEmpty)
     }
 }

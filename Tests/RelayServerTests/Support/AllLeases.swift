@@ -18,6 +18,7 @@ final class AllLeases: AccountLeases {
     var givenBack: [AccountID] { returned.withLock { $0 } }
 
     var hasYoungBeat: Bool { isYoung.load(ordering: .relaxed) }
+    let nodeID = NodeID()
     var obstacle: String? { nil }
     var scope: AccountScope { .all }
 

@@ -127,7 +127,7 @@ package struct Composition: Sendable {
         self.wakes = wakes
         self.logger = logger
         let others = stores.leases.map { _ in
-            OtherNodes(issuer: issuer, store: store, tokens: tokens, wakes: wakes, now: now)
+            OtherNodes(issuer: issuer, store: store, tokens: tokens, trusted: trusted, wakes: wakes, now: now)
         }
         let warnings = file.issuers.flatMap { $0.warnings(origins: origins) }
         self.issuer = issuer

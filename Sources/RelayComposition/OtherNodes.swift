@@ -6,8 +6,8 @@ import RelayIssuer
 import RelayProtocol
 import RelayServer
 
-/// Brings what other nodes have changed in the store into the memory of this one: revoked tokens within a second, and push credentials within
-/// some seconds.
+/// Brings what other nodes have changed in the store into the memory of this one: revoked tokens and removed signing
+/// keys within a second, and push credentials within some seconds.
 struct OtherNodes: Sendable {
     /// How far each look goes back. A transaction is shorter, and the clocks of nodes are closer.
     private static let overlap: Int64 = 60_000
@@ -17,6 +17,7 @@ struct OtherNodes: Sendable {
     let issuer: Issuer
     let store: any RelayStore
     let tokens: TokenVerifier
+    let trusted: TrustedIssuers
     let wakes: PushWakes
     let now: @Sendable () -> Milliseconds
 
@@ -29,6 +30,8 @@ struct OtherNodes: Sendable {
             // After a failure, the next look goes back as far.
             guard (try? await lookForRevocations(since: Milliseconds(clamping: read - Self.overlap))) != nil else { continue }
             read = time
+            // Failures are those of the store, and the next look finds the same.
+            try? await trusted.forgetKeys(removedBy: issuer)
             looks += 1
             if looks % Self.looksBetweenCredentials == 0 { await wakes.reload() }
         }

@@ -67,6 +67,11 @@ struct RelayAdministration: Sendable {
             let user = try IssuerUser.choose(name, among: try await issuer.users())
             return .link(try await issuer.setUpLink(subject: user.subject, origin: origin, isReset: isReset), subject: user.subject)
         case .revokeToken(let token): return .token(try await revoke(token))
+        case .listKeys: return try await keys()
+        case .removeKey(let id):
+            try await issuer.removeSigningKey(id)
+            try await tokens.forgetKeys(removedBy: issuer)
+            return try await keys()
         case .listResourceServers: return .resourceServers(try await issuer.resourceServers())
         case .addResourceServer(let name): return .secret(try await issuer.addResourceServer(name))
         case .removeResourceServer(let name):
@@ -81,6 +86,11 @@ struct RelayAdministration: Sendable {
         case .removeCredential(let credential, let id):
             return try await changeApp { try await registry.removeCredential(credential, of: id) }
         }
+    }
+
+    private func keys() async throws -> AdminAnswer {
+        let keys = try await issuer.signingKeys()
+        return .keys(keys.map { AdminKey(id: $0.id, phase: $0.phase.rawValue, activates: $0.activates.count) })
     }
 
     // MARK: Accounts

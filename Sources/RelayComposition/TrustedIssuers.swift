@@ -53,6 +53,12 @@ final class TrustedIssuers: TokenVerifying {
         state.withLock { $0 = State(verifier: $0.verifier.trusting(issuers), others: others) }
     }
 
+    /// Rejects the tokens of keys that the embedded issuer has lost since the last call, here or at another node.
+    func forgetKeys(removedBy issuer: Issuer) async throws {
+        let removed = try await issuer.removedKeys()
+        if !removed.isEmpty { await verifier.forget(removed, of: Composition.issuerKey) }
+    }
+
     func verify(
         token: String,
         endpointKey: SigningPublicKey,

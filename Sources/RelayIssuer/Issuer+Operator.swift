@@ -123,6 +123,38 @@ extension Issuer {
     /// Revokes a login by the `sid` of its access tokens.
     package func endLogin(session: String) async throws(IssuerError) { try await logins.end(session: session, because: "ended a login") }
 
+    // MARK: Signing keys
+
+    /// A key that signs access tokens, without its secret.
+    package struct SigningKey: Hashable, Sendable {
+        package enum Phase: String, Codable, Sendable {
+            /// - former: it signs no more, but its tokens are still accepted.
+            case former, signing, next
+        }
+
+        /// The key's thumbprint, `kid` in its tokens.
+        package var id: String
+        package var phase: Phase
+        /// When it begins to sign.
+        package var activates: Milliseconds
+    }
+
+    /// The stored signing keys, oldest first. There is none before the first token.
+    package func signingKeys() async throws(IssuerError) -> [SigningKey] {
+        let (now, ring) = (context.now(), try await keyRing.stored())
+        let signer = ring.signer(at: now)
+        return ring.entries.map { entry in
+            let phase: SigningKey.Phase = entry == signer ? .signing : entry.activates > now ? .next : .former
+            return SigningKey(id: entry.id, phase: phase, activates: entry.activates)
+        }
+    }
+
+    /// Removes a signing key that others may have. If it signs, a new key signs from now on. The login behind each of its tokens stays.
+    package func removeSigningKey(_ id: String) async throws(IssuerError) { try await keyRing.remove(id, at: context.now()) }
+
+    /// Returns the signing keys that this or another process has removed since the last call, without those that were never used here.
+    package func removedKeys() async throws(IssuerError) -> Set<String> { try await keyRing.look() }
+
     // MARK: Resource servers
 
     /// Registers a resource server, or replaces its secret.

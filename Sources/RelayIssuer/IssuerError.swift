@@ -33,6 +33,7 @@ package enum IssuerError: Error, Hashable, Sendable, CustomStringConvertible {
     case nameTaken
     case resourceServerNameInvalid
     case unknownResourceServer
+    case unknownSigningKey
     /// The password is not allowed, for this reason.
     case passwordInvalid(String)
     /// Too many passwords are hashed at this moment.
@@ -58,6 +59,7 @@ package enum IssuerError: Error, Hashable, Sendable, CustomStringConvertible {
             "an account's name has 1 to \(AccountName.maximumCharacters) characters, some of them visible, and no control characters"
         case .resourceServerNameInvalid: "a resource server's name has 1 to 64 letters, digits and characters of -._~"
         case .unknownResourceServer: "there is no such resource server: see `relayd resource-server list`"
+        case .unknownSigningKey: "there is no such signing key: see `relayd account key list`"
         case .passwordInvalid(let reason): reason
         case .busy: "too many passwords are hashed at this moment; try again"
         case .nameTaken: "there is an account of this name already, perhaps in other case; choose another name"

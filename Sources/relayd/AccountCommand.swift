@@ -14,6 +14,7 @@ struct AccountCommand: AsyncParsableCommand {
         discussion: "The commands need no restart. They also work while no relay runs on the data directory.",
         subcommands: [
             List.self, Add.self, SetUp.self, Rename.self, Disable.self, Enable.self, Remove.self, Link.self, Unlink.self, Export.self,
+            AccountKeyCommand.self,
         ],
         defaultSubcommand: List.self
     )

@@ -19,6 +19,27 @@ import Testing
         var keys: Set<String>
     }
 
+    @Test func removedKeyIsNoticedElsewhere() async throws {
+        let database = try PostgresServer.shared.get().makeDatabase()
+        let master = MasterKey(randomBytes(32))
+        let stores = [try PostgresIssuerStore(database, master: master), try PostgresIssuerStore(database, master: master)]
+        let rings = stores.map { KeyRing(store: $0, master: master) }
+        let first = try await rings[0].signer(at: 5).id
+        #expect(try await rings[1].signer(at: 6).id == first)
+        #expect(try await rings[1].look().isEmpty)
+        try await rings[0].remove(first, at: 7)
+        await #expect(throws: IssuerError.unknownSigningKey) { try await rings[0].remove(first, at: 8) }
+        let next = try await rings[0].signer(at: 8).id
+        #expect(next != first)
+        for ring in rings {
+            #expect(try await ring.look() == [first])
+            #expect(try await ring.look().isEmpty)
+            #expect(try await ring.signer(at: 9).id == next)
+            #expect(try await ring.published(at: 9).keys.map(\.kid) == [next])
+        }
+        for store in stores { try store.close() }
+    }
+
     /// A token is accepted by whoever has fetched the keys within a day before, from any node.
     @Test(arguments: 0..<6) func everySignatureIsKnown(seed: UInt64) async throws {
         let server = try PostgresServer.shared.get()

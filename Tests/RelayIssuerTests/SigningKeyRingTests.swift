@@ -44,6 +44,17 @@ import Testing
         #expect(SigningKeyRing([.init(id: "a", activates: 100), .init(id: "b", activates: 200)]).signer(at: 50)?.id == "a")
     }
 
+    @Test func removedKeyLeavesASigner() {
+        let ring = SigningKeyRing([.init(id: "a", activates: 0), .init(id: "b", activates: time(90)), .init(id: "c", activates: time(180))])
+        #expect(ring.changes(removing: "b", at: time(100)) == [.create(activates: time(100)), .remove(id: "b")])
+        #expect(ring.changes(removing: "a", at: time(100)) == [.remove(id: "a")])
+        #expect(ring.changes(removing: "c", at: time(100)) == [.remove(id: "c")])
+        #expect(ring.changes(removing: "d", at: time(100)).isEmpty && ring.changes(removing: "", at: time(100)).isEmpty)
+        // Without the next key, another one is due.
+        let left = SigningKeyRing(ring.entries.filter { $0.id != "c" })
+        #expect(left.changes(at: time(174)).contains(.create(activates: time(180))))
+    }
+
     /// Ten years of calls at random times.
     @Test(arguments: 0..<50) func keysArePublishedBeforeFirstUseAndUntilTheirTokensExpire(seed: UInt64) {
         var state = seed &* 0x9E37_79B9_7F4A_7C15 | 1

@@ -8,11 +8,31 @@ import Synchronization
 final class KeyRing: Sendable {
     private let store: any IssuerStore
     private let master: MasterKey
-    private let opened = Mutex(Opened())
+    private let state = Mutex(State())
 
     private struct Opened {
         var ring = SigningKeyRing([])
         var keys: [String: P256SigningKey] = [:]
+    }
+
+    private struct State {
+        var opened = Opened()
+        /// How many transactions have begun, and which of them has read the opened keys.
+        var (begun, read) = (0, 0)
+        /// The keys that were opened once and are gone since the last look.
+        var gone: Set<String> = []
+
+        mutating func begin() -> Int {
+            begun += 1
+            return begun
+        }
+
+        /// What an earlier transaction has read may hold a key that is removed.
+        mutating func take(_ renewed: Opened, of transaction: Int) {
+            guard transaction > read else { return }
+            gone.formUnion(Set(opened.keys.keys).subtracting(renewed.keys.keys))
+            (opened, read) = (renewed, transaction)
+        }
     }
 
     init(store: any IssuerStore, master: MasterKey) {
@@ -42,13 +62,47 @@ final class KeyRing: Sendable {
         )
     }
 
+    /// Returns the schedule as it is stored.
+    func stored() async throws(IssuerError) -> SigningKeyRing {
+        try await store.read { SigningKeyRing(try $0.sealedKeys().map(\.entry)) }
+    }
+
+    /// Removes a key before its time, because others may have it. If it signs, a new key signs from now on.
+    func remove(_ id: String, at now: Milliseconds) async throws(IssuerError) {
+        _ = try await renew { ring in
+            let changes = ring.changes(removing: id, at: now)
+            if changes.isEmpty { throw IssuerError.unknownSigningKey }
+            return changes
+        }
+    }
+
+    /// Reads the keys again if another process has changed them.
+    /// - Returns: The keys that are gone since the last call.
+    func look() async throws(IssuerError) -> Set<String> {
+        let known = state.withLock { Set($0.opened.keys.keys) }
+        // Keys that nobody has asked for need not be opened.
+        if !known.isEmpty, Set(try await stored().entries.map(\.id)) != known { _ = try await renew { _ in [] } }
+        return state.withLock { state in
+            defer { state.gone = [] }
+            return state.gone
+        }
+    }
+
     private func current(at now: Milliseconds) async throws(IssuerError) -> Opened {
-        let known = opened.withLock { $0 }
+        let known = state.withLock { $0.opened }
         if now < known.ring.nextChange { return known }
+        return try await renew { $0.changes(at: now) }
+    }
+
+    /// - Parameter changes: What changes in the keys as they are stored.
+    private func renew(_ changes: @escaping @Sendable (SigningKeyRing) throws -> [SigningKeyRing.Change]) async throws(IssuerError)
+        -> Opened
+    {
         let master = master
+        let transaction = state.withLock { $0.begin() }
         // The transaction reads again, because another process may have changed the keys. So concurrent calls create one key.
         let renewed = try await store.write { records in
-            for change in SigningKeyRing(try records.keys(openedBy: master).map(\.entry)).changes(at: now) {
+            for change in try changes(SigningKeyRing(try records.keys(openedBy: master).map(\.entry))) {
                 switch change {
                 case .create(let activates): try records.insert(P256SigningKey(), activates: activates, sealedBy: master)
                 case .remove(let id): try records.removeKey(id)
@@ -60,7 +114,7 @@ final class KeyRing: Sendable {
             for (entry, key) in keys { opened.keys[entry.id] = key }
             return opened
         }
-        opened.withLock { $0 = renewed }
+        state.withLock { $0.take(renewed, of: transaction) }
         return renewed
     }
 }

@@ -51,6 +51,12 @@ package struct SigningKeyRing: Hashable, Sendable {
         return changes
     }
 
+    /// Returns the changes that remove a key before its time; none if there is no such key. There is always one that signs.
+    func changes(removing id: String, at now: Milliseconds) -> [Change] {
+        guard entries.contains(where: { $0.id == id }) else { return [] }
+        return (signer(at: now)?.id == id ? [.create(activates: now)] : []) + [.remove(id: id)]
+    }
+
     /// When `changes` next returns a change.
     var nextChange: Milliseconds {
         guard let newest = entries.last else { return 0 }

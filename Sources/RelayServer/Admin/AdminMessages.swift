@@ -30,6 +30,9 @@ package enum AdminRequest: Codable, Hashable, Sendable {
     case setUpLink(account: String?, origin: String, isReset: Bool)
     /// Revokes a token, and its login at the embedded issuer.
     case revokeToken(Secret<String>)
+    /// The keys with which the embedded issuer signs tokens.
+    case listKeys
+    case removeKey(String)
     case listResourceServers
     case addResourceServer(String)
     case removeResourceServer(String)
@@ -63,6 +66,8 @@ package enum AdminRequest: Codable, Hashable, Sendable {
         case .invite(let account): ("invite", account)
         case .setUpLink(let account, _, _): ("account set-up", account)
         case .revokeToken: ("token revoke", nil)
+        case .listKeys: ("account key list", nil)
+        case .removeKey: ("account key remove", nil)
         case .listResourceServers: ("resource-server list", nil)
         case .addResourceServer: ("resource-server add", nil)
         case .removeResourceServer: ("resource-server remove", nil)
@@ -91,6 +96,8 @@ package enum AdminAnswer: Codable, Hashable, Sendable {
     /// The link of a page, and the account's user.
     case link(Secret<String>, subject: String)
     case token(AdminToken)
+    /// All signing keys, oldest first.
+    case keys([AdminKey])
     case resourceServers([String])
     /// The secret of a new resource server.
     case secret(Secret<String>)
@@ -114,6 +121,18 @@ package struct AdminRevocation: Codable, Hashable, Sendable {
         self.letIn = letIn
         self.issuers = issuers
     }
+}
+
+/// A signing key of the embedded issuer.
+package struct AdminKey: Codable, Hashable, Sendable {
+    /// `kid` in its tokens.
+    package var id: String
+    /// `signing`; `next`, which signs later; or `former`, whose last tokens are still accepted.
+    package var phase: String
+    /// When it begins to sign: milliseconds since 1970.
+    package var activates: Int64
+
+    package init(id: String, phase: String, activates: Int64) { (self.id, self.phase, self.activates) = (id, phase, activates) }
 }
 
 /// An endpoint as the operator sees it.

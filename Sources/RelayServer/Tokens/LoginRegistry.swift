@@ -15,6 +15,9 @@ package struct Login: Codable, Hashable, Sendable {
         self.session = session
     }
 
+    /// All tokens that a key of an issuer has signed, as if they were one login. No login of the relay's own issuer has a space in its name.
+    package init(issuer: String, key: String) { self.init(issuer: issuer, session: "key \(key)") }
+
     /// A single token, as if it were a login of its own. A signed token is named by what its issuer signed: anyone who has an ECDSA
     /// signature can write another valid one of the same bytes.
     package init(token: String) {

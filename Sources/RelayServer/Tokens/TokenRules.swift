@@ -28,6 +28,8 @@ package struct VerifiedToken: Hashable, Sendable {
     package var made: Milliseconds?
     /// What the issuer calls the user, the best name first.
     package var names: [String] = []
+    /// The tokens of the same key, if its issuer removes keys.
+    package var signedAlike: Login?
 
     package init(
         identity: Identity,

@@ -98,7 +98,7 @@ package actor TokenVerifier {
         } else {
             verified = try await verify(signed: token, key: key)
         }
-        for login in [verified.login, Login(token: token.exposed)] {
+        for login in [verified.login, Login(token: token.exposed), verified.signedAlike] {
             if let login, logins.isRevoked(login) { throw TokenFault(.revoked, issuer: verified.identity.issuer) }
         }
         return verified
@@ -120,19 +120,26 @@ package actor TokenVerifier {
         }
         guard let rules = found else { throw TokenFault(.unknownIssuer, name: "iss", found: name ?? "") }
         try rules.checkType(header)
+        let signer: TokenKey
         do throws(TokenError) {
-            let isSigned = { (keys: [TokenKey]) in keys.contains { $0.isValid(parsed.signature, for: parsed.signed, by: algorithm) } }
+            let find = { (keys: [TokenKey]) in keys.first { $0.isValid(parsed.signature, for: parsed.signed, by: algorithm) } }
             let known = try await keys(of: rules.issuer, id: header.kid, algorithm: algorithm)
-            if !isSigned(known.keys) {
+            if let key = find(known.keys) {
+                signer = key
+            } else {
                 // The issuer may have replaced a key by another one with the same id.
                 guard let newer = try await keys(of: rules.issuer, id: header.kid, algorithm: algorithm, after: known.generation),
-                    isSigned(newer)
+                    let key = find(newer)
                 else { throw .signature }
+                signer = key
             }
         } catch {
             throw TokenFault(error, issuer: rules.issuer.key, name: error == .unknownKey ? "kid" : nil, found: header.kid ?? "")
         }
-        return try rules.check(claims, key: key, now: now())
+        var verified = try rules.check(claims, key: key, now: now())
+        // By the key itself: a token need not name it.
+        if rules.issuer.endsLogins, let id = signer.id { verified.signedAlike = Login(issuer: rules.issuer.key, key: id) }
+        return verified
     }
 
     private nonisolated func introspect(
@@ -297,6 +304,16 @@ package actor TokenVerifier {
         logins.revoke(token, until: until, now: now())
     }
 
+    /// Rejects all tokens of keys that their issuer has removed, and notifies the channels that depend on them.
+    package func forget(_ keys: Set<String>, of issuer: String) async {
+        // An answer of the issuer may be under way that still has them.
+        let until = Milliseconds(clamping: now().count + KeyCache.maximumLife)
+        for key in keys { revoke(Login(issuer: issuer, key: key), until: until) }
+        await requests[issuer]?.value
+        // The next token may be of a new key.
+        caches[issuer] = nil
+    }
+
     // MARK: Keys
 
     private func keys(
@@ -388,6 +405,7 @@ extension TokenVerifier: TokenVerifying {
                     inviter: token.inviter,
                     recheck: token.recheck,
                     single: single,
+                    signedAlike: token.signedAlike,
                     authenticated: token.authenticated,
                     isBound: token.isBound,
                     made: token.made,

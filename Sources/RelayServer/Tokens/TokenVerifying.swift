@@ -32,6 +32,8 @@ package struct AcceptedToken: Hashable, Sendable {
     package var login: Login?
     /// The token itself, which may be revoked without its login.
     package var single: Login?
+    /// All tokens of the key that has signed it, if its issuer removes keys.
+    package var signedAlike: Login?
     /// The endpoint whose invitation the login began with, if the token says so.
     package var inviter: EndpointID?
     /// When the token is to be checked again on a live channel: milliseconds since 1970. `nil` if its signature says all.
@@ -54,6 +56,7 @@ package struct AcceptedToken: Hashable, Sendable {
         inviter: EndpointID? = nil,
         recheck: Milliseconds? = nil,
         single: Login? = nil,
+        signedAlike: Login? = nil,
         authenticated: Milliseconds? = nil,
         isBound: Bool = false,
         made: Milliseconds? = nil,
@@ -67,6 +70,7 @@ package struct AcceptedToken: Hashable, Sendable {
         self.inviter = inviter
         self.recheck = recheck
         self.single = single
+        self.signedAlike = signedAlike
         self.authenticated = authenticated
         self.isBound = isBound
         self.made = made
@@ -76,7 +80,7 @@ package struct AcceptedToken: Hashable, Sendable {
 
 extension AcceptedToken {
     /// What ends the channels that depend on the token when it is revoked.
-    package var revocable: [Login] { [login, single].compactMap { $0 } }
+    package var revocable: [Login] { [login, single, signedAlike].compactMap { $0 } }
 }
 
 /// Why a token is rejected.

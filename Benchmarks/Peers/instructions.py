@@ -2,10 +2,12 @@
 # SPDX-FileCopyrightText: The Device Relay project authors
 """Counts the instructions outside the kernel, and the allocations, of a sealed launch at the relay, of an endpoint that connects, publishes
 and watches there, and of a call at both its endpoints together. Unlike time, they hardly depend on other load. Each is run under callgrind
-twice, the second time with more of them: the difference is their cost."""
+twice, the second time with more of them: the difference is their cost. On PostgreSQL, that includes what a node does in the meantime, such
+as its beats, and a call is not counted, because it uses no database."""
 
 import argparse
 import contextlib
+import itertools
 import json
 import pathlib
 import re
@@ -14,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-from servers import Failed, Relay
+from servers import Failed, Postgres, Relay
 
 # Launches of each sender, endpoints, and calls.
 LAUNCHES = (3, 13)
@@ -31,8 +33,8 @@ def strip(program, copy):
 class CountedRelay(Relay):
     patience = 60
 
-    def __init__(self, products, profile):
-        super().__init__(products)
+    def __init__(self, products, profile, store=None):
+        super().__init__(products, store=store)
         self.profile = profile
         self.stripped = self.directory / "relayd"
 
@@ -70,16 +72,16 @@ def callgrind(profile, log):
     return ["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}", f"--log-file={log}"]
 
 
-def launches(products, count, profile):
-    with CountedRelay(products, profile) as relay:
+def launches(products, count, profile, store):
+    with CountedRelay(products, profile, store) as relay:
         relay.invite(1)
         done = int(relay.measure("relay-launches", "--count", count)["launches"])
         relay.stop()
     return done
 
 
-def endpoints(products, count, profile):
-    with CountedRelay(products, profile) as relay:
+def endpoints(products, count, profile, store):
+    with CountedRelay(products, profile, store) as relay:
         # As many people in both runs, because those cost something too.
         relay.invite(max(ENDPOINTS) // 10)
         with relay.benchmark("crowd", "--count", count) as crowd:
@@ -88,7 +90,7 @@ def endpoints(products, count, profile):
     return count
 
 
-def calls(products, count, profile):
+def calls(products, count, profile, _):
     with CountedCalls(products, profile) as relay:
         relay.invite(1)
         relay.measure("calls", "--count", count)
@@ -125,20 +127,34 @@ def functions(profile):
     return found
 
 
+@contextlib.contextmanager
+def stores(kind):
+    """Gives the store of each further relay; None for SQLite."""
+    if kind == "sqlite":
+        yield itertools.repeat(None)
+    else:
+        with Postgres() as database:
+            yield (database.uri(f"relay{number}") for number in itertools.count())
+
+
 def main():
     parser = argparse.ArgumentParser(prog="scripts/count-instructions", description=__doc__)
     parser.add_argument("--products", type=pathlib.Path, help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--store", choices=["sqlite", "postgres"], default="sqlite", help="where the relay stores what it has (default: %(default)s)"
+    )
     parser.add_argument("--functions", type=int, default=0, metavar="COUNT", help="print so many functions that cost a launch most, too")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the counts there")
     options = parser.parse_args()
     # Without products, only the arguments are checked.
     if not options.products:
         return
+    kinds = [("launch", launches, LAUNCHES), ("endpoint", endpoints, ENDPOINTS), ("call", calls, CALLS)]
     results, costs = {}, {}
-    for what, run, counts in (("launch", launches, LAUNCHES), ("endpoint", endpoints, ENDPOINTS), ("call", calls, CALLS)):
-        with tempfile.TemporaryDirectory() as directory:
+    for what, run, counts in kinds if options.store == "sqlite" else kinds[:2]:
+        with tempfile.TemporaryDirectory() as directory, stores(options.store) as store:
             profiles = [pathlib.Path(directory) / name for name in ("few", "many")]
-            few, many = (run(options.products, count, profile) for count, profile in zip(counts, profiles))
+            few, many = (run(options.products, count, profile, next(store)) for count, profile in zip(counts, profiles))
             before, after = map(totals, profiles)
             each = [(end - begin) / (many - few) for begin, end in zip(before, after)]
             results[what] = {"instructions": each[0], "allocations": each[1]}
@@ -150,7 +166,7 @@ def main():
                 for name, cost in costs.items():
                     print(f"{cost:9,.0f}  {cost / each[0]:5.1%}  {name}")
     if options.json:
-        options.json.write_text(json.dumps({"each": results, "functionsOfALaunch": costs}) + "\n")
+        options.json.write_text(json.dumps({"store": options.store, "each": results, "functionsOfALaunch": costs}) + "\n")
 
 
 if __name__ == "__main__":

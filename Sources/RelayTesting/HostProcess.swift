@@ -41,7 +41,10 @@ package final class HostProcess {
         }
     }
 
-    deinit { kill() }
+    deinit {
+        guard process.isRunning else { return }
+        _ = Foundation.kill(process.processIdentifier, SIGKILL)
+    }
 
     /// The next line of its output.
     package func line() async throws -> String {
@@ -53,16 +56,16 @@ package final class HostProcess {
     package func go() throws { try input.write(contentsOf: Data("go\n".utf8)) }
 
     /// Sends SIGKILL, as the kernel does when memory runs out.
-    package func kill() {
+    package func kill() async throws {
         guard process.isRunning else { return }
         _ = Foundation.kill(process.processIdentifier, SIGKILL)
-        process.waitUntilExit()
+        try await ProcessRun.end(of: process)
     }
 
     /// Shuts the platform down.
     package func stop() async throws {
         try input.close()
         for await _ in lines {}
-        process.waitUntilExit()
+        try await ProcessRun.end(of: process)
     }
 }

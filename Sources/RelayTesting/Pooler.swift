@@ -17,7 +17,7 @@ package final class Pooler {
     private let process = Process()
 
     /// - Parameter settings: Further lines of its file.
-    package init(_ mode: Mode, to server: PostgresServer, settings: String = "") throws {
+    package init(_ mode: Mode, to server: PostgresServer, settings: String = "") async throws {
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
         let file = directory.appending(path: "pgbouncer.ini")
         try Data(
@@ -33,7 +33,7 @@ package final class Pooler {
             \(settings)
             """.utf8
         ).write(to: file)
-        try PostgresServer.run(["chown", "-R", "postgres", directory.path])
+        try await ProcessRun.output(of: ["chown", "-R", "postgres", directory.path])
         process.executableURL = URL(filePath: "/usr/bin/env")
         process.arguments = PostgresServer.asOther + [Self.program, "--quiet", file.path]
         process.standardError = FileHandle.nullDevice
@@ -41,15 +41,14 @@ package final class Pooler {
         let socket = directory.appending(path: ".s.PGSQL.5432").path
         while !FileManager.default.fileExists(atPath: socket) {
             guard process.isRunning else { throw PostgresServer.Failed(description: "the pooler has ended") }
-            usleep(20_000)
+            try await Task.sleep(for: .milliseconds(20))
         }
     }
 
     deinit {
         // Other signals may be blocked.
         _ = Foundation.kill(process.processIdentifier, SIGKILL)
-        process.waitUntilExit()
-        try? FileManager.default.removeItem(at: directory)
+        ProcessRun.after(endOf: [process]) { [directory] in try? FileManager.default.removeItem(at: directory) }
     }
 
     /// A URI of a database, through the pooler.

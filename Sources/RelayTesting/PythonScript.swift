@@ -54,14 +54,10 @@ package final class PythonScript: Sendable {
 
     /// Waits for its end. It says on standard error what failed.
     /// - Returns: The exit status.
-    package func end() async -> Int32 {
-        await withCheckedContinuation { continuation in
-            Thread.detachNewThread { [process, output] in
-                _ = try? output.readToEnd()
-                process.waitUntilExit()
-                continuation.resume(returning: process.terminationStatus)
-            }
-        }
+    package func end() async throws -> Int32 {
+        // It may print more than fits into the pipe.
+        Thread.detachNewThread { [output] in _ = try? output.readToEnd() }
+        return try await ProcessRun.end(of: process)
     }
 }
 

@@ -73,16 +73,15 @@ package final class RelaydProcess {
         try? FileManager.default.removeItem(at: directory)
     }
 
-    private func start(_ arguments: [String]) throws -> (Process, FileHandle) {
+    private func process(_ arguments: [String]) -> Process {
         let process = Process()
-        let program = program ?? Self.executable
-        process.executableURL = program
+        process.executableURL = program ?? Self.executable
         process.arguments = arguments + ["--data-directory", directory.path]
-        guard arguments.first == "serve" else {
-            // Other commands ask the relay that runs.
-            if let standardError { process.standardError = standardError }
-            return (process, try ProcessStart.reading(process))
-        }
+        return process
+    }
+
+    private func startService() throws -> (Process, FileHandle) {
+        let process = process(["serve"])
         process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
         process.arguments?.append(contentsOf: ["--log-level", "warning"])
         switch security {
@@ -96,7 +95,7 @@ package final class RelaydProcess {
             process.arguments?.append(contentsOf: ["--tunnel-listen", "127.0.0.1:\(tunnelPort)"])
         }
         if let openFiles {
-            let command = [program.path] + (process.arguments ?? [])
+            let command = [process.executableURL?.path ?? ""] + (process.arguments ?? [])
             process.executableURL = URL(filePath: "/bin/sh")
             process.arguments = ["-c", "ulimit -n \(openFiles) && exec \"$@\"", "sh"] + command
         }
@@ -104,32 +103,14 @@ package final class RelaydProcess {
         return (process, try ProcessStart.reading(process))
     }
 
-    /// Waits on a separate thread, so that the wait does not block the threads that run tasks.
-    private static func waiting<Result: Sendable>(_ wait: @escaping @Sendable () throws -> Result) async throws
-        -> Result
-    {
-        try await withCheckedThrowingContinuation { continuation in
-            Thread.detachNewThread { continuation.resume(with: Swift.Result(catching: wait)) }
-        }
-    }
-
     /// Runs a command to its end and returns what it printed.
     package func run(_ arguments: String...) async throws -> String {
-        let (process, output) = try start(arguments)
-        let text = try await Self.waiting {
-            defer { process.waitUntilExit() }
-            return String(decoding: try output.readToEnd() ?? Data(), as: UTF8.self)
-        }
-        guard process.terminationStatus == 0 else { throw Failed(message: "relayd \(arguments) ended with \(process.terminationStatus)") }
-        return text.trimmingCharacters(in: .whitespacesAndNewlines)
+        let ended = try await ProcessRun.run(process(arguments), error: standardError)
+        guard ended.status == 0 else { throw Failed(message: "relayd \(arguments) ended with \(ended.status): \(ended.error)") }
+        return ended.output.trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
-    /// The exit status and the output of a command.
-    package struct Ended: Sendable {
-        package var status: Int32
-        package var output: String
-        package var error: String
-    }
+    package typealias Ended = ProcessRun.Ended
 
     /// A process with exactly these arguments.
     package static func process(_ arguments: [String]) -> Process {
@@ -141,33 +122,12 @@ package final class RelaydProcess {
 
     /// Runs a command with exactly these arguments.
     package static func run(_ arguments: [String], input: String? = nil) async throws -> Ended {
-        let process = process(arguments)
-        let written = ProcessStart.alone { Pipe() }
-        if let input {
-            process.standardInput = written
-            // It fits into the pipe.
-            try written.fileHandleForWriting.write(contentsOf: Data(input.utf8))
-            try written.fileHandleForWriting.close()
-        }
-        let errors = ProcessStart.alone { Pipe() }
-        process.standardError = errors
-        let output = try ProcessStart.reading(process)
-        return try await waiting {
-            // Neither output is large enough to fill its pipe, so they can be read one after the other.
-            let text = try output.readToEnd() ?? Data()
-            let error = try errors.fileHandleForReading.readToEnd() ?? Data()
-            process.waitUntilExit()
-            return Ended(
-                status: process.terminationReason == .exit ? process.terminationStatus : -1,
-                output: String(decoding: text, as: UTF8.self),
-                error: String(decoding: error, as: UTF8.self)
-            )
-        }
+        try await ProcessRun.run(process(arguments), input: input)
     }
 
     /// Reads the next lines that a process prints.
     package static func lines(of output: FileHandle, _ count: Int) async throws -> [String] {
-        try await waiting {
+        try await ProcessRun.blocking {
             var text = Data()
             while text.count(where: { $0 == UInt8(ascii: "\n") }) < count {
                 let more = output.availableData
@@ -180,7 +140,7 @@ package final class RelaydProcess {
 
     /// Starts the service and waits for its ready line.
     package func start() async throws -> String {
-        let (process, output) = try start(["serve"])
+        let (process, output) = try startService()
         self.process = process
         let text = try await Self.lines(of: output, 1).first ?? ""
         if port == 0, let range = text.firstRange(of: "http://127.0.0.1:") {
@@ -198,10 +158,10 @@ package final class RelaydProcess {
     package func freeze() { if let process { _ = Foundation.kill(process.processIdentifier, SIGSTOP) } }
     package func resume() { if let process { _ = Foundation.kill(process.processIdentifier, SIGCONT) } }
 
-    package func kill() {
+    package func kill() async throws {
         guard let process else { return }
         _ = Foundation.kill(process.processIdentifier, SIGKILL)
-        process.waitUntilExit()
+        try await ProcessRun.end(of: process)
         self.process = nil
     }
 
@@ -210,8 +170,8 @@ package final class RelaydProcess {
     package func stop() async throws -> Int32? {
         guard let process else { return nil }
         process.terminate()
-        try await Self.waiting { process.waitUntilExit() }
+        let status = try await ProcessRun.end(of: process)
         self.process = nil
-        return process.terminationReason == .exit ? process.terminationStatus : nil
+        return status < 0 ? nil : status
     }
 }

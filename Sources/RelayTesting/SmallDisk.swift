@@ -17,7 +17,7 @@ package final class SmallDisk {
     package init(megabytes: Int) throws {
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
         do {
-            try Self.run("mount", "-t", "tmpfs", "-o", "size=\(megabytes)m,mode=700", "none", directory.path)
+            try Self.check(mount("none", directory.path, "tmpfs", 0, "size=\(megabytes)m,mode=700"))
         } catch {
             try? FileManager.default.removeItem(at: directory)
             throw error
@@ -26,7 +26,7 @@ package final class SmallDisk {
 
     deinit {
         // A lazy unmount keeps the disk for processes that still use it.
-        try? Self.run("umount", "--lazy", directory.path)
+        umount2(directory.path, CInt(MNT_DETACH))
         try? FileManager.default.removeItem(at: directory)
     }
 
@@ -48,16 +48,10 @@ package final class SmallDisk {
 
     /// No file may be open for writing.
     package func setReadOnly(_ isReadOnly: Bool) throws {
-        try Self.run("mount", "-o", "remount,\(isReadOnly ? "ro" : "rw")", directory.path)
+        try Self.check(mount(nil, directory.path, nil, UInt(MS_REMOUNT | (isReadOnly ? MS_RDONLY : 0)), nil))
     }
 
-    private static func run(_ command: String...) throws {
-        let process = Process()
-        process.executableURL = URL(filePath: "/usr/bin/env")
-        process.arguments = command
-        process.standardError = FileHandle.nullDevice
-        try ProcessStart.alone { try process.run() }
-        process.waitUntilExit()
-        guard process.terminationStatus == 0 else { throw Failed(message: "\(command) ended with \(process.terminationStatus)") }
+    private static func check(_ result: Int32) throws {
+        if result != 0 { throw Failed(message: String(cString: strerror(errno))) }
     }
 }

@@ -12,7 +12,7 @@ struct ClientTests {
         let home = try await TestHome(accounts: [])
         let link = try await home.relayd.add(account: "anna")
         let script = try PythonScript("oauth-clients.py", [home.relayd.origin + "/auth", link])
-        #expect(await script.end() == 0)
+        #expect(try await script.end() == 0)
         #expect(try await home.relayd.stop() == 0)
     }
 
@@ -27,7 +27,7 @@ struct ClientTests {
         let port = try FreePort.take()
         let script = try PythonScript("oidc-agent.py", [home.relayd.origin + "/auth", link, home.directory.path, "\(port)"])
         let tokens = try await script.answer(Tokens.self)
-        #expect(await script.end() == 0)
+        #expect(try await script.end() == 0)
         try await home.devicesWork(with: [tokens.code, tokens.device])
         #expect(try await home.relayd.stop() == 0)
     }
@@ -44,7 +44,7 @@ struct ClientTests {
         let folder = ProcessInfo.processInfo.environment["DEVICE_RELAY_SCREENSHOTS"] ?? home.directory.path
         let script = try PythonScript("chromium.py", ["http://localhost:\(home.relayd.port)/auth", folder] + links)
         let tokens = try await script.answer(Tokens.self)
-        #expect(await script.end() == 0)
+        #expect(try await script.end() == 0)
         try await home.devicesWork(with: [tokens.code, tokens.device])
         #expect(try await home.relayd.stop() == 0)
     }

@@ -19,20 +19,20 @@ import Testing
 struct ComposeTests {
     @Test func relayOfTheComposeFileWorksAndSurvivesTheLossOfANodeAndOfThePrimary() async throws {
         let compose = try await ComposedServices()
-        let (first, second) = (try compose.run("postgres-a"), try compose.run("postgres-b"))
+        let (first, second) = (try await compose.run("postgres-a"), try await compose.run("postgres-b"))
         // Compose starts a node again that ends because its database is not there.
         while (try? await compose.execute(["pg_isready", "--quiet"], in: "postgres-a")) == nil {
             try await Task.sleep(for: .milliseconds(100))
         }
-        var nodes = [try compose.run("node1")]
+        var nodes = [try await compose.run("node1")]
         try await compose.isReady("node1")
         // As the page says: the first node has made the keys.
         for other in ["node2", "node3"] {
             try compose.copyKeys(from: "node1", to: other)
-            nodes.append(try compose.run(other))
+            nodes.append(try await compose.run(other))
             try await compose.isReady(other)
         }
-        let caddy = try compose.run("caddy")
+        let caddy = try await compose.run("caddy")
         try await compose.isReady("relay.example")
 
         try await compose.execute(["relayd", "account", "add", "Anna"], in: "node2")
@@ -123,12 +123,13 @@ private final class ComposedServices {
     private let services: [String: Service]
     /// Where each service listens, by the name that the others know it by.
     private let addresses: [String: String]
+    private var started: [Process] = []
 
     init() async throws {
         let file = Self.root.appending(path: "deploy/compose.yaml").path
         let script = "import json, sys, yaml; json.dump(yaml.safe_load(open(sys.argv[1])), sys.stdout)"
         let python = ProcessInfo.processInfo.environment["DEVICE_RELAY_PYTHON"] ?? "python3"
-        let json = try await Self.output([python, "-c", script, file], environment: nil)
+        let json = try await ProcessRun.output(of: [python, "-c", script, file])
         services = try JSONDecoder().decode(File.self, from: Data(json.utf8)).services
         let network = "127.\(Int.random(in: 1...254)).\(Int.random(in: 1...254))"
         addresses = Dictionary(uniqueKeysWithValues: services.keys.sorted().enumerated().map { ($1, "\(network).\($0 + 1)") })
@@ -160,7 +161,7 @@ private final class ComposedServices {
         try Data(replaced(caddyfile, for: "caddy").utf8).write(to: directory.appending(path: "Caddyfile"))
     }
 
-    deinit { try? FileManager.default.removeItem(at: directory) }
+    deinit { ProcessRun.after(endOf: started) { [directory] in try? FileManager.default.removeItem(at: directory) } }
 
     private func replaced(_ text: String, for service: String) -> String {
         let own = addresses[service] ?? ""
@@ -188,10 +189,12 @@ private final class ComposedServices {
     }
 
     /// Starts a service.
-    func run(_ name: String) throws -> ComposedProcess {
+    func run(_ name: String) async throws -> ComposedProcess {
         let service = try #require(services[name])
         let command = ((service.entrypoint ?? []) + service.command).map { replaced($0, for: name) }
-        return try ComposedProcess(command, environment: environment(of: name), log: directory.appending(path: "\(name).log"))
+        let process = try await ComposedProcess(command, environment: environment(of: name), log: directory.appending(path: "\(name).log"))
+        started.append(process.process)
+        return process
     }
 
     /// What all services have written.
@@ -203,26 +206,7 @@ private final class ComposedServices {
     @discardableResult
     func execute(_ command: [String], in service: String) async throws -> String {
         let user = service.hasPrefix("postgres") ? ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] : []
-        return try await Self.output(user + command, environment: environment(of: service))
-    }
-
-    private static func output(_ command: [String], environment: [String: String]?) async throws -> String {
-        try await withCheckedThrowingContinuation { continuation in
-            Thread.detachNewThread {
-                continuation.resume(
-                    with: Result {
-                        let process = Process()
-                        process.executableURL = URL(filePath: "/usr/bin/env")
-                        process.arguments = command
-                        if let environment { process.environment = environment }
-                        let text = String(decoding: try ProcessStart.reading(process).readToEnd() ?? Data(), as: UTF8.self)
-                        process.waitUntilExit()
-                        guard process.terminationStatus == 0 else { throw RelaydProcess.Failed(message: "\(command) failed") }
-                        return text.trimmingCharacters(in: .whitespacesAndNewlines)
-                    }
-                )
-            }
-        }
+        return try await ProcessRun.output(of: user + command, environment: environment(of: service))
     }
 
     func copyKeys(from node: String, to other: String) throws {
@@ -247,11 +231,11 @@ private final class ComposedServices {
 
 /// A service that runs. It ends with this object, and with this process.
 private final class ComposedProcess {
-    private let process = Process()
+    let process = Process()
     private let input = ProcessStart.alone { Pipe() }
     private let id: pid_t
 
-    init(_ command: [String], environment: [String: String], log: URL) throws {
+    init(_ command: [String], environment: [String: String], log: URL) async throws {
         try Data().write(to: log)
         process.executableURL = URL(filePath: "/usr/bin/env")
         let keeper = #"log=$1; shift; "$@" >"$log" 2>&1 & echo $!; read -r _; kill -s "$0" $!; wait"#
@@ -260,19 +244,11 @@ private final class ComposedProcess {
         process.environment = environment
         process.standardInput = input
         let output = try ProcessStart.reading(process)
-        var line = Data()
-        while line.last != UInt8(ascii: "\n") {
-            let more = output.availableData
-            guard !more.isEmpty else { throw RelaydProcess.Failed(message: "\(command) did not start") }
-            line += more
-        }
-        id = pid_t(String(decoding: line, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)) ?? 0
+        let line = try await RelaydProcess.lines(of: output, 1).first ?? ""
+        id = pid_t(line) ?? 0
     }
 
-    deinit {
-        try? input.fileHandleForWriting.close()
-        process.waitUntilExit()
-    }
+    deinit { try? input.fileHandleForWriting.close() }
 
     /// What a list of processes shows of it.
     var seen: String { (try? String(contentsOfFile: "/proc/\(id)/cmdline", encoding: .utf8)) ?? "" }

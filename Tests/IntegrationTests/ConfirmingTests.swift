@@ -37,7 +37,7 @@ import Testing
         try await phone.platform.publish(player(log: Log<String>()), for: phone.account)
         try await tablet.sees("Phone") { $0.isNew }
         try await pc.sees("Phone") { $0.isNew }
-        home.relayd.kill()
+        try await home.relayd.kill()
         for await state in pc.platform.connectionStates(for: pc.account) where !state.isConnected { break }
         #expect(await pc.platform.confirm(try phone.id, for: pc.account))
         if restarts { try await pc.restart() }

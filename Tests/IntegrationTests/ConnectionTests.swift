@@ -75,7 +75,7 @@ import Testing
         try await second.start()
         await addFails(.linkInvalid) { try await second.platform.accounts.add(second.account, joining: link) }
         #expect(second.platform.accounts.all.isEmpty)
-        home.relayd.kill()
+        try await home.relayd.kill()
         let fresh = try JoinLink(origin: link.origin, relay: link.relay, invite: Secret("AAAAAAAAAAAAAAAAAAAAAA"), plainHTTP: .allowed)
         await addFails(.networkNotAvailable) { try await second.platform.accounts.add(second.account, joining: fresh) }
         let folder = second.settings.storageDirectory.appending(path: "accounts").path

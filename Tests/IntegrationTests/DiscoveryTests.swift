@@ -150,7 +150,7 @@ import Testing
         var changed = original
         changed[changed.count / 2] ^= 1
         for bytes in [try home.record(of: try phone.id), changed] {
-            home.relayd.kill()
+            try await home.relayd.kill()
             try home.setRecord(bytes, of: id)
             _ = try await home.relayd.start()
             try await phone.connected()
@@ -162,7 +162,7 @@ import Testing
         }
 
         // The record is renamed, and then rolled back.
-        home.relayd.kill()
+        try await home.relayd.kill()
         try home.setRecord(original, of: id)
         _ = try await home.relayd.start()
         let renamed = try TestDevice("PC", at: try await home.link(for: "Anna"), in: home) { $0.device.name = "Den" }
@@ -170,7 +170,7 @@ import Testing
         try await renamed.connected()
         #expect(try await phone.sees("Den").id == system.id)
         await renamed.platform.shutdown()
-        home.relayd.kill()
+        try await home.relayd.kill()
         try home.setRecord(original, of: id)
         _ = try await home.relayd.start()
         var events = phone.platform.remoteSystems().makeAsyncIterator()

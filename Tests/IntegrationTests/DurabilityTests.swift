@@ -29,7 +29,7 @@ import Testing
         #expect(stopped.presence.reason == .shutdown)
         let command = try await RemoteLauncher(phone.platform).submit(try page(1), on: .init(system))
         #expect(await command.statuses.first { _ in true } != nil)
-        home.relayd.kill()
+        try await home.relayd.kill()
         _ = try await home.relayd.start()
         try await pc.restart { try $0.host(player(log: log), for: pc.account) }
         _ = try await command.outcome()
@@ -50,7 +50,7 @@ import Testing
         )
         let command = try await RemoteLauncher(phone.platform).submit(try page(1), on: .init(try await phone.sees("PC")))
         _ = await log.wait(for: 1)
-        home.relayd.kill()
+        try await home.relayd.kill()
         await gate.add(())
         _ = try await home.relayd.start()
         _ = try await command.outcome()
@@ -64,7 +64,7 @@ import Testing
         let log = Log<String>()
         try await pc.platform.publish(player(log: log), for: pc.account)
         let system = try await phone.sees("PC")
-        home.relayd.kill()
+        try await home.relayd.kill()
         let command = try await RemoteLauncher(phone.platform).submit(try page(1), on: .init(system))
         // The process ends before the relay is back.
         try await phone.restart()
@@ -89,7 +89,7 @@ import Testing
             }
             // The relay is killed at a different moment in each round.
             _ = await log.wait(for: round * 10 + 2 * round)
-            home.relayd.kill()
+            try await home.relayd.kill()
             _ = try await home.relayd.start()
         }
         for command in commands { _ = try await command.outcome() }
@@ -109,7 +109,7 @@ import Testing
         #expect(await command.statuses.first { _ in true } != nil)
         // Otherwise a relay that does not know the target, and may once have had the command, would answer that the outcome is unknown.
         await phone.platform.suspend()
-        home.relayd.kill()
+        try await home.relayd.kill()
         for name in try FileManager.default.contentsOfDirectory(atPath: home.relayd.directory.path) where name.hasPrefix("relay.sqlite") {
             try FileManager.default.removeItem(at: home.relayd.directory.appending(path: name))
         }
@@ -139,7 +139,7 @@ import Testing
         #expect(try await host.line() == "got https://films.example/1")
         let second = try await launcher.submit(try page(2), on: .init(system))
         for await status in second.statuses where status == .delivered { break }
-        host.kill()
+        try await host.kill()
         #expect(try await phone.sees("PC") { $0.status == .unavailable }.presence.reason == .lost)
         let again = try HostProcess(pc)
         // It is unknown whether the first launch ran, so it does not run again. The second one runs now.
@@ -162,7 +162,7 @@ import Testing
         let command = try await RemoteLauncher(phone.platform).submit(try page(1), on: .init(system))
         #expect(try await host.line() == "got https://films.example/1")
         // The result cannot reach the relay. It is stored, and sent when both are back.
-        home.relayd.kill()
+        try await home.relayd.kill()
         try host.go()
         let journal = try DatabaseQueue(path: try pc.journal().path)
         while try await journal.read({ try Int.fetchOne($0, sql: "SELECT count(*) FROM received_commands WHERE state = 'answered'") }) == 0
@@ -170,7 +170,7 @@ import Testing
             try await Task.sleep(for: .milliseconds(50))
         }
         try journal.close()
-        host.kill()
+        try await host.kill()
         _ = try await home.relayd.start()
         let again = try HostProcess(pc)
         #expect(try await again.line() == "ready")

@@ -16,7 +16,7 @@ import Testing
 
     /// Endpoints dial either node.
     private func nodes() async throws -> Nodes {
-        let (store, nodes) = (try PostgresServer.shared.get().makeURI(), try RelayNodes(2))
+        let (store, nodes) = (try await PostgresServer.shared.makeURI(), try RelayNodes(2))
         let home = try await TestHome(port: nodes.ports[0], arguments: nodes.arguments(0, store: store))
         let second = try await RelaydProcess(port: nodes.ports[1], arguments: nodes.arguments(1, store: store))
         try RelayNodes.copyKeys(from: home.relayd, to: second.directory)
@@ -47,7 +47,7 @@ import Testing
         try await pc.platform.publish(player(log: log), for: pc.account)
         let phone = try await nodes.home.device("Phone")
         let target = RemoteSystemConnectionRequest(try await phone.sees("PC"))
-        nodes.home.relayd.kill()
+        try await nodes.home.relayd.kill()
         let command = try await RemoteLauncher(phone.platform).submit(try url("https://films.example/1"), on: target)
         _ = try await command.outcome()
         #expect(await log.entries == ["https://films.example/1"])
@@ -64,7 +64,7 @@ import Testing
 
     /// A node is cut from the database. Another one answers at the common URL, so the devices do not stay until they would have to go.
     @Test(.enabled(if: Balancer.isPossible, "needs Debian's package nginx")) func devicesLeaveANodeThatIsCutOff() async throws {
-        let database = try PostgresServer.shared.get().makeDatabase()
+        let database = try await PostgresServer.shared.makeDatabase()
         let proxy = try await CuttingProxy(to: database)
         let (port, nodes) = (try FreePort.take(), try RelayNodes(2))
         func arguments(_ number: Int, _ parameters: [(name: String, value: String)]) -> [String] {
@@ -106,7 +106,7 @@ import Testing
         let nodes = try await nodes()
         let (pc, log) = (try await nodes.home.device("PC"), Log<String>())
         try await pc.platform.publish(player(log: log), for: pc.account)
-        nodes.home.relayd.kill()
+        try await nodes.home.relayd.kill()
         _ = try await nodes.home.relayd.start()
         let listed = try await list(nodes.store)
         #expect(listed.map(\.phase) == ["dead", "serving", "serving"])
@@ -176,7 +176,7 @@ import Testing
 
     /// A key of another relay, and no key beside a database with data.
     @Test func nodeNeedsTheRelaysKeys() async throws {
-        let store = try PostgresServer.shared.get().makeURI()
+        let store = try await PostgresServer.shared.makeURI()
         let home = try await TestHome(arguments: ["--store", store])
         let directory = FileManager.default.temporaryDirectory.appending(path: "node-\(UUID().uuidString)")
         let start = ["serve", "--listen", "127.0.0.1:0", "--tunnel-listen", "off", "--store", store, "--data-directory", directory.path]

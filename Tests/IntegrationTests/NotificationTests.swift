@@ -62,7 +62,7 @@ import Testing
             for await status in command.statuses where status == .accepted { break }
             commands.append(command)
         }
-        home.relayd.kill()
+        try await home.relayd.kill()
         _ = try await home.relayd.start()
         #expect(await pc.platform.poll(within: .seconds(120)))
         // All were handled when the call returned, and the relay has the results.

@@ -14,7 +14,7 @@ import Testing
         try await pc.platform.publish(player(log: log), for: pc.account)
         let phone = try await home.device("Phone")
         let target = RemoteSystemConnectionRequest(try await phone.sees("PC"))
-        home.relayd.kill()
+        try await home.relayd.kill()
         try await phone.restart()
         let film = try url("https://films.example/1")
         let command = try await RemoteLauncher(phone.platform).submit(film, on: target)

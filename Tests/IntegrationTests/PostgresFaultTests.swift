@@ -25,9 +25,9 @@ import Testing
 
     @Test func passwordComesFromAFileAndIsNeverSaid() async throws {
         let password = "canary-\(UUID().uuidString)"
-        let server = try PostgresServer(password: password)
+        let server = try await PostgresServer(password: password)
         let address = try #require(server.address)
-        try server.makeDatabase("relay")
+        try await server.makeDatabase("relay")
         let file = server.directory.appending(path: "pgpass")
         func write(_ password: String, mode: Int = 0o600) throws {
             try Data("*:*:relay:relay:\(password)\n".utf8).write(to: file)
@@ -54,7 +54,7 @@ import Testing
     }
 
     @Test func missingDatabasesUsersAndServersAreNamed() async throws {
-        let server = try PostgresServer.shared.get()
+        let server = try await PostgresServer.shared
         let other = try await refusal(of: "postgres:///other?host=\(server.directory.path)&user=\(PostgresServer.user)")
         #expect(other.contains(#"database "other" does not exist"#) && other.contains("createdb"))
         let user = try await refusal(of: "postgres:///postgres?host=\(server.directory.path)&user=other")
@@ -67,9 +67,9 @@ import Testing
     }
 
     @Test func standbyAloneIsRefused() async throws {
-        let primary = try PostgresServer()
-        try primary.makeDatabase("relay")
-        let standby = try PostgresServer(following: primary)
+        let primary = try await PostgresServer()
+        try await primary.makeDatabase("relay")
+        let standby = try await PostgresServer(following: primary)
         let refused = try await refusal(of: "postgres:///relay?host=\(standby.directory.path)&user=\(PostgresServer.user)")
         #expect(refused.contains("standby") && refused.contains("name the primary, or all servers"))
         let both = "postgres:///relay?host=\(standby.directory.path),\(primary.directory.path)&user=\(PostgresServer.user)"
@@ -83,20 +83,20 @@ import Testing
     /// A pooler that gives each transaction another connection, with and without ignoring what it does not know.
     @Test(.enabled(if: Pooler.isPossible, "needs Debian's package pgbouncer"), arguments: ["", "server_round_robin = 1"])
     func poolerInTransactionModeIsRefused(settings: String) async throws {
-        let server = try PostgresServer.shared.get()
-        let database = try server.makeDatabase()[2].value
-        let pooler = try Pooler(.transaction, to: server, settings: settings)
+        let server = try await PostgresServer.shared
+        let database = try await server.makeDatabase()[2].value
+        let pooler = try await Pooler(.transaction, to: server, settings: settings)
         // Twice: the first attempt leaves something in the server's processes.
         for _ in 0..<2 {
             let refused = try await refusal(of: pooler.uri(of: database))
             #expect(refused.contains("connect to the server directly, or by a pooler in session mode"))
         }
-        #expect(try server.query("SELECT count(*) FROM pg_tables WHERE tablename = 'node'", in: database) == "0")
+        #expect(try await server.query("SELECT count(*) FROM pg_tables WHERE tablename = 'node'", in: database) == "0")
     }
 
     @Test(.enabled(if: Pooler.isPossible, "needs Debian's package pgbouncer")) func relayWorksThroughAPoolerInSessionMode() async throws {
-        let server = try PostgresServer.shared.get()
-        let pooler = try Pooler(.session, to: server)
+        let server = try await PostgresServer.shared
+        let pooler = try await Pooler(.session, to: server)
         let home = try await TestHome(arguments: ["--store", pooler.uri(of: try server.makeDatabase()[2].value)])
         let (phone, pc, log) = (try await home.device("Phone"), try await home.device("PC"), Log<String>())
         try await pc.platform.publish(player(log: log), for: pc.account)
@@ -114,7 +114,7 @@ import Testing
     @Test(.enabled(if: SmallDisk.isPossible, "needs to mount a small disk, which root alone may"))
     func primaryWithAFullDiskLosesNothing() async throws {
         let (disk, errors) = (try SmallDisk(megabytes: 96), try ErrorLog())
-        let server = try PostgresServer(on: disk)
+        let server = try await PostgresServer(on: disk)
         let home = try await TestHome(arguments: ["--store", try server.makeURI()], relayErrors: errors.handle)
         let (phone, pc, log) = (try await home.device("Phone"), try await home.device("PC"), Log<String>())
         try await pc.platform.publish(player(log: log), for: pc.account)
@@ -127,7 +127,7 @@ import Testing
         for command in commands { #expect(await command.statuses.first { _ in true } != nil) }
 
         try disk.fill()
-        while (try? server.query("CREATE TEMPORARY TABLE t (n INTEGER); SELECT pg_switch_wal()")) != nil {}
+        while (try? await server.query("CREATE TEMPORARY TABLE t (n INTEGER); SELECT pg_switch_wal()")) != nil {}
         try await home.relayIs(ready: false)
         for number in 4...6 { commands.append(try await launcher.submit(try page(number), on: target)) }
         try await errors.contains("database")
@@ -135,7 +135,7 @@ import Testing
         #expect(home.relayd.isRunning)
 
         try disk.makeRoom()
-        try server.start()
+        try await server.start()
         try await home.relayIs(ready: true)
         try await pc.restart { try $0.host(player(log: log), for: pc.account) }
         for command in commands { _ = try await command.outcome() }
@@ -163,7 +163,7 @@ import Testing
     /// A node whose clock is wrong takes no accounts. If it is very wrong, another node takes those that it has.
     @Test(.enabled(if: SettableClock.isPossible, "needs Debian's package faketime"))
     func nodeWithAWrongClockGivesItsAccountsUp() async throws {
-        let (store, ports) = (try PostgresServer.shared.get().makeURI(), try RelayNodes(2))
+        let (store, ports) = (try await PostgresServer.shared.makeURI(), try RelayNodes(2))
         let (clock, errors) = (try await SettableClock(), try ErrorLog())
         let home = try await TestHome(
             port: ports.ports[0],

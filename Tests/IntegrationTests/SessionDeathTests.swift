@@ -58,7 +58,7 @@ import Testing
                 let lines = [try await host.line(), try await host.line()]
                 #expect(lines.sorted() == ["asked", "opened"])
             }
-            host.kill()
+            try await host.kill()
             for task in tasks {
                 let outcome = await task.value
                 #expect(outcome == "remoteSystemUnavailable")
@@ -75,7 +75,7 @@ import Testing
         try await phone.sees("PC") { !$0.apps.isEmpty }
         let request = RemoteSystemConnectionRequest(endpoint: try pc.id, appID: SessionTestApp.appID)
         let tasks = try await waiting(phone.platform, request, SessionTestApp.appID) { _ = await says.wait(for: 1) }
-        home.relayd.kill()
+        try await home.relayd.kill()
         for task in tasks {
             let outcome = await task.value
             #expect(outcome == "remoteSystemUnavailable")

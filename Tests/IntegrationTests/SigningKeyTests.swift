@@ -77,7 +77,7 @@ import Testing
     }
 
     @Test(.enabled(if: PostgresServer.isPossible)) func allNodesRefuseTokensOfARemovedKey() async throws {
-        let (store, nodes) = (try PostgresServer.shared.get().makeURI(), try RelayNodes(2))
+        let (store, nodes) = (try await PostgresServer.shared.makeURI(), try RelayNodes(2))
         let home = try await TestHome(port: nodes.ports[0], arguments: nodes.arguments(0, store: store))
         let second = try await RelaydProcess(port: nodes.ports[1], arguments: nodes.arguments(1, store: store))
         try RelayNodes.copyKeys(from: home.relayd, to: second.directory)

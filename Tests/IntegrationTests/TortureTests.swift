@@ -33,22 +33,9 @@ import Testing
         let process = Process()
         process.executableURL = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "Torture")
         process.arguments = ["--commands", "60", "--senders", "2", "--targets", "2", "--seed", "\(seed)"] + faults
-        let (lines, continuation) = AsyncStream.makeStream(of: Data.self)
-        let output = try ProcessStart.alone {
-            let output = Pipe()
-            process.standardOutput = output
-            process.standardError = output
-            try process.run()
-            return output.fileHandleForReading
-        }
-        // The blocking read has its own thread, so that it does not block the test's threads.
-        Thread.detachNewThread {
-            continuation.yield((try? output.readToEnd()) ?? Data())
-            continuation.finish()
-        }
-        let text = await lines.reduce("") { $0 + String(decoding: $1, as: UTF8.self) }
-        process.waitUntilExit()
-        #expect(process.terminationStatus == 0, "\(text)")
+        let ended = try await ProcessRun.run(process, within: .seconds(600))
+        let text = ended.output + ended.error
+        #expect(ended.status == 0, "\(text)")
         return text
     }
 

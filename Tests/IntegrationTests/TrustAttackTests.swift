@@ -83,7 +83,7 @@ import Testing
         #expect(try await connection.send(["N": 1]) == ["N": 1])
         let betaID = try beta.id
         // Without the relay, the device still refuses it.
-        home.relayd.kill()
+        try await home.relayd.kill()
         for await state in alpha.platform.connectionStates(for: alpha.account) where !state.isConnected { break }
         await #expect { try await alpha.platform.revoke(betaID, for: alpha.account) } throws: {
             ($0 as? AccountError)?.code == .networkNotAvailable
@@ -102,7 +102,7 @@ import Testing
         let home = try await TestHome()
         let alpha = try await home.device("Alpha")
         try await alpha.platform.publish(player(log: Log()), for: alpha.account)
-        home.relayd.kill()
+        try await home.relayd.kill()
         let fake = try home.addFake(beside: try alpha.id)
         _ = try await home.relayd.start()
         try await alpha.connected()

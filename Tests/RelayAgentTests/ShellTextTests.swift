@@ -16,7 +16,7 @@ import Testing
         ]
 
     /// Real shells read each word as the text that it was made of, and run nothing.
-    @Test(arguments: ["/bin/sh", "/bin/bash"]) func shellsReadTheTextBack(shell: String) throws {
+    @Test(arguments: ["/bin/sh", "/bin/bash"]) func shellsReadTheTextBack(shell: String) async throws {
         guard FileManager.default.isExecutableFile(atPath: shell) else { return }
         let seed = UInt64.random(in: .min ... .max)
         var random = SeededGenerator(seed: seed)
@@ -28,11 +28,9 @@ import Testing
         let process = Process()
         process.executableURL = URL(filePath: shell)
         process.arguments = ["-c", "printf '%s\\n' " + texts.map(ShellText.word).joined(separator: " ")]
-        let output = try ProcessStart.reading(process)
-        let read = String(decoding: try output.readToEnd() ?? Data(), as: UTF8.self)
-        process.waitUntilExit()
-        #expect(process.terminationStatus == 0)
-        #expect(read.utf8.elementsEqual((texts.joined(separator: "\n") + "\n").utf8), "seed \(seed)")
+        let ended = try await ProcessRun.run(process)
+        #expect(ended.status == 0)
+        #expect(ended.output.utf8.elementsEqual((texts.joined(separator: "\n") + "\n").utf8), "seed \(seed)")
     }
 
     @Test func plainWordsStayAsTheyAre() {

@@ -21,27 +21,17 @@ struct ClipboardTests {
         let name: String
         private let process = Process()
 
-        init() throws {
-            let output = Pipe()
+        init() async throws {
             process.executableURL = URL(filePath: "/usr/bin/Xvfb")
             // It chooses a free display, and writes its number to its standard output.
             process.arguments = ["-displayfd", "1", "-screen", "0", "64x64x8", "-nolisten", "tcp"]
-            process.standardOutput = output
             process.standardError = FileHandle.nullDevice
-            try process.run()
-            var number = Data()
-            while number.last != UInt8(ascii: "\n") {
-                let more = output.fileHandleForReading.availableData
-                guard !more.isEmpty else { throw CocoaError(.fileReadUnknown) }
-                number += more
-            }
-            name = ":" + String(decoding: number.dropLast(), as: UTF8.self)
+            name = ":" + (try await RelaydProcess.lines(of: try ProcessStart.reading(process), 1).first ?? "")
         }
 
         deinit {
             // It inherits the signals that this process blocks.
             kill(process.processIdentifier, SIGKILL)
-            process.waitUntilExit()
         }
 
         var clipboard: Clipboard {
@@ -55,7 +45,7 @@ struct ClipboardTests {
     @Test func textsMoveBetweenClipboards() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
-        let (near, far) = (try Display(), try Display())
+        let (near, far) = (try await Display(), try await Display())
         desk.variables["DISPLAY"] = near.name
         tv.variables["DISPLAY"] = far.name
         let agent = try await tv.agent()
@@ -103,7 +93,7 @@ struct ClipboardTests {
 
     /// A text that is too large, or none, leaves the clipboard as it was.
     @Test func clipboardTakesTextsUpToAMebibyte() async throws {
-        let display = try Display()
+        let display = try await Display()
         let most = String(repeating: "x", count: Clipboard.maximumBytes)
         try await display.clipboard.write(most)
         #expect(try await display.clipboard.read() == most)

@@ -37,7 +37,7 @@ import Testing
     @Test(.enabled(if: PostgresServer.isPossible)) func nodeThatServesTheAccountIsNamed() async throws {
         let port = try FreePort.take()
         let node = "http://127.0.0.1:\(port)"
-        let store = try PostgresServer.shared.get().makeURI()
+        let store = try await PostgresServer.shared.makeURI()
         let account = try await TestAccount(
             port: port,
             arguments: ["--url", "http://localhost:\(port)", "--store", store, "--node-url", node]

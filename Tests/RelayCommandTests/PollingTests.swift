@@ -18,7 +18,7 @@ import Testing
 
         let sent = try await desk.relay("launch", "TV", "https://films.example/1", "--no-wait", "--json")
         #expect(sent.status == 0, "\(sent.errorText)")
-        account.relay.kill()
+        try await account.relay.kill()
         _ = try await account.relay.start()
         let waited = try await desk.relay("launch", "TV", "https://films.example/2", "--wait", "120", "--json")
         #expect(waited.status == 0, "\(waited.errorText)")

@@ -17,7 +17,7 @@ import Testing
     }
 
     /// Reads a code as a camera reads it from a terminal with light letters.
-    static func decoded(_ lines: [String]) throws -> String {
+    static func decoded(_ lines: [String]) async throws -> String {
         let square = 4
         let width = (lines.map { $0.unicodeScalars.count }.max() ?? 0) * square
         var pixels: [UInt8] = []
@@ -34,16 +34,11 @@ import Testing
         let header = "P5\n\(width) \(lines.count * 2 * square)\n255\n"
         try (Data(header.utf8) + Data(pixels)).write(to: file)
         let process = Process()
-        let output = Pipe()
         process.executableURL = URL(filePath: "/usr/bin/zbarimg")
         process.arguments = ["-q", "--raw", "--nodbus", file.path]
-        process.standardOutput = output
-        process.standardError = FileHandle.nullDevice
-        try ProcessStart.alone { try process.run() }
-        let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-        process.waitUntilExit()
-        guard process.terminationStatus == 0 else { throw NotReadable(lines: lines) }
-        return text.trimmingCharacters(in: .newlines)
+        let ended = try await ProcessRun.run(process)
+        guard ended.status == 0 else { throw NotReadable(lines: lines) }
+        return ended.output.trimmingCharacters(in: .newlines)
     }
 
     @Test(.enabled(if: isPossible, "needs qrencode and zbar-tools, which scripts/test installs"), arguments: [0, 8])
@@ -51,7 +46,7 @@ import Testing
         let at = (0..<places).map { ",at=fd12:3456:789a:bcde:f012:3456:789a:\($0)-54321" }.joined()
         let link = "device-relay-pair:#id=\(String(repeating: "a", count: 52)),secret=AAECAwQFBgcICQoLDA0ODw\(at)"
         let lines = try #require(await QRCode().lines(of: link))
-        #expect(try Self.decoded(lines) == link)
+        #expect(try await Self.decoded(lines) == link)
     }
 
     /// A console with a terminal of this width; `nil` for a pipe.

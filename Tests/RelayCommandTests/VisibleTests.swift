@@ -272,7 +272,7 @@ struct VisibleTests {
         var lines = [try await process.line { $0.hasPrefix("█") }]
         while lines.count < (lines[0].unicodeScalars.count { $0 == "█" } + 1) / 2 { lines.append(try await process.line()) }
         #expect(
-            try QRCodeTests.decoded(lines.map { $0.trimmingCharacters(in: .newlines) })
+            try await QRCodeTests.decoded(lines.map { $0.trimmingCharacters(in: .newlines) })
                 == link.trimmingCharacters(in: .whitespacesAndNewlines)
         )
         process.send(SIGTERM)

@@ -46,7 +46,7 @@ import RelayPostgres
             case .sqlite: try test.issuer.store
             case .memory: MemoryIssuerStore()
             #if Postgres
-            case .postgres: try PostgresIssuerStore(PostgresServer.shared.get().makeDatabase(), master: MasterKey(randomBytes(32)))
+            case .postgres: try await PostgresIssuerStore(PostgresServer.shared.makeDatabase(), master: MasterKey(randomBytes(32)))
             #endif
             }
         try await store.write { records throws in

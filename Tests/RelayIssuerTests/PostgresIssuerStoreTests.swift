@@ -17,7 +17,7 @@ import Testing
     private let master = MasterKey(randomBytes(32))
     private static let now: Milliseconds = 1_700_000_000_000
 
-    init() throws { self.database = try PostgresServer.shared.get().makeDatabase() }
+    init() async throws { self.database = try await PostgresServer.shared.makeDatabase() }
 
     private func open() throws -> PostgresIssuerStore { try PostgresIssuerStore(database, master: master) }
 

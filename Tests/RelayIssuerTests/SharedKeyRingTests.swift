@@ -20,7 +20,7 @@ import Testing
     }
 
     @Test func removedKeyIsNoticedElsewhere() async throws {
-        let database = try PostgresServer.shared.get().makeDatabase()
+        let database = try await PostgresServer.shared.makeDatabase()
         let master = MasterKey(randomBytes(32))
         let stores = [try PostgresIssuerStore(database, master: master), try PostgresIssuerStore(database, master: master)]
         let rings = stores.map { KeyRing(store: $0, master: master) }
@@ -42,8 +42,8 @@ import Testing
 
     /// A token is accepted by whoever has fetched the keys within a day before, from any node.
     @Test(arguments: 0..<6) func everySignatureIsKnown(seed: UInt64) async throws {
-        let server = try PostgresServer.shared.get()
-        let database = try server.makeDatabase()
+        let server = try await PostgresServer.shared
+        let database = try await server.makeDatabase()
         let master = MasterKey(randomBytes(32))
         let proxy = try await CuttingProxy(to: database)
         // The second node has the proxy in between.

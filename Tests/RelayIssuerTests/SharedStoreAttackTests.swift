@@ -22,11 +22,11 @@ import RelayPostgres
 
     init() throws { self.test = try TestIssuer() }
 
-    private func issuers(_ kind: Kind, passwordAttemptsPerHour: Int = 100) throws -> [Issuer] {
+    private func issuers(_ kind: Kind, passwordAttemptsPerHour: Int = 100) async throws -> [Issuer] {
         let master = try test.issuer.master
         #if Postgres
         if kind == .postgres {
-            let database = try PostgresServer.shared.get().makeDatabase()
+            let database = try await PostgresServer.shared.makeDatabase()
             return try (0..<2).map { _ in
                 try test.make(on: PostgresIssuerStore(database, master: master), passwordAttemptsPerHour: passwordAttemptsPerHour)
             }
@@ -41,7 +41,7 @@ import RelayPostgres
         passwordAttemptsPerHour: Int = 100,
         _ body: @escaping @Sendable ([any TestClientProtocol]) async throws -> Void
     ) async throws {
-        let issuers = try issuers(kind, passwordAttemptsPerHour: passwordAttemptsPerHour)
+        let issuers = try await issuers(kind, passwordAttemptsPerHour: passwordAttemptsPerHour)
         let subject = try await issuers[0].createUser(name: "Ada")
         try await issuers[1].setPassword(subject: subject, to: Secret(TestBrowser.password))
         let test = test
@@ -57,7 +57,7 @@ import RelayPostgres
     }
 
     @Test(arguments: kinds) func proofIsUsedAtOneIssuer(_ kind: Kind) async throws {
-        let (issuers, device) = (try issuers(kind), TestDevice())
+        let (issuers, device) = (try await issuers(kind), TestDevice())
         let subject = try await issuers[0].createUser(name: "Ada")
         for number in 0..<5 {
             let codes = [try await issuers[0].invite(subject: subject).exposed, try await issuers[1].invite(subject: subject).exposed]

@@ -36,7 +36,7 @@ import Testing
         _ body: (ScriptedAPNs, [Node], _ database: String) async throws -> Void
     ) async throws {
         let apns = try await ScriptedAPNs(time)
-        let database = try server.makeDatabase()
+        let database = try await server.makeDatabase()
         let stores = try (0..<2).map { _ in try PostgresStore(database) { [time] in time.now } }
         let stored = StoredCredential.apns(
             team: ScriptedAPNs.team,
@@ -70,7 +70,7 @@ import Testing
     }
 
     @Test func nodesUseOneTokenAndRenewItOnce() async throws {
-        try await withNodes(on: PostgresServer.shared.get()) { apns, nodes, _ in
+        try await withNodes(on: PostgresServer.shared) { apns, nodes, _ in
             func isAccepted(_ outcome: PushOutcome) -> Bool { if case .accepted = outcome { true } else { false } }
             #expect(await sendByAll(nodes).allSatisfy(isAccepted))
             #expect(apns.now.tokens.count == 1)
@@ -90,26 +90,26 @@ import Testing
     }
 
     @Test func tokenIsSealed() async throws {
-        let server = try PostgresServer.shared.get()
+        let server = try await PostgresServer.shared
         try await withNodes(on: server) { apns, nodes, database in
             _ = await nodes[0].send()
             let text = try #require(apns.now.tokens.first)
             #expect(try await nodes[1].token.stored().token?.text.exposed == text)
-            let bytes = try server.query("SELECT encode(sealed, 'escape') FROM push_token", in: database)
+            let bytes = try await server.query("SELECT encode(sealed, 'escape') FROM push_token", in: database)
             #expect(!bytes.isEmpty && !bytes.contains(text.prefix(20)))
             // Another key does not open it, and neither does the same one in another row.
             let other = StoreToken(credential: nodes[0].token.credential, store: nodes[0].store, key: RelayKey())
             #expect(try await other.stored() == StoredToken(version: 1))
             let copy = "INSERT INTO push_credentials SELECT 'other', identity, type, label, sealed, created FROM push_credentials"
-            try server.query(copy, in: database)
-            try server.query("UPDATE push_token SET credential = 'other'", in: database)
+            try await server.query(copy, in: database)
+            try await server.query("UPDATE push_token SET credential = 'other'", in: database)
             #expect(try await StoreToken(credential: "other", store: nodes[0].store, key: key).stored().token == nil)
         }
     }
 
     /// The clock of a node was wrong when it made the token.
     @Test func tokenOfALaterTimeIsReplaced() async throws {
-        try await withNodes(on: PostgresServer.shared.get()) { apns, nodes, _ in
+        try await withNodes(on: PostgresServer.shared) { apns, nodes, _ in
             let made = Milliseconds(clamping: time.now.count + 3_600_000)
             let renewal = Milliseconds(clamping: made.count + 3_000_000)
             _ = try await nodes[0].token.replace(0, by: ProviderToken(text: Secret("later"), made: made, renewal: renewal))
@@ -140,7 +140,7 @@ import Testing
 
     /// A node sends also while its database does not answer. Once that is back, the others use this node's token.
     @Test func lostDatabaseStopsNoPush() async throws {
-        let server = try PostgresServer()
+        let server = try await PostgresServer()
         try await withNodes(on: server) { apns, nodes, _ in
             for node in nodes { _ = await node.send() }
             time.advance(51 * 60_000)

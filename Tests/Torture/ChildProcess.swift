@@ -2,12 +2,12 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
+import RelayTesting
 
 /// A sender or target process.
 final class ChildProcess {
     private let process = Process()
-    private let input = Pipe()
-    private let output = Pipe()
+    private let (input, output) = ProcessStart.alone { (Pipe(), Pipe()) }
     /// The reports of the process, until it ends.
     let reports: AsyncStream<NumberedReport>
 
@@ -20,7 +20,7 @@ final class ChildProcess {
         process.standardError = errors
         let (stream, continuation) = AsyncStream.makeStream(of: NumberedReport.self)
         reports = stream
-        try process.run()
+        try ProcessStart.alone { try process.run() }
         // The parent's copies must be closed, or the end of the process would not close the pipe.
         try output.fileHandleForWriting.close()
         try input.fileHandleForReading.close()

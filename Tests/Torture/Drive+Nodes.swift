@@ -88,10 +88,10 @@ extension Drive {
         guard let database = relays.database else { return }
         write("promote", "")
         ledger.happened("promotions")
-        let time = try await Self.apart { try database.promote() }
+        let time = try await database.promote()
         recoveries.append(Recovery(from: .promotion, since: time))
         write("promoted", "")
-        try await Self.apart { try database.restoreStandby() }
+        try await database.restoreStandby()
         write("followed", "")
     }
 
@@ -114,20 +114,13 @@ extension Drive {
         var began: String?
         while true {
             try await Task.sleep(for: .milliseconds(300))
-            guard let now = try? await Self.apart({ try database.query("SELECT began FROM meta") }) else { continue }
+            guard let now = try? await database.query("SELECT began FROM meta") else { continue }
             if let began, began != now {
                 write("begin anew", now)
                 ledger.happened("new beginnings")
                 ledger.wentBack(.relayd(0), ordered: ordered)
             }
             began = now
-        }
-    }
-
-    /// Runs something that blocks.
-    private static func apart<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
-        try await withCheckedThrowingContinuation { continuation in
-            Thread.detachNewThread { continuation.resume(with: Result(catching: body)) }
         }
     }
 

@@ -132,10 +132,10 @@ actor Drive {
     }
 
     /// Kills all remaining processes.
-    func end() {
+    func end() async {
         for child in children.values { child.kill() }
         for child in ending.values { child.kill() }
-        relays.kill()
+        try? await relays.kill()
     }
 
     /// - Returns: The duration of the run.
@@ -165,7 +165,7 @@ actor Drive {
         try await wait("for what the senders know") { $0.found.values.allSatisfy(\.isEmpty) }
         // The commands that a sender has lost wait at the relay, too.
         if !plan.copies.isEmpty { for target in 0..<plan.targets { wake(.target(target)) } }
-        try await wait("for the relay to forget") { $0.relays.commands == 0 }
+        try await wait("for the relay to forget") { await $0.relays.commands() == 0 }
         for party in frozen { children[party]?.resume() }
         for party in plan.parties { children[party]?.tell(.stop) }
         try await wait("for everybody to stop") { drive in !drive.children.values.contains { $0.isRunning } }
@@ -181,9 +181,9 @@ actor Drive {
     }
 
     /// Waits for a condition, and fails if no report arrives for too long.
-    private func wait(_ what: String, until isMet: (isolated Drive) -> Bool) async throws {
+    private func wait(_ what: String, until isMet: (isolated Drive) async -> Bool) async throws {
         lastReport = .now
-        while !isMet(self) {
+        while !(await isMet(self)) {
             if let failure { throw failure }
             if ContinuousClock.now - lastReport > .seconds(1) { openForgotten() }
             guard ContinuousClock.now - lastReport < patience else { throw Failed(description: "waited \(what), and nothing happens") }
@@ -250,7 +250,7 @@ actor Drive {
         ledger.died(party)
         if case .relayd(let node) = party {
             up.remove(node)
-            relays.nodes[node].kill()
+            try await relays.nodes[node].kill()
             recoveries.append(Recovery(from: .death))
         } else {
             ready.remove(party)
@@ -276,18 +276,14 @@ actor Drive {
     private func cut(_ cut: Plan.Cut) async {
         defer { strikesAtWork -= 1 }
         write("cut", cut.down)
-        Self.set("down")
+        await Self.set("down")
         try? await Task.sleep(for: .milliseconds(cut.down))
-        Self.set("up")
+        await Self.set("up")
         write("mend", cut.down)
     }
 
-    private static func set(_ state: String) {
-        let process = Process()
-        process.executableURL = URL(filePath: "/usr/bin/env")
-        process.arguments = ["ip", "link", "set", interface, state]
-        try? process.run()
-        process.waitUntilExit()
+    private static func set(_ state: String) async {
+        _ = try? await ProcessRun.output(of: ["ip", "link", "set", interface, state])
     }
 
     /// The number of commands in the senders' journals that their targets may have got without the relay. Old ones are removed there.

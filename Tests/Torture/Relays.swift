@@ -31,7 +31,7 @@ final class Relays {
             return
         }
         guard PostgresServer.isPossible else { throw Failed(description: "several nodes need PostgreSQL, and root") }
-        let database = try DatabasePair()
+        let database = try await DatabasePair()
         self.database = database
         let places = try RelayNodes(count)
         var (nodes, proxies): ([RelaydProcess], [[CuttingProxy]]) = ([], [])
@@ -56,7 +56,7 @@ final class Relays {
         _ = try await nodes[0].stop()
         let statement = "UPDATE meta SET began = began - 600000"
         if let database {
-            try database.query(statement)
+            try await database.query(statement)
         } else {
             try await DatabaseQueue(path: sqlite.path).write { try $0.execute(sql: statement) }
         }
@@ -67,18 +67,18 @@ final class Relays {
         }
     }
 
-    func kill() { for node in nodes { node.kill() } }
+    func kill() async throws { for node in nodes { try await node.kill() } }
 
     /// The database of a relay with SQLite.
     var sqlite: URL { nodes[0].directory.appending(path: "relay.sqlite") }
 
     /// The number of commands in the database; `nil` if it cannot be read now.
-    var commands: Int? {
+    func commands() async -> Int? {
         let statement = "SELECT count(*) FROM commands"
-        if let database { return (try? database.query(statement)).flatMap { Int($0) } }
+        if let database { return (try? await database.query(statement)).flatMap { Int($0) } }
         var configuration = Configuration()
         configuration.readonly = true
-        return try? DatabaseQueue(path: sqlite.path, configuration: configuration).read { try Int.fetchOne($0, sql: statement) }
+        return try? await DatabaseQueue(path: sqlite.path, configuration: configuration).read { try Int.fetchOne($0, sql: statement) }
     }
 
     /// Loses what goes next between a node and the database.
@@ -94,33 +94,33 @@ final class DatabasePair: Sendable {
     /// The primary, then its standby.
     private let current: Mutex<[PostgresServer]>
 
-    init() throws {
-        let primary = try PostgresServer()
-        try primary.makeDatabase(Self.name)
-        let standby = try PostgresServer(following: primary)
-        try primary.setSynchronous(true)
+    init() async throws {
+        let primary = try await PostgresServer()
+        try await primary.makeDatabase(Self.name)
+        let standby = try await PostgresServer(following: primary)
+        try await primary.setSynchronous(true)
         current = Mutex([primary, standby])
     }
 
     var servers: [PostgresServer] { current.withLock { $0 } }
 
     @discardableResult
-    func query(_ sql: String) throws -> String { try servers[0].query(sql, in: Self.name) }
+    func query(_ sql: String) async throws -> String { try await servers[0].query(sql, in: Self.name) }
 
     /// Kills the primary, as a failover manager does before it makes the standby the primary.
     /// - Returns: When the standby has become the primary.
-    func promote() throws -> ContinuousClock.Instant {
+    func promote() async throws -> ContinuousClock.Instant {
         let before = servers
-        try before[0].kill()
-        try before[1].promote()
+        try await before[0].kill()
+        try await before[1].promote()
         current.withLock { $0 = before.reversed() }
         return .now
     }
 
     /// Makes the former primary the standby.
-    func restoreStandby() throws {
+    func restoreStandby() async throws {
         let now = servers
-        try now[1].follow(now[0])
-        try now[0].setSynchronous(true)
+        try await now[1].follow(now[0])
+        try await now[0].setSynchronous(true)
     }
 }

@@ -170,7 +170,7 @@ import Testing
         _ = try output.read(upToCount: 4)
         #expect(throws: StorageError.self) { _ = try directory.storage().lockForHost() }
         other.terminate()
-        other.waitUntilExit()
+        try await ProcessRun.end(of: other)
         _ = try directory.storage().lockForHost()
     }
 

@@ -73,7 +73,7 @@ extension StoredTokens {
         _ = try output.read(upToCount: 4)
         let seen = try await tokens.withExclusiveAccess { $0?.refreshToken?.exposed }
         #expect(seen == "refresh-canary-1")
-        other.waitUntilExit()
+        try await ProcessRun.end(of: other)
     }
 
     @Test func failedAccessStoresNothingAndReleasesTheLock() async throws {

@@ -12,14 +12,14 @@ import Testing
     private static let python = ProcessInfo.processInfo.environment["DEVICE_RELAY_PYTHON"]
 
     @Test(.enabled(if: python != nil, "scripts/test sets DEVICE_RELAY_PYTHON to a Python that has cbor2"))
-    func independentImplementationAgrees() throws {
+    func independentImplementationAgrees() async throws {
         let messages = (0..<1_000 as Range<UInt64>).map { seed in
             var random = SeededGenerator(seed: seed)
             return ValueSet.random(using: &random)
         }
         let encodings = try messages.map { hex(try $0.encodedBytes()) }
         let input = try zip(messages, encodings).map { "\($1)\t\(try $0.json())\n" }.joined()
-        let lines = try exchange(input)
+        let lines = try await exchange(input)
         try #require(lines.count > messages.count)
         for (index, line) in lines.prefix(messages.count).enumerated() {
             #expect(line == encodings[index], "seed \(index)")
@@ -35,18 +35,13 @@ import Testing
         }
     }
 
-    private func exchange(_ input: String) throws -> [Substring] {
+    private func exchange(_ input: String) async throws -> [Substring] {
         let script = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../../scripts/cbor2-exchange.py")
-        let inputFile = FileManager.default.temporaryDirectory.appending(path: "cbor2-exchange-\(UUID().uuidString)")
-        try Data(input.utf8).write(to: inputFile)
-        defer { try? FileManager.default.removeItem(at: inputFile) }
         let process = Process()
         process.executableURL = URL(filePath: try #require(Self.python))
         process.arguments = [script.standardizedFileURL.path]
-        process.standardInput = try FileHandle(forReadingFrom: inputFile)
-        let output = try ProcessStart.reading(process).readToEnd() ?? Data()
-        process.waitUntilExit()
-        #expect(process.terminationStatus == 0)
-        return String(decoding: output, as: UTF8.self).split(separator: "\n")
+        let ended = try await ProcessRun.run(process, input: input)
+        #expect(ended.status == 0, "\(ended.error)")
+        return ended.output.split(separator: "\n")
     }
 }

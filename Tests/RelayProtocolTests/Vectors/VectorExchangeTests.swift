@@ -10,18 +10,13 @@ import Testing
     private static let python = ProcessInfo.processInfo.environment["DEVICE_RELAY_PYTHON"]
 
     @Test(.enabled(if: python != nil, "scripts/test sets DEVICE_RELAY_PYTHON to a Python that has cbor2 and cryptography"))
-    func independentImplementationAgrees() throws {
+    func independentImplementationAgrees() async throws {
         let script = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../../scripts/check-vectors.py")
         let process = Process()
         process.executableURL = URL(filePath: try #require(Self.python))
         process.arguments = [script.standardizedFileURL.path, VectorFolder.url.path]
-        let errors = ProcessStart.alone { Pipe() }
-        process.standardError = errors
-        let output = try ProcessStart.reading(process)
-        let checked = String(decoding: try output.readToEnd() ?? Data(), as: UTF8.self)
-        let failure = String(decoding: try errors.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
-        process.waitUntilExit()
-        #expect(process.terminationStatus == 0, "\(failure)")
-        #expect(Int(checked.trimmingCharacters(in: .whitespacesAndNewlines)) ?? 0 > 300)
+        let ended = try await ProcessRun.run(process)
+        #expect(ended.status == 0, "\(ended.error)")
+        #expect(Int(ended.output.trimmingCharacters(in: .whitespacesAndNewlines)) ?? 0 > 300)
     }
 }

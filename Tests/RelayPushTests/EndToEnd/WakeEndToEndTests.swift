@@ -23,11 +23,11 @@ import Testing
 
     /// A node has the token from the database, where the others find it.
     @Test(.enabled(if: PostgresServer.isPossible)) func appleWakesTheDeviceOfANode() async throws {
-        let (server, nodes) = (try PostgresServer.shared.get(), try RelayNodes(1))
-        let store = try server.makeURI()
+        let (server, nodes) = (try await PostgresServer.shared, try RelayNodes(1))
+        let store = try await server.makeURI()
         #expect(try await tokensForApple(port: nodes.ports[0], nodes.arguments(0, store: store)) == 1)
         let database = try #require(store.firstMatch(of: /test_\w+/)).output
-        #expect(try server.query("SELECT version FROM push_token", in: String(database)) == "1")
+        #expect(try await server.query("SELECT version FROM push_token", in: String(database)) == "1")
     }
 
     /// Wakes a device by Apple's service.

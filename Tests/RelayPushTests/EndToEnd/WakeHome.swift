@@ -83,7 +83,7 @@ final class WakeHome {
         try first.go()
         let receipt = try await command.outcome()
         #expect(receipt.target.appID == registration.appID)
-        first.kill()
+        try await first.kill()
         _ = try await phone.sees("PC") { $0.presence.isWakeable }
 
         let (platform, target) = (phone.platform, RemoteSystemConnectionRequest(endpoint: endpoint, appID: registration.appID))
@@ -95,7 +95,7 @@ final class WakeHome {
         try await eventually { pushes().count == 2 }
         let second = try pc.process(for: pushes()[1])
         #expect(try await call.value == ["text": "hello"])
-        second.kill()
+        try await second.kill()
         await phone.platform.shutdown()
     }
 }

@@ -41,7 +41,7 @@ import Testing
     }
 
     /// Beyond what octal digits say, and just below: `tar` finds the file behind.
-    @Test(arguments: archived) func tarReadsAnArchiveOfAnySize(size: Int64) throws {
+    @Test(arguments: archived) func tarReadsAnArchiveOfAnySize(size: Int64) async throws {
         let path = FileManager.default.temporaryDirectory.appending(path: "size-\(UUID().uuidString).tar").path
         defer { try? FileManager.default.removeItem(atPath: path) }
         let file = try StorageFile(creating: path)
@@ -54,12 +54,7 @@ import Testing
             contentsOf: Data(try #require(TarHeader(name: "last", size: 0)).encoded(time: 1) + [UInt8](repeating: 0, count: 1_024))
         )
         try end.close()
-        let tar = Process()
-        tar.executableURL = URL(filePath: "/usr/bin/env")
-        tar.arguments = ["tar", "tvf", path]
-        let output = try ProcessStart.reading(tar)
-        let lines = String(decoding: try output.readToEnd() ?? Data(), as: UTF8.self).split(separator: "\n")
-        tar.waitUntilExit()
+        let lines = try await ProcessRun.output(of: ["tar", "tvf", path]).split(separator: "\n")
         #expect(lines.count == 2)
         #expect(lines.first?.contains(" \(size) ") == true)
         #expect(lines.last?.hasSuffix(" last") == true)

@@ -11,7 +11,7 @@ struct WebSocketExchangeTests {
         let relayd = try await RelaydProcess()
         _ = try await relayd.start()
         let script = try PythonScript("websockets-exchange.py", [relayd.host])
-        #expect(await script.end() == 0)
+        #expect(try await script.end() == 0)
         #expect(try await relayd.stop() == 0)
     }
 }

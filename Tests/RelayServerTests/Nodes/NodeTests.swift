@@ -59,7 +59,7 @@ import Testing
     }
 
     private func nodes(_ names: String...) async throws -> (nodes: [Node], database: [(name: String, value: String)]) {
-        let database = try PostgresServer.shared.get().makeDatabase()
+        let database = try await PostgresServer.shared.makeDatabase()
         var nodes: [Node] = []
         for name in names { nodes.append(try await Node(name, on: database)) }
         return (nodes, database)

@@ -52,7 +52,7 @@ import Testing
 
     /// Nodes that find all that they have stored go on, with their accounts.
     @Test func standbyWithEverythingIsFollowed() async throws {
-        let database = try PostgresServer.shared.get().makeDatabase()
+        let database = try await PostgresServer.shared.makeDatabase()
         let (one, two) = (try await node(on: database), try PostgresStore.opened(database))
         try pretendAnotherPrimary(database)
         try await wait { try query("SELECT history FROM relay", database) != "another" }
@@ -65,7 +65,7 @@ import Testing
 
     /// One node's last transaction is missing.
     @Test func databaseThatHasLostSomethingBeginsAnew() async throws {
-        let database = try PostgresServer.shared.get().makeDatabase()
+        let database = try await PostgresServer.shared.makeDatabase()
         let (one, two) = (try await node(on: database), try PostgresStore.opened(database))
         let (lost, losses) = AsyncStream.makeStream(of: AccountID.self)
         let (begun, beginnings) = AsyncStream.makeStream(of: Milliseconds.self)
@@ -87,7 +87,7 @@ import Testing
 
     /// A backup that is started elsewhere: nobody who was alive can say what is missing.
     @Test func databaseThatNobodyKnowsBeginsAnew() async throws {
-        let database = try PostgresServer.shared.get().makeDatabase()
+        let database = try await PostgresServer.shared.makeDatabase()
         try await node(on: database).close()
         try query("UPDATE relay SET history = 'another'", database)
         let store = try PostgresStore.opened(database)
@@ -99,14 +99,14 @@ import Testing
 
     /// An earlier copy of the server's disk has the same system and timeline. Without the node's file, nobody can know.
     @Test(arguments: [true, false]) func earlierDiskIsNoticed(hasFile: Bool) async throws {
-        let server = try PostgresServer()
-        let database = try server.makeDatabase()
+        let server = try await PostgresServer()
+        let database = try await server.makeDatabase()
         let directory = FileManager.default.temporaryDirectory.appending(path: "node-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: directory) }
         func store() throws -> PostgresStore { try .opened(database, file: NodeFile(in: directory.path)) }
         try await node(on: database).close()
-        try server.copyData()
+        try await server.copyData()
         // Without a loss, the next start goes on.
         for _ in 0..<2 {
             let again = try store()
@@ -114,7 +114,7 @@ import Testing
             #expect(try began(database) == "5")
             again.close()
         }
-        try server.putCopyBack()
+        try await server.putCopyBack()
         if !hasFile { try FileManager.default.removeItem(at: directory.appending(path: NodeFile.name)) }
         let late = try store()
         try late.waitUntilSettled()
@@ -124,7 +124,7 @@ import Testing
 
     /// A node that was killed can confirm nothing, and its next start says so at once.
     @Test func nodeThatStartsAgainIsNotWaitedFor() async throws {
-        let database = try PostgresServer.shared.get().makeDatabase()
+        let database = try await PostgresServer.shared.makeDatabase()
         let directory = FileManager.default.temporaryDirectory.appending(path: "node-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: directory) }
@@ -147,7 +147,7 @@ import Testing
 
     /// A start that ends before it has said what is lost leaves that to the next one.
     @Test(arguments: [true, false]) func startThatEndsAtOnceForgetsNoLoss(isSameHistory: Bool) async throws {
-        let database = try PostgresServer.shared.get().makeDatabase()
+        let database = try await PostgresServer.shared.makeDatabase()
         let directory = FileManager.default.temporaryDirectory.appending(path: "node-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: directory) }
@@ -173,7 +173,7 @@ import Testing
 
     /// A thread that comes late, when another node has said what is lost, does not say it again.
     @Test(arguments: [true, false]) func threadThatComesLateSaysNothingAnew(isTold: Bool) async throws {
-        let database = try PostgresServer.shared.get().makeDatabase()
+        let database = try await PostgresServer.shared.makeDatabase()
         let store = try await node(on: database)
         let hasLost = Mutex(false)
         let writer = PostgresWriter(database, node: NodeID(), thread: 0, hasLost: { hasLost.withLock { $0 = true } })
@@ -196,7 +196,7 @@ import Testing
 
     /// Rows are deleted by the database's clock: a living node may not know yet that it was found dead.
     @Test func startWithAWrongClockDeletesNoRows() async throws {
-        let database = try PostgresServer.shared.get().makeDatabase()
+        let database = try await PostgresServer.shared.makeDatabase()
         let store = try await node(on: database)
         let id = store.nodeID
         store.close()
@@ -206,7 +206,7 @@ import Testing
 
     /// A node that has started while nobody knew what is lost can say so after the next loss.
     @Test func nodeThatHasStartedMeanwhileConfirmsLater() async throws {
-        let database = try PostgresServer.shared.get().makeDatabase()
+        let database = try await PostgresServer.shared.makeDatabase()
         let store = try await node(on: database)
         try query("UPDATE node SET history = NULL", database)
         try await wait { try query("SELECT history FROM node", database) == query("SELECT history FROM relay", database) }
@@ -215,7 +215,7 @@ import Testing
 
     /// The first start ended before it had stored anything.
     @Test func emptyDatabaseWithAnotherPrimaryBegins() async throws {
-        let database = try PostgresServer.shared.get().makeDatabase()
+        let database = try await PostgresServer.shared.makeDatabase()
         try PostgresStore.opened(database).close()
         try query("UPDATE relay SET history = 'another'", database)
         let store = try PostgresStore.opened(database)
@@ -226,7 +226,7 @@ import Testing
 
     /// A node that the database does not know was started in what is lost.
     @Test func missingRowOfANodeIsALoss() async throws {
-        let database = try PostgresServer.shared.get().makeDatabase()
+        let database = try await PostgresServer.shared.makeDatabase()
         let store = try await node(on: database)
         try query("DELETE FROM node", database)
         try await wait { try began(database) != "5" }

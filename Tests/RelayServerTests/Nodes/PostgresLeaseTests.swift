@@ -29,7 +29,7 @@ import Testing
     }
 
     @Test func oneNodeServesAnAccount() async throws {
-        let database = try PostgresServer.shared.get().makeDatabase()
+        let database = try await PostgresServer.shared.makeDatabase()
         let (one, two) = (try node("one", on: database), try node("two", on: database))
         let (identity, account) = (identity, account)
         let since = try #require(await one.claim(.of(identity)).since)
@@ -48,7 +48,7 @@ import Testing
 
     /// The account of an identity that was linked is not the one that is derived from it.
     @Test func linkedIdentityLeadsToItsAccount() async throws {
-        let database = try PostgresServer.shared.get().makeDatabase()
+        let database = try await PostgresServer.shared.makeDatabase()
         let one = try node("one", on: database)
         let (identity, account) = (identity, account)
         #expect(await one.claim(.of(identity)).isHere)
@@ -63,7 +63,7 @@ import Testing
     }
 
     @Test func leaseOfAStoppedNodeIsFree() async throws {
-        let database = try PostgresServer.shared.get().makeDatabase()
+        let database = try await PostgresServer.shared.makeDatabase()
         let (one, two) = (try node("one", on: database), try node("two", on: database))
         #expect(await one.claim(.of(identity)).isHere)
         one.close()
@@ -72,7 +72,7 @@ import Testing
     }
 
     @Test func leaseThatIsGivenBackIsFree() async throws {
-        let database = try PostgresServer.shared.get().makeDatabase()
+        let database = try await PostgresServer.shared.makeDatabase()
         let (one, two) = (try node("one", on: database), try node("two", on: database))
         let (lost, losses) = AsyncStream.makeStream(of: AccountID.self)
         one.begin { if case .lost(let account) = $0 { losses.yield(account) } }
@@ -90,7 +90,7 @@ import Testing
 
     /// A node that the others have found dead stores and says nothing more, whatever it has in memory.
     @Test(arguments: [true, false]) func deadNodeLosesItsAccounts(writes: Bool) async throws {
-        let database = try PostgresServer.shared.get().makeDatabase()
+        let database = try await PostgresServer.shared.makeDatabase()
         let (one, two) = (try node("one", on: database), try node("two", on: database))
         let (lost, losses) = AsyncStream.makeStream(of: AccountID.self)
         one.begin { if case .lost(let account) = $0 { losses.yield(account) } }
@@ -122,7 +122,7 @@ import Testing
 
     /// Work of several accounts shares a commit. Only that of lost accounts fails.
     @Test func lossOfOneAccountLeavesTheOthers() async throws {
-        let database = try PostgresServer.shared.get().makeDatabase()
+        let database = try await PostgresServer.shared.makeDatabase()
         let one = try node("one", on: database)
         let identities = (0..<40).map { Identity(issuer: "https://issuer.example", subject: "\($0)") }
         for identity in identities {
@@ -165,7 +165,7 @@ import Testing
 
     /// Two nodes claim the same accounts at once. Each has one node, and all work that was reported as stored is there.
     @Test func accountsThatAllClaimHaveOneNode() async throws {
-        let database = try PostgresServer.shared.get().makeDatabase()
+        let database = try await PostgresServer.shared.makeDatabase()
         let nodes = try ["one", "two", "three"].map { try node($0, on: database) }
         let accounts = (0..<60).map { AccountID(of: Identity(issuer: "https://issuer.example", subject: "\($0)")) }
         let owners = await withTaskGroup(of: (AccountID, Int, Bool).self) { group in

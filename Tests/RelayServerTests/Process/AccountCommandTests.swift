@@ -127,16 +127,16 @@ import Testing
         try await browser.setUp(try #require(lines[2].split(separator: " ").last.map(String.init)))
         #expect(try await browser.get("/auth/account").status == 200)
         first.terminate()
-        first.waitUntilExit()
-        #expect(try output.readToEnd()?.isEmpty ?? true)
+        try await ProcessRun.end(of: first)
+        #expect(try await ProcessRun.blocking { try output.readToEnd() }?.isEmpty ?? true)
         // With an account there is nothing to set up.
         let second = RelaydProcess.process(arguments)
         let later = try ProcessStart.reading(second)
         let ready = try await RelaydProcess.lines(of: later, 1)
         second.terminate()
-        second.waitUntilExit()
+        try await ProcessRun.end(of: second)
         #expect(ready.count == 1)
-        #expect(try later.readToEnd()?.isEmpty ?? true)
+        #expect(try await ProcessRun.blocking { try later.readToEnd() }?.isEmpty ?? true)
     }
 
     @Test func disabledAccountRejectsItsEndpoints() async throws {

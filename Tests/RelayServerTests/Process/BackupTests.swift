@@ -102,14 +102,9 @@ import Testing
         let (phone, pc) = try await pair()
         #expect(FileManager.default.createFile(atPath: file.path, contents: nil, attributes: [.posixPermissions: 0o600]))
         let process = RelaydProcess.process(["backup", "-", "--data-directory", relayd.directory.path])
-        let errors = ProcessStart.alone { Pipe() }
-        process.standardOutput = try FileHandle(forWritingTo: file)
-        process.standardError = errors
-        try ProcessStart.alone { try process.run() }
-        process.waitUntilExit()
-        #expect(process.terminationStatus == 0)
-        let said = String(decoding: try errors.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
-        #expect(said.hasPrefix("wrote a backup to standard output"), "\(said)")
+        let ended = try await ProcessRun.run(process, output: try FileHandle(forWritingTo: file))
+        #expect(ended.status == 0)
+        #expect(ended.error.hasPrefix("wrote a backup to standard output"), "\(ended)")
         // Nothing of it is left.
         #expect(try FileManager.default.contentsOfDirectory(atPath: relayd.directory.path).allSatisfy { !$0.contains("backup") })
         #expect(try await relayd.stop() == 0)
@@ -271,7 +266,7 @@ import Testing
         #expect(try await run("backup", second).status == 0)
         #expect(try drafts() == [draft])
         #expect(kill(backup.processIdentifier, SIGKILL) == 0)
-        backup.waitUntilExit()
+        try await ProcessRun.end(of: backup)
         #expect(try drafts() == [draft])
         #expect(try await run("backup", second, "--force").status == 0)
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["2.tar"])
@@ -308,12 +303,7 @@ import Testing
         defer { try? FileManager.default.removeItem(at: folder) }
         _ = try await relayd.start()
         #expect(try await run("backup", file.path).status == 0)
-        let tar = Process()
-        tar.executableURL = URL(filePath: "/usr/bin/env")
-        tar.arguments = ["tar", "tf", file.path]
-        let output = try ProcessStart.reading(tar)
-        let text = String(decoding: try output.readToEnd() ?? Data(), as: UTF8.self)
-        tar.waitUntilExit()
+        let text = try await ProcessRun.output(of: ["tar", "tf", file.path])
         #expect(text.split(separator: "\n") == ["backup.json", "relay.key", "relay.sqlite", "issuer.key", "issuer.sqlite"])
         #expect(try await relayd.stop() == 0)
     }

@@ -158,10 +158,7 @@ import Testing
         let process = Process()
         process.executableURL = URL(filePath: "/usr/bin/fail2ban-regex")
         process.arguments = ["--print-all-matched", log.path, Self.filter.path]
-        process.standardError = FileHandle.nullDevice
-        let output = try ProcessStart.reading(process)
-        let text = String(decoding: try output.readToEnd() ?? Data(), as: UTF8.self)
-        process.waitUntilExit()
+        let text = try await ProcessRun.run(process).output
         #expect(text.contains(" 2 matched"), "\(text)")
         let matched = text.split(separator: "\n").filter { $0.contains("sign-in failed") && $0.contains("method") }
         #expect(matched.count == 2)

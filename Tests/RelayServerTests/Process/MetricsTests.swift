@@ -71,7 +71,7 @@ import Testing
 
     @Test(.enabled(if: PostgresServer.isPossible)) func metricsSayWhatANodeDoes() async throws {
         let places = try RelayNodes(1)
-        let text = try await metrics(at: places.ports[0], places.arguments(0, store: PostgresServer.shared.get().makeURI()))
+        let text = try await metrics(at: places.ports[0], places.arguments(0, store: PostgresServer.shared.makeURI()))
         let accounts = value("relay_node_accounts", in: text) ?? 0
         #expect(accounts >= 1)
         #expect(value("relay_node_leases_taken_total", in: text) == accounts)
@@ -115,14 +115,7 @@ import Testing
         let process = Process()
         process.executableURL = URL(filePath: "/usr/bin/promtool")
         process.arguments = ["check", "metrics"]
-        let (input, errors) = ProcessStart.alone { (Pipe(), Pipe()) }
-        process.standardInput = input
-        process.standardError = errors
-        let output = try ProcessStart.reading(process)
-        try input.fileHandleForWriting.write(contentsOf: Data(text.utf8))
-        try input.fileHandleForWriting.close()
-        let said = [output, errors.fileHandleForReading].map { String(decoding: (try? $0.readToEnd()) ?? Data(), as: UTF8.self) }.joined()
-        process.waitUntilExit()
-        #expect(process.terminationStatus == 0 && said.isEmpty, "\(said)")
+        let ended = try await ProcessRun.run(process, input: text)
+        #expect(ended.status == 0 && ended.output.isEmpty && ended.error.isEmpty, "\(ended)")
     }
 }

@@ -17,11 +17,8 @@ import Testing
     init() throws { try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: false) }
 
     deinit {
-        if nginx.isRunning {
-            nginx.terminate()
-            nginx.waitUntilExit()
-        }
-        try? FileManager.default.removeItem(at: directory)
+        if nginx.isRunning { nginx.terminate() }
+        ProcessRun.after(endOf: nginx.isRunning ? [nginx] : []) { [directory] in try? FileManager.default.removeItem(at: directory) }
     }
 
     private func start(port: Int, to relayd: RelaydProcess) async throws {

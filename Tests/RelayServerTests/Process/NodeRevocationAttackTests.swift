@@ -9,7 +9,7 @@ import Testing
 /// What is revoked at one node ends at all.
 @Suite(.timeLimit(.minutes(5)), .enabled(if: PostgresServer.isPossible)) struct NodeRevocationAttackTests {
     private func nodes(_ arguments: [String] = []) async throws -> [RelaydProcess] {
-        let (store, places) = (try PostgresServer.shared.get().makeURI(), try RelayNodes(2))
+        let (store, places) = (try await PostgresServer.shared.makeURI(), try RelayNodes(2))
         var nodes: [RelaydProcess] = []
         for number in 0..<2 {
             let node = try await RelaydProcess(

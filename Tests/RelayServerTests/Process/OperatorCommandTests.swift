@@ -70,7 +70,7 @@ import Testing
         #expect(ended.error.contains("no relay runs on"))
         // Killed, it leaves its file as it is.
         _ = try await relayd.start()
-        relayd.kill()
+        try await relayd.kill()
         #expect(try await run("invite").error.contains("no relay runs on"))
     }
 
@@ -154,13 +154,9 @@ import Testing
             let process = Process()
             process.executableURL = URL(filePath: "/bin/sh")
             process.arguments = ["-c", "exec \"$@\" \(target)", "sh", RelaydProcess.executable.path] + words + more
-            let errors = ProcessStart.alone { Pipe() }
-            process.standardError = errors
-            _ = try ProcessStart.reading(process)
-            let error = String(decoding: try errors.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
-            process.waitUntilExit()
-            #expect(process.terminationStatus == 1, "\(command) \(target)")
-            #expect(error == "relayd: cannot write the output: \(cause)\n", "\(command) \(target)")
+            let ended = try await ProcessRun.run(process)
+            #expect(ended.status == 1, "\(command) \(target)")
+            #expect(ended.error == "relayd: cannot write the output: \(cause)\n", "\(command) \(target)")
             try? FileManager.default.removeItem(atPath: directory.path + "/backup.tar")
         }
     }

@@ -78,11 +78,11 @@ import Testing
             }
             commands.append(command)
         }
-        relayd.kill()
+        try await relayd.kill()
         _ = try await relayd.start()
         try await pc.connect()
         for number in 1...5 { #expect(try await pc.handleNext() == .launch(.init(uri: try LaunchURI("film:\(number)")))) }
-        relayd.kill()
+        try await relayd.kill()
         _ = try await relayd.start()
         try await phone.connect()
         for command in commands { #expect(try await phone.outcome(of: command, target: target) == .succeeded) }

@@ -73,7 +73,7 @@ import Testing
         let (process, output) = try start()
         _ = try await RelaydProcess.lines(of: output, 1)
         kill(process.processIdentifier, number)
-        process.waitUntilExit()
+        try await ProcessRun.end(of: process)
         #expect(process.terminationReason == .exit && process.terminationStatus == 0)
     }
 
@@ -82,7 +82,7 @@ import Testing
         let (process, _) = try start()
         try await awaitHandling(of: SIGTERM, in: process)
         kill(process.processIdentifier, SIGTERM)
-        process.waitUntilExit()
+        try await ProcessRun.end(of: process)
         #expect(process.terminationReason == .exit && process.terminationStatus == 0)
     }
 
@@ -94,7 +94,7 @@ import Testing
         _ = try ProcessStart.reading(process)
         try await awaitHandling(of: SIGUSR1, in: process)
         kill(process.processIdentifier, SIGTERM)
-        process.waitUntilExit()
+        try await ProcessRun.end(of: process)
         #expect(process.terminationReason == .uncaughtSignal && process.terminationStatus == SIGTERM)
     }
 

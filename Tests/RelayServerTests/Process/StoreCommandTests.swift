@@ -14,9 +14,9 @@ import Testing
     private let uri: String
     private let database: String
 
-    init() throws {
-        server = try PostgresServer.shared.get()
-        uri = try server.makeURI()
+    init() async throws {
+        server = try await PostgresServer.shared
+        uri = try await server.makeURI()
         database = String(try #require(uri.firstMatch(of: /test_\w+/)).output)
     }
 
@@ -25,16 +25,9 @@ import Testing
     }
 
     /// The words of a command that the output names, as a shell reads them.
-    private func command(_ words: String, in output: String) throws -> [String] {
+    private func command(_ words: String, in output: String) async throws -> [String] {
         let line = try #require(output.split(separator: "\n").first { $0.hasPrefix("  relayd \(words)") })
-        let output = Pipe()
-        let shell = Process()
-        shell.executableURL = URL(filePath: "/bin/sh")
-        shell.arguments = ["-c", "relayd() { printf '%s\\n' \"$@\"; }; \(line)"]
-        shell.standardOutput = output
-        try ProcessStart.alone { try shell.run() }
-        let text = String(decoding: try output.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
-        shell.waitUntilExit()
+        let text = try await ProcessRun.output(of: ["sh", "-c", "relayd() { printf '%s\\n' \"$@\"; }; \(line)"])
         return text.split(separator: "\n").map(String.init)
     }
 
@@ -73,7 +66,7 @@ import Testing
         #expect(copied.status == 0 && copied.output.contains("2 endpoints, 1 commands"), "\(copied)")
         let check = try await RelaydProcess.run(command("store check", in: copied.output))
         #expect(check.status == 0 && check.output.contains("2 endpoints, 1 commands"), "\(check)")
-        let serve = try command("serve", in: copied.output)
+        let serve = try await command("serve", in: copied.output)
         #expect(serve == ["serve", "--store", uri, "--data-directory", directory])
 
         // The relay goes on in PostgreSQL, at its address, without the files.
@@ -151,14 +144,14 @@ import Testing
 
     /// Kills a copy as soon as something is the case.
     /// - Returns: Whether it was before its end.
-    private func kill(_ arguments: [String], when isTime: () throws -> Bool) throws -> Bool {
+    private func kill(_ arguments: [String], when isTime: () async throws -> Bool) async throws -> Bool {
         let process = RelaydProcess.process(["store", "copy"] + arguments)
         process.standardOutput = FileHandle.nullDevice
         process.standardError = FileHandle.nullDevice
         try ProcessStart.alone { try process.run() }
-        while process.isRunning, try !isTime() { usleep(2_000) }
+        while process.isRunning, try await !isTime() { try await Task.sleep(for: .milliseconds(2)) }
         _ = Foundation.kill(process.processIdentifier, SIGKILL)
-        process.waitUntilExit()
+        try await ProcessRun.end(of: process)
         return process.terminationReason == .uncaughtSignal
     }
 
@@ -167,15 +160,15 @@ import Testing
     func killedCopyLeavesPostgreSQLEmpty(table: String) async throws {
         let relay = try await largeRelay()
         let rows = try relay.rows()
-        let isKilled = try kill(["--to", uri, "--data-directory", relay.directory]) {
-            (try? server.query("SELECT pg_relation_size('\(table)')", in: database)).flatMap { Int($0) } ?? 0 > 0
+        let isKilled = try await kill(["--to", uri, "--data-directory", relay.directory]) {
+            (try? await server.query("SELECT pg_relation_size('\(table)')", in: database)).flatMap { Int($0) } ?? 0 > 0
         }
         #expect(isKilled)
         // The server notices it when it next writes to the connection.
         let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        while try server.query(others, in: database) != "0" { try await Task.sleep(for: .milliseconds(20)) }
-        #expect(try server.query("SELECT count(id) FROM relay", in: database) == "0")
-        #expect(try server.query("SELECT count(*) FROM accounts", in: database) == "0")
+        while try await server.query(others, in: database) != "0" { try await Task.sleep(for: .milliseconds(20)) }
+        #expect(try await server.query("SELECT count(id) FROM relay", in: database) == "0")
+        #expect(try await server.query("SELECT count(*) FROM accounts", in: database) == "0")
         #expect(try relay.rows() == rows)
         let again = try await store("copy", "--to", uri, in: relay.directory)
         #expect(again.status == 0, "\(again)")
@@ -188,7 +181,7 @@ import Testing
         let relay = try await largeRelay()
         #expect(try await store("copy", "--to", uri, in: relay.directory).status == 0)
         let other = try StoredRelay(keysOf: relay)
-        let isKilled = try kill(["--from", uri, "--data-directory", other.directory]) {
+        let isKilled = try await kill(["--from", uri, "--data-directory", other.directory]) {
             FileManager.default.fileExists(atPath: "\(other.directory)/\(file)")
         }
         // The last files come shortly before the end.

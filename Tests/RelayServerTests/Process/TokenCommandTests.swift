@@ -12,18 +12,8 @@ import Testing
     /// - Parameter token: What is typed.
     static func revoke(_ token: String, at relayd: RelaydProcess) async throws -> AdminToken? {
         let process = RelaydProcess.process(["token", "revoke", "--json", "--data-directory", relayd.directory.path])
-        let input = ProcessStart.alone { Pipe() }
-        process.standardInput = input
-        process.standardError = FileHandle.nullDevice
-        let output = try ProcessStart.reading(process)
-        try input.fileHandleForWriting.write(contentsOf: Data((token + "\n").utf8))
-        try input.fileHandleForWriting.close()
-        let text = try await withCheckedThrowingContinuation { continuation in
-            Thread.detachNewThread {
-                continuation.resume(with: Result { try output.readToEnd() ?? Data() })
-            }
-        }
-        return try? JSONDecoder().decode(AdminToken.self, from: text)
+        let ended = try await ProcessRun.run(process, input: token + "\n")
+        return try? JSONDecoder().decode(AdminToken.self, from: Data(ended.output.utf8))
     }
 
     private func rejection(_ endpoint: WireEndpoint) async throws -> ControlErrorCode? {

@@ -33,7 +33,7 @@ import Testing
     }
 
     @Test func endedConnectionsAreReplaced() async throws {
-        let database = try PostgresServer.shared.get().makeDatabase()
+        let database = try await PostgresServer.shared.makeDatabase()
         let store = try PostgresStore.opened(database)
         let id = try await addAccount("first", to: store)
         let others = """
@@ -51,7 +51,7 @@ import Testing
 
     /// The server stores a group, and its answer does not arrive.
     @Test func commitWhoseAnswerIsLostIsReportedAsStored() async throws {
-        let database = try PostgresServer.shared.get().makeDatabase()
+        let database = try await PostgresServer.shared.makeDatabase()
         let proxy = try await CuttingProxy(to: database)
         let store = try PostgresStore.opened(proxy.parameters)
         let id = try await addAccount("first", to: store)
@@ -68,7 +68,7 @@ import Testing
 
     /// The server never gets a group.
     @Test func groupThatDoesNotArriveIsReportedAsFailed() async throws {
-        let database = try PostgresServer.shared.get().makeDatabase()
+        let database = try await PostgresServer.shared.makeDatabase()
         let proxy = try await CuttingProxy(to: database)
         let store = try PostgresStore.opened(proxy.parameters)
         let id = try await addAccount("first", to: store)
@@ -80,8 +80,8 @@ import Testing
     }
 
     /// The old connection of a thread must store nothing after a new one has looked.
-    @Test func replacedConnectionStoresNothing() throws {
-        let database = try PostgresServer.shared.get().makeDatabase()
+    @Test func replacedConnectionStoresNothing() async throws {
+        let database = try await PostgresServer.shared.makeDatabase()
         let store = try PostgresStore.opened(database)
         let node = NodeID()
         let (old, new) = (PostgresWriter(database, node: node, thread: 0), PostgresWriter(database, node: node, thread: 0))
@@ -97,9 +97,9 @@ import Testing
         store.close()
     }
 
-    @Test func wrongDatabasesAreRefusedWithAReason() throws {
-        let server = try PostgresServer.shared.get()
-        let database = try server.makeDatabase()
+    @Test func wrongDatabasesAreRefusedWithAReason() async throws {
+        let server = try await PostgresServer.shared
+        let database = try await server.makeDatabase()
         func reason(_ parameters: [(name: String, value: String)]) -> String {
             do {
                 try PostgresStore.opened(parameters).close()
@@ -123,7 +123,7 @@ import Testing
     }
 
     @Test func textsAndNumbersAreStoredUnchanged() async throws {
-        let store = try PostgresStore.opened(PostgresServer.shared.get().makeDatabase())
+        let store = try await PostgresStore.opened(PostgresServer.shared.makeDatabase())
         for text in ["a", "é", "e\u{301}", "🎬", "' OR 1 = 1", "$1", "?", "\\", String(repeating: "x", count: 200_000)] {
             let identity = AppIdentity(id: "example", proof: text, created: .max)
             try await store.transactGlobally { try $0.put(identity) }

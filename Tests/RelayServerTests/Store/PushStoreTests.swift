@@ -31,7 +31,7 @@ import Testing
     }
 
     private func filled(_ kind: RelayStoreTests.Kind) async throws -> any RelayStore {
-        let store = try kind.open()
+        let store = try await kind.open()
         try await store.transact { store in
             try store.addAccount(Self.account, identity: Self.identity, time: 1)
             for number in 0..<Self.channels.count { try store.put(EndpointRow.sample(number, Self.account)) }

@@ -47,7 +47,7 @@ import Darwin
             return true
         }
 
-        func open() throws -> any RelayStore {
+        func open() async throws -> any RelayStore {
             switch self {
             case .disk: try SQLiteStore(directory: temporaryDirectory())
             case .memory: try SQLiteStore()
@@ -55,7 +55,7 @@ import Darwin
             case .withoutDatabase: MemoryStore()
             case .cachedWithoutDatabase: MemoryStore(isCaching: true)
             #if Postgres
-            case .postgres: ClaimingStore(try PostgresStore.opened(PostgresServer.shared.get().makeDatabase()))
+            case .postgres: try await ClaimingStore(PostgresStore.opened(PostgresServer.shared.makeDatabase()))
             #endif
             }
         }
@@ -66,7 +66,7 @@ import Darwin
     let identity = Identity(issuer: "https://issuer.example", subject: "me")
 
     private func filled(_ kind: Kind) async throws -> any RelayStore {
-        let store = try kind.open()
+        let store = try await kind.open()
         let (account, other, identity) = (account, other, identity)
         try await store.transact {
             try $0.addAccount(account, identity: identity, time: 1)
@@ -76,7 +76,7 @@ import Darwin
     }
 
     @Test(arguments: Kind.all) func appIdentitiesHaveAppsAndCredentials(_ kind: Kind) async throws {
-        let store = try kind.open()
+        let store = try await kind.open()
         func credential(_ id: String, _ identity: String, created: Int64) -> CredentialRow {
             CredentialRow(id: id, identity: identity, type: "fcm", label: "label", sealed: [0, 1, 255], created: created)
         }
@@ -155,7 +155,7 @@ import Darwin
     }
 
     @Test(arguments: Kind.all) func expiredRevocationsOfTokensAreDeleted(_ kind: Kind) async throws {
-        let store = try kind.open()
+        let store = try await kind.open()
         try await store.transact { store in
             try store.addRevokedToken("one", ends: 10, now: 1)
             try store.addRevokedToken("two", ends: 20, now: 9)

@@ -117,8 +117,8 @@ import Testing
 
     #if Postgres
     @Test(.enabled(if: PostgresServer.isPossible)) func damagedRowOfEachTableIsFoundInPostgreSQL() async throws {
-        let server = try PostgresServer.shared.get()
-        let (relay, uri) = (try await StoredRelay(), try server.makeURI())
+        let server = try await PostgresServer.shared
+        let (relay, uri) = (try await StoredRelay(), try await server.makeURI())
         _ = try StoreCopy.make(from: DataDirectory(relay.directory, .existing), to: uri, progress: { _, _ in })
         #expect(try check(relay, .postgres(uri)).damages == [])
         let database = try #require(uri.firstMatch(of: /test_\w+/)).output
@@ -127,21 +127,21 @@ import Testing
             SELECT string_agg(format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname), ';') FROM pg_constraint
             WHERE connamespace = 'public'::regnamespace AND contype IN ('f', 'c')
             """
-        try server.query(server.query(constraints, in: String(database)), in: String(database))
+        try await server.query(server.query(constraints, in: String(database)), in: String(database))
         for (table, change) in Self.everywhere {
-            let copy = try server.makeURI()
+            let copy = try await server.makeURI()
             let name = try #require(copy.firstMatch(of: /test_\w+/)).output
-            try server.query("DROP DATABASE \(name)")
-            try server.query("CREATE DATABASE \(name) TEMPLATE \(database)")
+            try await server.query("DROP DATABASE \(name)")
+            try await server.query("CREATE DATABASE \(name) TEMPLATE \(database)")
             let literals = change.replacing(/X'(\w*)'/) { "'\\x\($0.output.1)'" }
-            try server.query("UPDATE \"\(table)\" \(literals)", in: String(name))
+            try await server.query("UPDATE \"\(table)\" \(literals)", in: String(name))
             expect(try check(relay, .postgres(copy)).damages, in: table, change)
         }
         // Requests to nodes, and what they share, are in PostgreSQL alone.
-        try server.query("INSERT INTO account_request (id, account, body, made) VALUES (1, 'a', 'canary', 1)", in: String(database))
+        try await server.query("INSERT INTO account_request (id, account, body, made) VALUES (1, 'a', 'canary', 1)", in: String(database))
         expect(try check(relay, .postgres(uri)).damages, in: "account_request", "")
-        try server.query("DELETE FROM account_request", in: String(database))
-        try server.query("INSERT INTO push_token (credential, version, sealed) VALUES ('a', 1, 'canary')", in: String(database))
+        try await server.query("DELETE FROM account_request", in: String(database))
+        try await server.query("INSERT INTO push_token (credential, version, sealed) VALUES ('a', 1, 'canary')", in: String(database))
         expect(try check(relay, .postgres(uri)).damages, in: "push_token", "")
     }
     #endif

@@ -18,9 +18,9 @@ import Testing
     private let uri: String
     private let database: String
 
-    init() throws {
-        server = try PostgresServer.shared.get()
-        uri = try server.makeURI()
+    init() async throws {
+        server = try await PostgresServer.shared
+        uri = try await server.makeURI()
         database = String(try #require(uri.firstMatch(of: /test_\w+/)).output)
     }
 
@@ -57,11 +57,11 @@ import Testing
         let copy = try copyOut(relay)
         #expect(copy.relay == relay.key.id && copy.rows == rows.mapValues(\.count))
         #expect(try contents(of: relay) == files)
-        #expect(try server.query("SELECT id FROM relay", in: database) == "\(relay.key.id)")
+        #expect(try await server.query("SELECT id FROM relay", in: database) == "\(relay.key.id)")
         // The next numbers are above all others.
-        #expect(try server.query("SELECT nextval('commands_sequence_seq')", in: database) == "9223372036854775807")
-        let events = try #require(Int(server.query("SELECT max(id) FROM event", in: database)))
-        #expect(try server.query("SELECT nextval('event_id_seq')", in: database) == "\(events + 1)")
+        #expect(try await server.query("SELECT nextval('commands_sequence_seq')", in: database) == "9223372036854775807")
+        let events = try #require(Int(try await server.query("SELECT max(id) FROM event", in: database)))
+        #expect(try await server.query("SELECT nextval('event_id_seq')", in: database) == "\(events + 1)")
 
         let other = try StoredRelay(keysOf: relay)
         let back = try copyBack(to: other)
@@ -79,7 +79,7 @@ import Testing
     @Test func databasesHaveTheSameTables() async throws {
         let relay = try await StoredRelay()
         _ = try copyOut(relay)
-        let tables = try server.query("SELECT tablename FROM pg_tables WHERE schemaname = 'public'", in: database)
+        let tables = try await server.query("SELECT tablename FROM pg_tables WHERE schemaname = 'public'", in: database)
         let own: Set = ["schema", "relay", "probes", "node", "account_lease", "account_request", "push_token", "store_writer"]
         #expect(Set(tables.split(separator: "\n").map(String.init)).subtracting(own) == (try relay.tables()))
     }
@@ -108,7 +108,7 @@ import Testing
         expectRefusal("\(relay.key.id)", "createdb") { try copyOut(relay) }
         expectRefusal("relay.sqlite is there", "--data-directory") { try copyBack(to: relay) }
         // Some rows without a relay.
-        try server.query("UPDATE relay SET id = NULL", in: database)
+        try await server.query("UPDATE relay SET id = NULL", in: database)
         expectRefusal("createdb") { try copyOut(relay) }
     }
 
@@ -119,7 +119,7 @@ import Testing
             try FileManager.default.copyItem(atPath: "\(other.directory)/\(name)", toPath: "\(mixed.directory)/\(name)")
         }
         expectRefusal("issuer's key file is not the one") { try copyOut(mixed) }
-        #expect(try server.query("SELECT count(*) FROM pg_tables WHERE tablename = 'relay'", in: database) == "0")
+        #expect(try await server.query("SELECT count(*) FROM pg_tables WHERE tablename = 'relay'", in: database) == "0")
         _ = try copyOut(relay)
         let wrong = try await StoredRelay(hasRows: false)
         try FileManager.default.copyItem(atPath: "\(relay.directory)/issuer.key", toPath: "\(wrong.directory)/issuer.key")
@@ -139,9 +139,9 @@ import Testing
         let store = try PostgresStore(PostgresLocation(uri).parameters, version: "test") { 1 }
         expectRefusal("node 1 lives", "stop all nodes") { try copyBack(to: other) }
         store.close()
-        try server.query("INSERT INTO account_request (id, account, body, made) VALUES (1, 'a', '{}', 1)", in: database)
+        try await server.query("INSERT INTO account_request (id, account, body, made) VALUES (1, 'a', '{}', 1)", in: database)
         expectRefusal("1 changes", "start a node") { try copyBack(to: other) }
-        try server.query("UPDATE account_request SET answer = '{}', answered = 1", in: database)
+        try await server.query("UPDATE account_request SET answer = '{}', answered = 1", in: database)
         _ = try copyBack(to: other)
         #expect(try other.rows() == relay.rows())
     }
@@ -156,7 +156,7 @@ import Testing
         expectRefusal("is an older copy", "start the relay with it once") { try copyOut(moved) }
         try SQLiteStore(directory: moved.directory).close()
         _ = try copyOut(moved)
-        try server.query("UPDATE relay SET history = 'another'", in: database)
+        try await server.query("UPDATE relay SET history = 'another'", in: database)
         let back = try StoredRelay(keysOf: relay)
         expectRefusal("restored copy", "start a node") { try copyBack(to: back) }
     }
@@ -181,8 +181,8 @@ import Testing
         let relay = try await StoredRelay()
         try relay.run(damage, in: "relay.sqlite")
         expectRefusal("is damaged", "relayd store check") { try copyOut(relay) }
-        #expect(try server.query("SELECT count(*) FROM accounts", in: database) == "0")
-        #expect(try server.query("SELECT count(id) FROM relay", in: database) == "0")
+        #expect(try await server.query("SELECT count(*) FROM accounts", in: database) == "0")
+        #expect(try await server.query("SELECT count(id) FROM relay", in: database) == "0")
     }
 
     @Test(.enabled(if: SmallDisk.isPossible)) func fullReceiverStaysEmpty() async throws {
@@ -204,38 +204,38 @@ import Testing
         #expect(try Set(FileManager.default.contentsOfDirectory(atPath: place)) == ["relay.key", "issuer.key", "relay.lock"])
 
         // A server whose disk has gone is of no use to other tests.
-        let server = try PostgresServer()
+        let server = try await PostgresServer()
         let small = try SmallDisk(megabytes: 16)
-        try server.makeTablespace("small", in: small.directory)
+        try await server.makeTablespace("small", in: small.directory)
         let name = "small_\(UUID().uuidString.prefix(8).lowercased())"
-        try server.query("CREATE DATABASE \(name) TABLESPACE small")
+        try await server.query("CREATE DATABASE \(name) TABLESPACE small")
         let full = "postgres:///\(name)?host=\(server.directory.path)&user=\(PostgresServer.user)"
         expectRefusal("the disk of its server is full") {
             try StoreCopy.make(from: DataDirectory(relay.directory, .existing), to: full, progress: { _, _ in })
         }
-        #expect(try server.query("SELECT count(id) FROM relay", in: name) == "0")
-        #expect(try server.query("SELECT count(*) FROM accounts", in: name) == "0")
-        try server.query("DROP DATABASE \(name)")
-        try server.query("DROP TABLESPACE small")
+        #expect(try await server.query("SELECT count(id) FROM relay", in: name) == "0")
+        #expect(try await server.query("SELECT count(*) FROM accounts", in: name) == "0")
+        try await server.query("DROP DATABASE \(name)")
+        try await server.query("DROP TABLESPACE small")
     }
 
     // MARK: Upgrades
 
-    @Test func upgradeIsFinishedWhenNoOlderNodeLives() throws {
+    @Test func upgradeIsFinishedWhenNoOlderNodeLives() async throws {
         let location = try PostgresLocation(uri)
         var configuration = RelayConfiguration(dataDirectory: "")
         configuration.store = .postgres(uri)
         let store = try PostgresStore(location.parameters, version: "0.9") { 1 }
-        try server.query("UPDATE schema SET version = 7", in: database)
+        try await server.query("UPDATE schema SET version = 7", in: database)
         #expect {
             _ = try Nodes.finishUpgrade(configuration)
         } throws: { error in
             "\(error)".contains("node 1 is of version 0.9")
         }
-        #expect(try server.query("SELECT oldest FROM schema", in: database) == "1")
+        #expect(try await server.query("SELECT oldest FROM schema", in: database) == "1")
         store.close()
         #expect(try Nodes.finishUpgrade(configuration) == 7)
-        #expect(try server.query("SELECT oldest FROM schema", in: database) == "7")
+        #expect(try await server.query("SELECT oldest FROM schema", in: database) == "7")
         // Older software does not start any more, also if it has looked before.
         #expect(throws: StoreError.tooNew("the PostgreSQL database")) { try PostgresStore(location.parameters, version: "0.9") { 1 } }
         #expect(throws: PostgresSchema.SchemaTooNew.self) { try PostgresNode(location.parameters, url: nil, version: "0.9") { 1 } }

@@ -56,6 +56,8 @@ package protocol DeviceCommand: Sendable {
     associatedtype Result: AgentResult
 
     func run(on local: LocalDevice) async throws -> Result
+    /// Runs it on a device that is made for it.
+    func runHere(_ context: AgentContext) async throws -> Result
 }
 
 extension DeviceCommand {

@@ -175,7 +175,7 @@ struct NearbyTests {
         let aged = try await world.pc.run(
             """
             python3 -c "import glob, sqlite3
-            for journal in glob.glob('\(home)/**/*.sqlite', recursive=True):
+            for journal in glob.glob('\(home)/accounts/**/*.sqlite', recursive=True):
                 database = sqlite3.connect(journal)
                 print(database.execute('\(statement)').rowcount)
                 database.commit()"

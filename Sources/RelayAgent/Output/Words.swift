@@ -24,6 +24,7 @@ package enum Words {
         case "indeterminate": "not known whether it ran"
         case "pending": "waiting"
         case "notAccepted": "refused by the relay"
+        case "submissionKeyReused": "key used for another launch"
         case "relayUnavailable": "relay not reached"
         default: common(status)
         }

@@ -31,6 +31,14 @@ package struct LocalDevice: Sendable {
         return all
     }
 
+    /// One stored command of any account.
+    func command(_ id: CommandID) async throws(RemoteLaunchError) -> RemoteCommand? {
+        for account in accounts {
+            if let command = try await platform.command(id, for: account) { return command }
+        }
+        return nil
+    }
+
     /// The ids of the commands that a principal of the API has sent in the last day, or that live longer.
     func submitted(by principal: String) async throws -> Set<String> {
         var all: Set<String> = []

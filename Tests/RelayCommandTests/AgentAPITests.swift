@@ -173,6 +173,14 @@ import Testing
         #expect(line.hasPrefix("data: {") && !line.contains("films.example"))
         pair.host.send(SIGTERM)
         _ = try await stream.line { $0.contains(#""event":"updated""#) || $0.contains(#""event":"removed""#) }
-        stream.send(SIGTERM)
+        // The stream of a token ends with the token, and the others with the agent.
+        let secret = try #require(try await pair.desk.relay("token", "add", "reader", "--scope", "commands").output.first)
+        let reader = try AgentAPI.stream(pair.desk, "-H", "Authorization: Bearer \(secret)")
+        _ = try await reader.line { $0.hasPrefix(":") }
+        #expect(try await pair.desk.relay("token", "remove", "reader").status == 0)
+        #expect(await reader.finish().status == 0)
+        pair.agent.send(SIGTERM)
+        #expect(await pair.agent.finish().status == 0)
+        _ = await stream.finish()
     }
 }

@@ -21,7 +21,7 @@ import Testing
         let id = "019a7c3e-0000-7000-8000-000000000000"
         let commands: [[String]] = [
             ["launch", "TV", "https://films.example/1"], ["launch", "TV", "https://films.example/ü", "--json"],
-            ["launch", "TV", "https://films.example/2", "--no-wait"], ["launch", "TV/nothing", "https://films.example/3"],
+            ["launch", "TV/nothing", "https://films.example/3"],
             ["launch", "Nowhere", "https://films.example/3"], ["launch", "TV", "x-unknown:1"], ["launch", "TV", "x-unknown:1", "--json"],
             ["launch", "TV", "no uri"], ["launch", "TV", "x-unknown:1", "--fallback", "https://films.example/4", "--json"],
             ["devices"], ["devices", "--all"], ["devices", "--json"], ["devices", "--all", "--json"],
@@ -35,9 +35,29 @@ import Testing
             #expect(Self.lasting(one.output) == Self.lasting(other.output), "\(command)")
             #expect(Self.lasting(one.error) == Self.lasting(other.error), "\(command)")
         }
+        // How far it has come differs by chance.
+        for way in [[], ["--no-agent"]] {
+            #expect(try await pair.desk.run(["launch", "TV", "https://films.example/2", "--no-wait"] + way).status == 0)
+        }
         // The list has grown meanwhile, but is one list.
         let (one, other) = (try await pair.desk.relay("commands"), try await pair.desk.relay("commands", "--no-agent"))
         #expect(one.output == other.output && one.output.count > 6)
+    }
+
+    /// Ctrl-C ends the waiting and nothing else, and says what goes on.
+    @Test(arguments: [[], ["--no-agent"]]) func interruptedWaitNamesTheLaunch(way: [String]) async throws {
+        let pair = try await AgentPair()
+        pair.host.send(SIGKILL)
+        _ = await pair.host.finish()
+        let launch = try pair.desk.startReading(["launch", "TV", "https://films.example/1", "--wait", "600", "--json"] + way)
+        while ((try await pair.desk.relay("commands", "--json").json["commands"] as? [Any])?.count ?? 0) == 0 {}
+        launch.send(SIGINT)
+        let output = await launch.finish()
+        #expect(output.status == 130)
+        let failure = try #require(try output.json["error"] as? [String: Any])
+        #expect(failure["code"] as? String == "pending")
+        let list = try #require(try await pair.desk.relay("commands", "--json").json["commands"] as? [[String: Any]])
+        #expect(list.first?["id"] as? String == failure["command"] as? String && list.first?["ended"] as? Bool == false)
     }
 
     @Test func commandNeedsNothingButTheAgent() async throws {

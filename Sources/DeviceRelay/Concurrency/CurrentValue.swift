@@ -28,7 +28,7 @@ package final class CurrentValue<Value: Sendable>: Sendable {
         self.state = Mutex(State(value: value))
     }
 
-    var value: Value { state.withLock { $0.value } }
+    package var value: Value { state.withLock { $0.value } }
 
     /// The number of waiting tasks, for tests.
     var waiterCount: Int { state.withLock { $0.waiting.count } }

@@ -69,6 +69,11 @@ extension LocalEndpoint {
     /// The stored commands: all open ones, and the latest ended ones.
     func commands() async throws -> [RemoteCommand] { try await outbox.commands().map { RemoteCommand($0.0, $0.1, self) } }
 
+    /// One stored command; `nil` if there is none with this id.
+    func command(_ id: CommandID) async throws -> RemoteCommand? {
+        try await outbox.command(id).map { RemoteCommand($0.0, $0.1, self) }
+    }
+
     func reply(to id: CommandID, _ final: CommandFinal) async throws -> ValueSet? { try await outbox.reply(to: id, final) }
 
     func open(

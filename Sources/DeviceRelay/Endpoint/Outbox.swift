@@ -107,6 +107,11 @@ final class Outbox {
         return ids.compactMap { id in machine[id] ?? read.first { $0.command.id == id } }
     }
 
+    /// One stored command; `nil` if there is none with this id.
+    func command(_ id: CommandID) async throws -> (SentCommand, State)? {
+        try await journal.write { try $0.sent(id) }.map { ($0, state(of: $0)) }
+    }
+
     /// The command that an earlier submission with this key has stored.
     /// - Throws: `keyReused` if that submission had another request; `storage`.
     func submitted(_ key: SubmissionKey) async throws(CommandFailure) -> (SentCommand, State)? {

@@ -253,6 +253,17 @@ public final class ConnectedDevicesPlatform: Sendable {
 
     // MARK: Commands
 
+    /// One stored command of an account; `nil` if there is none with this id, or it was deleted after its end.
+    /// - Throws: `RemoteLaunchError`: `notSignedIn`, `storageFailed`.
+    public func command(_ id: CommandID, for account: ConnectedDevicesAccount) async throws(RemoteLaunchError) -> RemoteCommand? {
+        guard let endpoint = endpoint(of: account.id) else { throw RemoteLaunchError(.noAccount) }
+        do {
+            return try await endpoint.command(id)
+        } catch {
+            throw RemoteLaunchError(.storage(error))
+        }
+    }
+
     /// The stored commands of an account: all open ones, including those of earlier processes, and the latest finished ones.
     /// - Throws: `RemoteLaunchError`: `notSignedIn`, `storageFailed`.
     public func commands(for account: ConnectedDevicesAccount) async throws(RemoteLaunchError) -> [RemoteCommand] {

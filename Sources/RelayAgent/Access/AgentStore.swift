@@ -9,8 +9,11 @@ import RelayStorage
 /// What the agent keeps for its API: `agent.sqlite` in the home of the account.
 struct AgentStore: Sendable {
     private let database: DatabaseQueue
+    private let auditLimit: Int
 
-    init(_ home: Home) throws {
+    /// - Parameter auditLimit: How many entries of the audit each principal has at least, once it has had so many.
+    init(_ home: Home, auditLimit: Int = 10_000) throws {
+        self.auditLimit = auditLimit
         do throws(DatabaseFileError) {
             database = try DatabaseFile.open(home.path + "/agent.sqlite", migrator: Self.migrator)
         } catch {
@@ -138,7 +141,8 @@ struct AgentStore: Sendable {
         var answer: String
     }
 
-    static let auditEntriesOfPrincipal = 10_000
+    /// Old entries are deleted once for this many new ones, because finding them takes longer than adding one.
+    static let auditBatch = 64
     static let auditDays = 90
 
     /// Adds an entry. Those of other principals stay, whatever one does.
@@ -149,12 +153,13 @@ struct AgentStore: Sendable {
                 sql: "INSERT INTO audit (time, principal, action, device, subject, answer) VALUES (?, ?, ?, ?, ?, ?)",
                 arguments: .bound(now, principal, action, device, subject, answer)
             )
+            guard database.lastInsertedRowID.isMultiple(of: Int64(Self.auditBatch)) else { return }
             try database.execute(
                 sql: """
                     DELETE FROM audit WHERE time < ?1 OR principal = ?2 AND sequence <= (
                         SELECT sequence FROM audit WHERE principal = ?2 ORDER BY sequence DESC LIMIT 1 OFFSET ?3)
                     """,
-                arguments: .bound(now - Int64(Self.auditDays) * 86_400_000, principal, Self.auditEntriesOfPrincipal)
+                arguments: .bound(now - Int64(Self.auditDays) * 86_400_000, principal, auditLimit)
             )
         }
     }

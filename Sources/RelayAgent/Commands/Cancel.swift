@@ -25,7 +25,7 @@ package struct Cancel: RoutedCommand {
     package func request() -> APIRequest { APIRequest(.delete, "commands", "\(id)") }
 
     package func run(on local: LocalDevice) async throws -> Result {
-        guard let command = try await local.commands().first(where: { $0.id == id }) else {
+        guard let command = try await local.command(id) else {
             throw AgentError("notFound", "there is no such command here: see `relay commands`", .notFound)
         }
         try await command.cancel()

@@ -91,9 +91,10 @@ package struct CommandList: RoutedCommand {
         return Result(commands: entries, current: problem == nil, problem: problem)
     }
 
-    /// The state of all commands, as far as this device knows it.
-    static func entries(on local: LocalDevice) async throws -> [Entry] {
-        await result(try await local.commands(), local.endpoints, nil).commands
+    /// The state of one command, as far as this device knows it.
+    static func entry(_ id: CommandID, on local: LocalDevice) async throws -> Entry? {
+        guard let command = try await local.command(id) else { return nil }
+        return await entry(command, local.endpoints)
     }
 
     private static func entry(_ command: RemoteCommand, _ endpoints: [DeviceDirectory.Endpoint]) async -> Entry {

@@ -164,9 +164,7 @@ package struct Launch: RoutedCommand {
                 attested: local.attested(receipt.attestation)
             )
         } catch let error as RemoteLaunchError {
-            if error.code == .pending, let command = try await local.commands().first(where: { $0.id == error.commandID }),
-                !Task.isCancelled
-            {
+            if error.code == .pending, let id = error.commandID, let command = try await local.command(id) {
                 return progress(command, command.status, system)
             }
             var failure = Self.explained(error, system, uri.scheme)

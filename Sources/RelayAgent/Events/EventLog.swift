@@ -29,8 +29,15 @@ final class EventLog: Sendable {
         var next: Int64 = 1
     }
 
+    /// What readers wait for.
+    private struct News {
+        var last: Int64 = 0
+        /// How often a token was removed: its readers have to end.
+        var removals: Int64 = 0
+    }
+
     private let state = Mutex(State())
-    private let revision = CurrentValue<Int64>(0)
+    private let news = CurrentValue(News())
 
     /// The sequence of the newest event; 0 before the first.
     var last: Int64 { state.withLock { $0.next - 1 } }
@@ -43,8 +50,11 @@ final class EventLog: Sendable {
             if state.events.count >= 2 * Self.kept { state.events.removeFirst(state.events.count - Self.kept) }
             return state.next
         }
-        revision.update { $0 = sequence }
+        news.update { $0.last = sequence }
     }
+
+    /// Lets all readers look whether they may still read.
+    func tokenRemoved() { news.update { $0.removals += 1 } }
 
     /// The events after one; `nil` if some of them are not kept any more.
     func events(after sequence: Int64) -> [Event]? {
@@ -55,8 +65,9 @@ final class EventLog: Sendable {
         }
     }
 
-    /// Waits for an event after one, for a while.
+    /// Waits for an event after one or for the removal of a token, for a while.
     func wait(after sequence: Int64, within patience: Duration) async {
-        _ = await revision.first(within: patience) { $0 > sequence }
+        let removals = news.value.removals
+        _ = await news.first(within: patience) { $0.last > sequence || $0.removals != removals }
     }
 }

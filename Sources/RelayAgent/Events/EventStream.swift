@@ -13,6 +13,7 @@ struct EventStream: Sendable {
     let log: EventLog
     let instance: String
     let principal: Principal
+    let store: AgentStore
     let local: LocalDevice
 
     /// A comment keeps the connection, and finds a reader that has gone.
@@ -49,7 +50,7 @@ struct EventStream: Sendable {
         if resets { try await writer.write(text(.reset, last, "{}")) }
         while !Task.isCancelled {
             // A reader that is too slow for what is kept has missed some. It reads everything again.
-            guard let events = log.events(after: last) else { return }
+            guard let events = log.events(after: last), try await mayRead() else { return }
             let seen = try await visible(events)
             for event in seen { try await writer.write(text(event.kind, event.sequence, event.json)) }
             if let newest = events.last { last = newest.sequence }
@@ -58,6 +59,12 @@ struct EventStream: Sendable {
                 if log.last == last { try await writer.write(Self.bytes(": \n\n")) }
             }
         }
+    }
+
+    /// Whether the reader's token has neither expired nor been removed.
+    private func mayRead() async throws -> Bool {
+        guard case .token(let token) = principal else { return true }
+        return try await store.tokens().contains { $0.id == token.id }
     }
 
     /// What the reader may read.
@@ -112,11 +119,10 @@ struct EventSource: Sendable {
                 }
                 guard let newest = next.changes.last else { continue }
                 last = newest.sequence
-                // One list says the state of all of them.
-                let entries = try await CommandList.entries(on: local)
-                for id in Set(next.changes.map { "\($0.id)" }) {
-                    guard let entry = entries.first(where: { $0.id == id }), let json = try? JSONText.line(entry) else { continue }
-                    log.add(.command, device: entry.endpoint, command: id, json: DisplayText.escaped(json: json))
+                // An event has the present state, so several changes of one command are one event.
+                for id in Set(next.changes.map(\.id)) {
+                    guard let entry = try await CommandList.entry(id, on: local), let json = try? JSONText.line(entry) else { continue }
+                    log.add(.command, device: nil, command: entry.id, json: DisplayText.escaped(json: json))
                 }
             } catch {
                 // The storage works again later. A cancelled task ends the loop.

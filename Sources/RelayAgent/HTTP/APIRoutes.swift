@@ -238,6 +238,11 @@ struct APIRoutes: Sendable {
         }
     }
 
+    private func mayRead(_ command: String, _ exchange: APIExchange) async throws -> Bool {
+        guard case .token(let token) = exchange.principal, !token.scopes.contains(.commands) else { return true }
+        return try await local.submitted(by: exchange.principal.id).contains(command)
+    }
+
     /// The commands that the sender of a request may read.
     private func readable(_ exchange: APIExchange) async throws -> CommandList.Result {
         var list = try await perform(CommandList())
@@ -262,10 +267,10 @@ struct APIRoutes: Sendable {
     }
 
     private func entry(_ exchange: APIExchange) async throws -> CommandList.Entry {
-        let id = try exchange.parameter("id")
-        guard let entry = try await readable(exchange).commands.first(where: { $0.id == id }) else {
-            throw AgentError("notFound", "there is no such command here: see `relay commands`", .notFound)
-        }
+        // What is stored needs no relay.
+        guard let id = CommandID(try exchange.parameter("id")), let entry = try await CommandList.entry(id, on: local),
+            try await mayRead(entry.id, exchange)
+        else { throw AgentError("notFound", "there is no such command here: see `relay commands`", .notFound) }
         return entry
     }
 
@@ -321,6 +326,7 @@ struct APIRoutes: Sendable {
             guard try await store.removeToken(id) else {
                 throw AgentError("notFound", "there is no such token: relay token list", .notFound)
             }
+            events.tokenRemoved()
             return (try exchange.json(TokenRemove.Result(removed: id)), nil, "removed")
         }
     }
@@ -328,7 +334,9 @@ struct APIRoutes: Sendable {
     // MARK: Events
 
     private func stream(_ exchange: APIExchange) async throws -> Response {
-        try EventStream(log: events, instance: instance, principal: exchange.principal, local: local).response(to: exchange.request)
+        try EventStream(log: events, instance: instance, principal: exchange.principal, store: store, local: local).response(
+            to: exchange.request
+        )
     }
 }
 

@@ -42,12 +42,18 @@ struct AgentClient: Sendable {
         let end = ContinuousClock.now + wait
         // A person sees the progress.
         let longest = waitingLine == nil ? Self.longestWait : .seconds(2)
-        while true {
-            let left = ContinuousClock.now.duration(to: end)
-            let result = try command.result(of: try await answer(to: call, max(.zero, min(left, longest)), key))
-            guard !command.isFinal(result), left > longest else { return try command.completed(result) }
+        // The first answer comes at once. It names what Ctrl-C leaves behind.
+        var result = try command.result(of: try await answer(to: call, .zero, key))
+        while !command.isFinal(result), ContinuousClock.now < end, !Task.isCancelled {
             waitingLine?(command.waitingText(result))
+            do {
+                let left = ContinuousClock.now.duration(to: end)
+                result = try command.result(of: try await answer(to: call, min(left, longest), key))
+            } catch is CancellationError {
+                break
+            }
         }
+        return try command.completed(result)
     }
 
     private static let longestWait = Duration.seconds(60)

@@ -8,7 +8,12 @@ package protocol AgentOnlyCommand: RoutedCommand {}
 
 extension AgentOnlyCommand {
     package func run(on local: LocalDevice) async throws -> Result { throw AgentError.noAgent }
-    package func runHere(_ context: AgentContext) async throws -> Result { throw AgentError.noAgent }
+
+    package func runHere(_ context: AgentContext) async throws -> Result {
+        // A device that is not signed in has something else to do first.
+        _ = try context.home.membership()
+        throw AgentError.noAgent
+    }
 }
 
 extension AgentError {

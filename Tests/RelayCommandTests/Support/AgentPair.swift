@@ -54,8 +54,9 @@ enum AgentAPI {
     }
 
     /// A stream of events.
-    static func stream(_ device: TestDevice) throws -> RelayProcess {
-        try RelayProcess(["-sN", "--unix-socket", try socket(device), "http://relay/v1/events"], executable: executable, environment: [:])
+    static func stream(_ device: TestDevice, _ arguments: String...) throws -> RelayProcess {
+        let arguments = ["-sN", "--unix-socket", try socket(device), "http://relay/v1/events"] + arguments
+        return try RelayProcess(arguments, executable: executable, environment: [:])
     }
 
     private static let executable = URL(filePath: "/usr/bin/curl")

@@ -63,7 +63,7 @@ import Testing
     }
 
     /// A node is cut from the database. Another one answers at the common URL, so the devices do not stay until they would have to go.
-    @Test(.enabled(if: Balancer.isPossible, "needs Debian's package nginx")) func devicesLeaveANodeThatIsCutOff() async throws {
+    @Test(.enabled(if: Nginx.isPossible, "needs Debian's package nginx")) func devicesLeaveANodeThatIsCutOff() async throws {
         let database = try await PostgresServer.shared.makeDatabase()
         let proxy = try await CuttingProxy(to: database)
         let (port, nodes) = (try FreePort.take(), try RelayNodes(2))

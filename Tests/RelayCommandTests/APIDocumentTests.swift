@@ -13,7 +13,6 @@ import Testing
         let (desk, room) = (try await account.device(named: "Desk"), try await account.device(named: "Living room"))
         let host = try await room.host("--app", "com.example.player", "--scheme", "https")
         let agent = try await desk.agent()
-        try await AgentPair.isServed(desk)
         // The usual home of this user.
         let usual = URL(filePath: desk.directory.path + "/.local/state")
         try FileManager.default.createDirectory(at: usual, withIntermediateDirectories: true)

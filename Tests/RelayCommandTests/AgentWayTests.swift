@@ -74,7 +74,6 @@ import Testing
         #expect(try await pair.desk.relay("devices").status == 0)
         // The next one replaces both.
         let next = try await pair.desk.agent()
-        try await AgentPair.isServed(pair.desk)
         #expect(try await AgentAPI.curl(pair.desk, "/v1").status == 200)
         next.send(SIGTERM)
         _ = await next.finish()

@@ -171,7 +171,6 @@ import Testing
         try check(try JSON.object(try await agent.line()), "`agent`")
         try expect("doctor", try await desk.relay("doctor", "TV", "--json"))
         try check(try await tv.relay("agent", "install", "--print", "--json").json, "`agent install`")
-        try await AgentPair.isServed(tv)
         try check(try await tv.relay("token", "add", "player", "--scope", "launch", "--scheme", "https", "--json").json, "`token add`")
         try check(try await tv.relay("token", "list", "--json").json, "`token list`")
         try check(try await tv.relay("token", "remove", "player", "--json").json, "`token remove`")

@@ -214,8 +214,8 @@ enum JournalSchema {
         ALTER TABLE sent_commands ADD COLUMN shared INTEGER NOT NULL DEFAULT 0 CHECK (shared IN (0, 1));
         """
 
-    /// The keys of submissions, so that a repeated one is the same command; and the changes of the commands' states, in their order. The
-    /// triggers write a change in the transaction that makes it, whoever makes it. Whether a command is sent already is no change.
+    /// The keys of submissions, so that a repeat is the same command; and the changes of the commands' states, in their order. The triggers
+    /// write each change in the transaction that makes it, in every process. The step from `prepared` to `sent` is not a change.
     private static let seventh = """
         CREATE TABLE submissions (
             principal TEXT NOT NULL,

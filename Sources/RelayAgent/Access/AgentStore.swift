@@ -145,7 +145,7 @@ struct AgentStore: Sendable {
     static let auditBatch = 64
     static let auditDays = 90
 
-    /// Adds an entry. Those of other principals stay, whatever one does.
+    /// Adds an entry, and deletes old entries of the same principal alone.
     func audit(_ principal: String, _ action: String, device: String?, subject: String?, answer: String) async throws {
         try await database.write { database in
             let now = Self.milliseconds(.now)

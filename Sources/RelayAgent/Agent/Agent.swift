@@ -86,7 +86,6 @@ package struct Agent: Sendable {
                     try await local.platform.notifications.register(registration, for: local.account)
                     await local.platform.suspend()
                 }
-                try output.print(Self.event(.ready, configuration, app))
                 let desktop = DesktopNotifier(environment: ProgramEnvironment(more: configuration.environment))
                 let identities = IdentityWatch(local: local, desktop: desktop, note: duties.log)
                 let newDevices = NewDeviceWatch(
@@ -96,9 +95,17 @@ package struct Agent: Sendable {
                     terminal: duties.terminal,
                     note: duties.log
                 )
-                await withDiscardingTaskGroup { group in
+                try await withThrowingDiscardingTaskGroup { group in
                     // A polling agent is not connected when a command comes.
-                    if pollingInterval == nil { group.addTask { await serve(context, configuration, local) } }
+                    if pollingInterval == nil {
+                        let served = OneShot<Void>()
+                        group.addTask {
+                            await serve(context, configuration, local) { served.settle(()) }
+                            served.settle(())
+                        }
+                        _ = await served.wait()
+                    }
+                    try output.print(Self.event(.ready, configuration, app))
                     group.addTask { await newDevices.run() }
                     group.addTask { await identities.run() }
                     for await _ in reload.arrivals {
@@ -116,7 +123,13 @@ package struct Agent: Sendable {
     }
 
     /// Serves the API until the task is cancelled. Without it the agent does everything else.
-    private func serve(_ context: AgentContext, _ configuration: AgentConfiguration, _ local: LocalDevice) async {
+    /// - Parameter ready: Called once clients can connect.
+    private func serve(
+        _ context: AgentContext,
+        _ configuration: AgentConfiguration,
+        _ local: LocalDevice,
+        ready: @escaping @Sendable () -> Void
+    ) async {
         let server = APIServer(
             home: context.home,
             settings: configuration.api,
@@ -124,7 +137,7 @@ package struct Agent: Sendable {
             version: context.version
         )
         do {
-            try await server.run(on: local)
+            try await server.run(on: local, ready: ready)
         } catch {
             if !Task.isCancelled { context.console.note("the API is not served: \(AgentError(error).message)") }
         }

@@ -233,9 +233,10 @@ extension AgentConfiguration.API: Decodable {
         guard let text = try container.decodeIfPresent(String.self, forKey: .listen) else { return }
         var listener = APIListener(text)
         try container.check(.listen, listener != nil, "is not an address and a port, such as 127.0.0.1:7800")
-        listener?.certificate = try container.decodeIfPresent(String.self, forKey: .certificate)
-        listener?.key = try container.decodeIfPresent(String.self, forKey: .key)
-        try container.check(.key, (listener?.certificate == nil) == (listener?.key == nil), "and certificate belong together")
+        let certificate = try container.decodeIfPresent(String.self, forKey: .certificate)
+        let key = try container.decodeIfPresent(String.self, forKey: .key)
+        try container.check(.key, (certificate == nil) == (key == nil), "and certificate belong together")
+        if let certificate, let key { listener?.use(certificate: certificate, key: key) }
         try container.check(
             .listen,
             listener.map { $0.isLoopback || $0.certificate != nil } ?? true,

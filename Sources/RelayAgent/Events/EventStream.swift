@@ -22,7 +22,7 @@ struct EventStream: Sendable {
     func response(to request: Request) throws -> Response {
         var last = log.last
         var isReset = false
-        if let id = request.headers[.lastEventID] {
+        if let id = request.header("Last-Event-ID") {
             let parts = id.split(separator: ":")
             if parts.count == 2, parts[0] == instance, let sequence = Int64(parts[1]), log.events(after: sequence) != nil {
                 last = sequence

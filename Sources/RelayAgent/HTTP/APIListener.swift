@@ -8,48 +8,42 @@ import RelayProtocol
 
 /// A TCP address of the API. Elsewhere than on this machine it has TLS.
 struct APIListener: Hashable, Sendable {
-    var host: String
-    var port: Int
+    let host: String
+    let port: Int
+    let isLoopback: Bool
     /// PEM files; `nil` for none.
-    var certificate: String?
-    var key: String?
+    private(set) var certificate: String?
+    private(set) var key: String?
+    /// The names that the certificate is for.
+    private var names: [String] = []
 
-    var address: String { Self.authority(host, port) }
+    var address: String { "\(host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host):\(port)" }
 
     /// `ADDRESS:PORT`, with an IPv6 address in brackets.
     /// - Returns: `nil` for another form. A name is none: it may lead elsewhere tomorrow.
     init?(_ text: String) {
-        let (host, port) = Self.parts(text)
-        guard let port, (1...65_535).contains(port), let address = IPAddress(parsing: host.utf8) else { return nil }
-        (self.host, self.port, isLoopback) = (host, port, address.isLoopback)
+        guard let origin = Origin(scheme: "http", authority: text), let ip = IPAddress(parsing: origin.host.utf8) else { return nil }
+        (host, port, isLoopback) = (origin.host, origin.port, ip.isLoopback)
+        // The port has no default.
+        guard address.utf8.elementsEqual(text.lowercased().utf8) else { return nil }
     }
 
-    let isLoopback: Bool
+    mutating func use(certificate: String, key: String) {
+        (self.certificate, self.key) = (certificate, key)
+        names = (try? String(contentsOfFile: certificate, encoding: .utf8)).map(CertificateNames.ofPEM) ?? []
+    }
 
     /// Whether a value of `Host` is this listener: its address, or with a certificate one of its names.
     func serves(_ authority: String) -> Bool {
-        let (host, port) = Self.parts(authority)
-        guard (port ?? (certificate == nil ? 80 : 443)) == self.port else { return false }
+        guard let origin = Origin(scheme: certificate == nil ? "http" : "https", authority: authority), origin.port == port else {
+            return false
+        }
         // An address in `Host` is what the client has dialled.
-        if let address = IPAddress(parsing: host.utf8) { return isUnspecified || address == IPAddress(parsing: self.host.utf8) }
-        return names.contains { $0.utf8.elementsEqual(host.utf8) }
-    }
-
-    private var names: [String] {
-        certificate.flatMap { try? String(contentsOfFile: $0, encoding: .utf8) }.map(CertificateNames.ofPEM) ?? []
-    }
-
-    private var isUnspecified: Bool { IPAddress(parsing: host.utf8)?.bytes.allSatisfy { $0 == 0 } ?? false }
-
-    private static func parts(_ authority: String) -> (host: String, port: Int?) {
-        let text = authority.lowercased().utf8
-        guard let colon = text.lastIndex(of: UInt8(ascii: ":")), text.last != UInt8(ascii: "]") else { return (unbracketed(text), nil) }
-        return (unbracketed(text[..<colon]), Int(String(decoding: text[text.index(after: colon)...], as: UTF8.self)) ?? -1)
-    }
-
-    private static func unbracketed(_ host: some BidirectionalCollection<UInt8>) -> String {
-        let isBracketed = host.first == UInt8(ascii: "[") && host.last == UInt8(ascii: "]")
-        return String(decoding: isBracketed ? Array(host.dropFirst().dropLast()) : Array(host), as: UTF8.self)
+        if let ip = IPAddress(parsing: origin.host.utf8) {
+            let own = IPAddress(parsing: host.utf8)
+            return own?.bytes.allSatisfy { $0 == 0 } ?? false || ip == own
+        }
+        return names.contains { $0.utf8.elementsEqual(origin.host.utf8) }
     }
 
     /// - Returns: `nil` without a certificate.
@@ -66,9 +60,5 @@ struct APIListener: Hashable, Sendable {
         } catch {
             throw AgentError("invalidSettings", "api.certificate or api.key in agent.yaml cannot be read: \(error)", .usage)
         }
-    }
-
-    private static func authority(_ host: String, _ port: Int) -> String {
-        (host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host) + ":\(port)"
     }
 }

@@ -3,6 +3,7 @@
 
 import DeviceRelay
 import Foundation
+import HTTPTypes
 import RelayProtocol
 
 /// A failure as the API answers it: RFC 9457, with the fields of a failure on the command line.
@@ -27,7 +28,7 @@ struct APIProblem: Codable, Sendable {
 
     init(_ failure: AgentError, status: Int? = nil, retryAfter: Int? = nil) {
         let status = status ?? failure.httpStatus
-        title = Self.titles[status] ?? "Error"
+        title = HTTPResponse.Status(code: status).reasonPhrase
         self.status = status
         (detail, code, message) = (failure.message, failure.code, failure.message)
         exit = failure.status.rawValue
@@ -43,11 +44,4 @@ struct APIProblem: Codable, Sendable {
         failure.attested = attested
         return failure
     }
-
-    private static let titles = [
-        400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed", 409: "Conflict",
-        410: "Gone",
-        413: "Content Too Large", 415: "Unsupported Media Type", 421: "Misdirected Request", 422: "Unprocessable Content",
-        429: "Too Many Requests", 500: "Internal Server Error", 502: "Bad Gateway", 503: "Service Unavailable", 504: "Gateway Timeout",
-    ]
 }

@@ -72,7 +72,7 @@ struct APIExchange: Sendable {
 
     /// The key of a request, with the digest of what it asks for. A token's request always has one, so that it is known whose the command is.
     func submissionKey(_ body: [UInt8]) throws -> SubmissionKey? {
-        guard let key = request.headers[.idempotencyKey] else {
+        guard let key = request.header("Idempotency-Key") else {
             guard case .token = principal else { return nil }
             return SubmissionKey("none-\(UInt64.random(in: .min ... .max))", of: principal.id, request: body)
         }
@@ -84,7 +84,7 @@ struct APIExchange: Sendable {
 
     /// What the client prefers (RFC 7240): `wait=30` waits for the outcome, `wait=30; until=accepted` for the relay alone.
     func preference() throws -> (wait: Duration, ending: Launch.Ending) {
-        for preference in (request.headers[.prefer] ?? "").split(separator: ",") {
+        for preference in (request.header("Prefer") ?? "").split(separator: ",") {
             let parts = preference.split(separator: ";").map { $0.trimmingCharacters(in: .whitespaces) }
             guard let first = parts.first, first.hasPrefix("wait=") else { continue }
             guard let seconds = Int(first.dropFirst(5)), (0...Self.longestWait).contains(seconds) else {

@@ -161,7 +161,7 @@ struct APIRoutes: Sendable {
         return try exchange.json(OneDevice(device: device, endpoints: endpoints, current: result.current))
     }
 
-    /// The whole id of an endpoint: names may be ambiguous, and nobody is asked here.
+    /// The whole id of an endpoint. A name can be ambiguous, and the API cannot ask which device is meant.
     private func endpoint(_ exchange: APIExchange) throws -> String {
         let id = try exchange.parameter("endpoint")
         guard EndpointID(id) != nil else { throw AgentError("idInvalid", "give the whole id of an endpoint", .usage) }
@@ -219,7 +219,7 @@ struct APIRoutes: Sendable {
     }
 
     private func call(_ exchange: APIExchange) async throws -> Response {
-        guard exchange.request.headers[.idempotencyKey] == nil else {
+        guard exchange.request.header("Idempotency-Key") == nil else {
             throw AgentError(
                 "usage",
                 "a call may run twice if it is repeated, so it takes no Idempotency-Key; send a message instead",
@@ -340,11 +340,9 @@ struct APIRoutes: Sendable {
     }
 }
 
-extension HTTPField.Name {
-    // The names are constants that parse.
-    static var idempotencyKey: Self { Self("Idempotency-Key") ?? .authorization }
-    static var prefer: Self { Self("Prefer") ?? .authorization }
-    static var lastEventID: Self { Self("Last-Event-ID") ?? .authorization }
+extension Request {
+    /// A field of the head, by its name.
+    func header(_ name: String) -> String? { HTTPField.Name(name).flatMap { headers[$0] } }
 }
 
 /// A request that is refused before it is a command.

@@ -10,6 +10,7 @@ import Logging
 import NIOCore
 import NIOPosix
 import RelayStorage
+import Synchronization
 
 /// Serves the API on a Unix socket, and on TCP if the settings say so, as long as the agent runs.
 struct APIServer: Sendable {
@@ -20,11 +21,13 @@ struct APIServer: Sendable {
 
     /// Serves until the task is cancelled.
     /// - Parameter ready: Called once clients can connect.
-    func run(on local: LocalDevice, ready: @escaping @Sendable () -> Void = {}) async throws {
+    func run(on local: LocalDevice, ready: @escaping @Sendable () -> Void) async throws {
         let path = try SocketPlace.prepare(home, chosen: settings.socket, environment: environment)
-        let address = AgentAddress(socket: path, instance: Self.randomName(), home: home)
+        let address = AgentAddress(socket: path, instance: UUID().uuidString.lowercased(), home: home)
         let home = home
         let log = EventLog()
+        let listeners = Listeners(settings.listen == nil ? 1 : 2, ready)
+        let opened: @Sendable () -> Void = { listeners.opened() }
         let routes = APIRoutes(local: local, store: try AgentStore(home), events: log, instance: address.instance, version: version)
         let application = Application(
             router: routes.router(needsToken: false),
@@ -34,7 +37,7 @@ struct APIServer: Sendable {
                 // The directory keeps other users out meanwhile.
                 chmod(path, 0o600)
                 try? address.write(home)
-                ready()
+                opened()
             },
             eventLoopGroupProvider: .shared(MultiThreadedEventLoopGroup.singleton),
             logger: Logger(label: "device-relay.api") { _ in SwiftLogNoOpLogHandler() }
@@ -47,7 +50,7 @@ struct APIServer: Sendable {
             group.addTask { await EventSource(local: local, log: log).run() }
             group.addTask { try await application.run() }
             if let listener = settings.listen {
-                let network = try Self.application(routes, listener)
+                let network = try Self.application(routes, listener, opened: opened)
                 group.addTask {
                     do {
                         try await network.run()
@@ -62,20 +65,40 @@ struct APIServer: Sendable {
         }
     }
 
-    private static func application(_ routes: APIRoutes, _ listener: APIListener) throws -> some ApplicationProtocol {
+    private static func application(
+        _ routes: APIRoutes,
+        _ listener: APIListener,
+        opened: @escaping @Sendable () -> Void
+    ) throws -> some ApplicationProtocol {
         let tls = try listener.tls()
         let channel = HTTPServerBuilder.http1(configuration: .init(idleTimeout: .seconds(60)))
         return Application(
             router: routes.router(needsToken: true, listener: listener),
             server: try tls.map { try .tls(channel, tlsConfiguration: $0) } ?? channel,
             configuration: ApplicationConfiguration(address: .hostname(listener.host, port: listener.port), serverName: nil),
+            onServerRunning: { _ in opened() },
             eventLoopGroupProvider: .shared(MultiThreadedEventLoopGroup.singleton),
             logger: Logger(label: "device-relay.api") { _ in SwiftLogNoOpLogHandler() }
         )
     }
+}
 
-    private static func randomName() -> String {
-        (0..<2).map { _ in String(UInt64.random(in: .min ... .max), radix: 36) }.joined()
+/// Tells once that all listeners take connections.
+private final class Listeners: Sendable {
+    private let closed: Mutex<Int>
+    private let ready: @Sendable () -> Void
+
+    init(_ count: Int, _ ready: @escaping @Sendable () -> Void) {
+        closed = Mutex(count)
+        self.ready = ready
+    }
+
+    func opened() {
+        let areAllOpen = closed.withLock { closed in
+            closed -= 1
+            return closed == 0
+        }
+        if areAllOpen { ready() }
     }
 }
 

@@ -80,7 +80,7 @@ final class KeyRing: Sendable {
     /// - Returns: The keys that are gone since the last call.
     func look() async throws(IssuerError) -> Set<String> {
         let known = state.withLock { Set($0.opened.keys.keys) }
-        // Keys that nobody has asked for need not be opened.
+        // Before the first use of a key there is nothing to compare.
         if !known.isEmpty, Set(try await stored().entries.map(\.id)) != known { _ = try await renew { _ in [] } }
         return state.withLock { state in
             defer { state.gone = [] }

@@ -18,12 +18,6 @@ struct AgentPair {
         tv = try await account.device(named: "TV")
         host = try await tv.host("--app", "com.example.player", "--scheme", "https")
         agent = try await desk.agent(settings)
-        try await Self.isServed(desk)
-    }
-
-    /// Waits until an agent answers.
-    static func isServed(_ device: TestDevice) async throws {
-        while (try? await AgentAPI.curl(device, "/v1").status) != 200 { try await Task.sleep(for: .milliseconds(50)) }
     }
 }
 

@@ -7,72 +7,18 @@ import RelayTesting
 import Testing
 
 /// The relay behind nginx, which uses its connections to the relay for many requests (`keepalive`).
-@Suite(
-    .timeLimit(.minutes(10)),
-    .enabled(if: FileManager.default.isExecutableFile(atPath: "/usr/sbin/nginx"), "needs Debian's package nginx")
-) final class NginxTests {
-    private let directory = FileManager.default.temporaryDirectory.appending(path: "nginx-\(UUID().uuidString)")
-    private let nginx = Process()
-
-    init() throws { try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: false) }
-
-    deinit {
-        if nginx.isRunning { nginx.terminate() }
-        ProcessRun.after(endOf: nginx.isRunning ? [nginx] : []) { [directory] in try? FileManager.default.removeItem(at: directory) }
-    }
-
-    private func start(port: Int, to relayd: RelaydProcess) async throws {
-        let folders = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map { "\($0)_temp_path \(directory.path)/\($0);" }.joined()
-        let text = """
-            \(geteuid() == 0 ? "user root;" : "")
-            worker_processes 1;
-            daemon off;
-            pid \(directory.path)/pid;
-            error_log \(directory.path)/error.log;
-            events { worker_connections 64; }
-            http {
-                access_log off;
-                \(folders)
-                upstream relay {
-                    server \(relayd.host);
-                    keepalive 1;
-                }
-                map $http_upgrade $connection_upgrade {
-                    default upgrade;
-                    ''      '';
-                }
-                server {
-                    listen 127.0.0.1:\(port);
-                    location / {
-                        proxy_pass http://relay;
-                        proxy_http_version 1.1;
-                        proxy_set_header Host $http_host;
-                        proxy_set_header Upgrade $http_upgrade;
-                        proxy_set_header Connection $connection_upgrade;
-                        proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
-                        proxy_read_timeout 90s;
-                    }
-                }
-            }
-            """
-        let file = directory.appending(path: "nginx.conf")
-        try Data(text.utf8).write(to: file)
-        nginx.executableURL = URL(filePath: "/usr/sbin/nginx")
-        nginx.arguments = ["-p", directory.path, "-e", directory.path + "/error.log", "-c", file.path]
-        _ = try ProcessStart.reading(nginx)
-        while nginx.isRunning {
-            if let socket = try? await TestSocket(port: port) { return await socket.close() }
-            try await Task.sleep(for: .milliseconds(10))
-        }
-        throw RelaydProcess.Failed(message: (try? String(contentsOf: directory.appending(path: "error.log"), encoding: .utf8)) ?? "")
-    }
-
+@Suite(.timeLimit(.minutes(10)), .enabled(if: Nginx.isPossible, "needs Debian's package nginx")) struct NginxTests {
     @Test func aConnectionThatNginxHasUsedBeforeBecomesAChannel() async throws {
         let port = try FreePort.take()
         let host = "127.0.0.1:\(port)"
         let relayd = try await RelaydProcess(arguments: ["--url", "http://\(host)", "--trusted-proxy", "127.0.0.1"])
         _ = try await relayd.start()
-        try await start(port: port, to: relayd)
+        let nginx = try Nginx(port: port, upstream: "server \(relayd.host); keepalive 1;")
+        try await nginx.wait {
+            guard let socket = try? await TestSocket(port: port) else { return false }
+            await socket.close()
+            return true
+        }
         var channels: [TestWebSocket] = []
         for _ in 0..<8 {
             let browser = try await TestSocket(port: port)
@@ -88,5 +34,6 @@ import Testing
         }
         #expect(try await relayd.stop() == 0)
         for channel in channels { #expect(await channel.closeCode() == 1012) }
+        withExtendedLifetime(nginx) {}
     }
 }

@@ -67,6 +67,8 @@ enum RouteTable {
         ("GET /", .nothing(status: 303, because: "leads to the account page, which asks for a sign-in")),
         ("GET /auth", .nothing(status: 303, because: "leads to the account page, which asks for a sign-in")),
         ("GET /auth/style.css", .nothing(status: 200, because: "the same for all")),
+        ("GET /auth/mark.svg", .nothing(status: 200, because: "the same for all")),
+        ("GET /auth/times.js", .nothing(status: 200, because: "the same for all")),
         ("GET /auth/passkey.js", .nothing(status: 200, because: "the same for all")),
         (
             "POST /auth/device_authorization",

@@ -48,7 +48,9 @@ public struct CommandChanges: Hashable, Sendable {
 
 extension ConnectedDevicesPlatform {
     /// Waits for changes of an account's commands, and returns up to 256 of them, the oldest first.
-    /// - Parameter sequence: The last change that is known.
+    /// - Parameters:
+    ///   - account: An account of this platform.
+    ///   - sequence: The last change that is known.
     /// - Throws: `RemoteLaunchError`: `notSignedIn`, `storageFailed`, and `pending` if the task is cancelled or the platform shut down.
     public func commandChanges(
         for account: ConnectedDevicesAccount,

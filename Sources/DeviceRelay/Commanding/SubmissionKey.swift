@@ -21,7 +21,10 @@ public struct SubmissionKey: Hashable, Sendable {
     var attempt = 0
 
     /// Creates a key.
-    /// - Parameter request: The bytes that say what is asked for.
+    /// - Parameters:
+    ///   - key: Any text, unique for the principal.
+    ///   - principal: Who chose the key. Default: the empty text, for an app with one source of keys.
+    ///   - request: The bytes that say what is asked for.
     public init(_ key: String, of principal: String = "", request: some Sequence<UInt8>) {
         (self.principal, self.key, self.request) = (principal, key, Digest256(hashing: Array(request)))
     }

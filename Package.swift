@@ -151,6 +151,7 @@ let package = Package(
         .target(
             name: "RelayAgent",
             dependencies: [
+                "ConsoleFiles",
                 "DeviceRelay",
                 "RelayProtocol",
                 "RelayStorage",
@@ -162,6 +163,8 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
+                server("NIOHTTPCompression", "swift-nio-extras"),
+                server("NIOHTTPTypesHTTP1", "swift-nio-extras"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 server("Subprocess", "swift-subprocess"),

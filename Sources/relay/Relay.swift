@@ -27,7 +27,7 @@ struct Relay: AsyncParsableCommand {
             SendCommand.self, ReceiveCommand.self, CopyCommand.self, PasteCommand.self,
             PairCommand.self, UnpairCommand.self,
             ApproveCommand.self, VerifyCommand.self, RevokeCommand.self, HostCommand.self, AgentCommand.self,
-            TokenCommand.self, AuditCommand.self, DoctorCommand.self,
+            ConsoleCommand.self, AsksCommand.self, GrantsCommand.self, TokenCommand.self, AuditCommand.self, DoctorCommand.self,
             CompletionsCommand.self,
         ]
     )

@@ -40,12 +40,19 @@ struct APIToken: Hashable, Sendable, Identifiable {
 enum Principal: Sendable {
     /// The user that the agent runs as.
     case owner
+    /// This user's browser.
+    case console(ConsoleAccess.Session)
+    /// Nobody, before a one-time key is exchanged.
+    case stranger
     case token(APIToken)
 
     /// The name in the audit, and of its keys.
     var id: String {
         switch self {
         case .owner: "owner"
+        // The sessions of one person share keys and entries of the audit.
+        case .console: "console"
+        case .stranger: "stranger"
         case .token(let token): "token:\(token.id)"
         }
     }
@@ -64,7 +71,12 @@ enum Principal: Sendable {
 
     /// - Throws: `APIRefusal` with 403 if a token may not do this.
     func require(_ scope: APIScope, _ use: Use = Use()) throws {
-        guard case .token(let token) = self else { return }
+        let token: APIToken
+        switch self {
+        case .owner, .console: return
+        case .stranger: throw Self.refusal("this needs a session")
+        case .token(let sent): token = sent
+        }
         guard token.scopes.contains(scope) else { throw Self.refusal("the token '\(token.name)' has not the scope \(scope.rawValue)") }
         if let device = use.device, let devices = token.devices, !devices.contains(device) {
             throw Self.refusal("the token '\(token.name)' is not for this device")
@@ -87,8 +99,13 @@ enum Principal: Sendable {
         return devices.contains(device)
     }
 
+    func requirePerson() throws {
+        if case .console = self { return }
+        guard case .owner = self else { throw Self.refusal("only the person may do this, not a token") }
+    }
+
     func requireOwner() throws {
-        guard case .owner = self else { throw Self.refusal("only the person at this machine may do this, not a token") }
+        guard case .owner = self else { throw Self.refusal("this is done by the command line of this machine alone: relay") }
     }
 
     private static func refusal(_ message: String) -> APIRefusal { APIRefusal(403, AgentError("insufficientScope", message, .declined)) }

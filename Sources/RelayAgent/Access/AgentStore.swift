@@ -8,7 +8,7 @@ import RelayStorage
 
 /// What the agent keeps for its API: `agent.sqlite` in the home of the account.
 struct AgentStore: Sendable {
-    private let database: DatabaseQueue
+    let database: DatabaseQueue
     private let auditLimit: Int
 
     /// - Parameter auditLimit: How many entries of the audit each principal has at least, once it has had so many.
@@ -53,6 +53,7 @@ struct AgentStore: Sendable {
                     """
             )
         }
+        migrator.registerMigration("2 grants", migrate: createGrants)
         return migrator
     }
 
@@ -193,8 +194,8 @@ struct AgentStore: Sendable {
 
     // MARK: Columns
 
-    private static func milliseconds(_ date: Date) -> Int64 { Int64((date.timeIntervalSince1970 * 1_000).rounded()) }
-    private static func date(_ milliseconds: Int64) -> Date { Date(timeIntervalSince1970: Double(milliseconds) / 1_000) }
+    static func milliseconds(_ date: Date) -> Int64 { Int64((date.timeIntervalSince1970 * 1_000).rounded()) }
+    static func date(_ milliseconds: Int64) -> Date { Date(timeIntervalSince1970: Double(milliseconds) / 1_000) }
 
     private static func json(_ texts: some Sequence<String>) -> String {
         String(decoding: (try? JSONEncoder().encode(texts.sorted())) ?? Data("[]".utf8), as: UTF8.self)

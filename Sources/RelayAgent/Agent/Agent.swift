@@ -64,14 +64,20 @@ package struct Agent: Sendable {
         let reload = ReloadSignal()
         let output = HostOutput(console: context.console)
         for program in configuration.missingPrograms { context.console.note("\(program) is not there, or cannot be executed") }
+        let store = Result { try AgentStore(context.home) }
+        let grants = (try? store.get()).map { GrantBook($0) }
         let duties = AgentServices(
             output: output,
             running: RunningPrograms(),
             counts: LaunchLimits(),
-            terminal: context.console.isJSON ? nil : TerminalQuestion(console: context.console),
+            answerers: Answerers(
+                grants: grants,
+                terminal: context.console.isJSON ? nil : TerminalQuestion(console: context.console)
+            ),
             console: context.console,
             log: { context.console.note($0) }
         )
+        grants?.use(configuration)
         if pollingInterval != nil, try !context.home.membership().hasRelay {
             throw AgentError("notSignedIn", "--poll asks a relay, and this device has none; run the agent without it", .notSignedIn)
         }
@@ -92,7 +98,8 @@ package struct Agent: Sendable {
                     local: local,
                     home: context.home,
                     desktop: desktop,
-                    terminal: duties.terminal,
+                    terminal: duties.answerers.terminal,
+                    board: duties.answerers.board,
                     note: duties.log
                 )
                 try await withThrowingDiscardingTaskGroup { group in
@@ -100,7 +107,7 @@ package struct Agent: Sendable {
                     if pollingInterval == nil {
                         let served = OneShot<Void>()
                         group.addTask {
-                            await serve(context, configuration, local) { served.settle(()) }
+                            await serve(context, configuration, local, duties.answerers, store) { served.settle(()) }
                             served.settle(())
                         }
                         _ = await served.wait()
@@ -128,15 +135,21 @@ package struct Agent: Sendable {
         _ context: AgentContext,
         _ configuration: AgentConfiguration,
         _ local: LocalDevice,
+        _ answerers: Answerers,
+        _ store: Result<AgentStore, any Error>,
         ready: @escaping @Sendable () -> Void
     ) async {
-        let server = APIServer(
-            home: context.home,
-            settings: configuration.api,
-            environment: ProcessInfo.processInfo.environment,
-            version: context.version
-        )
         do {
+            let store = try store.get()
+            let server = APIServer(
+                home: context.home,
+                settings: configuration.api,
+                environment: ProcessInfo.processInfo.environment,
+                version: context.version,
+                store: store,
+                board: answerers.board,
+                grants: answerers.grants ?? GrantBook(store)
+            )
             try await server.run(on: local, ready: ready)
         } catch {
             if !Task.isCancelled { context.console.note("the API is not served: \(AgentError(error).message)") }
@@ -158,6 +171,7 @@ package struct Agent: Sendable {
             for program in configuration.missingPrograms { console.note("\(program) is not there, or cannot be executed") }
             if configuration.nearby != start.nearby { console.note("`nearby` holds from the next start of the agent") }
             if configuration.api != start.api { console.note("`api` holds from the next start of the agent") }
+            duties.answerers.grants?.use(configuration)
             let app = duties.registration(configuration)
             if local.account != .anonymous { try await local.platform.publish(app, for: local.account) }
             if local.accounts.contains(.anonymous) {
@@ -181,19 +195,21 @@ struct AgentServices: Sendable {
     let output: HostOutput
     let running: RunningPrograms
     let counts: LaunchLimits
-    let terminal: TerminalQuestion?
+    let answerers: Answerers
     let console: Console
     let log: @Sendable (String) -> Void
 
     func registration(_ configuration: AgentConfiguration) -> RemoteSystemAppRegistration {
         let environment = ProgramEnvironment(more: configuration.environment)
+        var answerers = answerers
+        answerers.desktop = DesktopNotifier(environment: environment)
         let desk = LaunchPolicy(
             configuration: configuration.open,
             trustsNewDevices: configuration.newDevices == .everything,
             environment: environment,
             running: running,
             counts: counts,
-            terminal: terminal
+            answerers: answerers
         )
         let files = configuration.files.map { FilesService(folder: SharedFolder(root: $0.folder), devices: $0.devices).service }
         let clipboard = Clipboard(environment: environment)
@@ -205,7 +221,7 @@ struct AgentServices: Sendable {
             folder: configuration.receive.folder,
             access: configuration.receive.accept,
             keepsNotes: true,
-            terminal: terminal,
+            answerers: answerers,
             console: console,
             // An error of the output ends the agent, but changes nothing about the transfer.
             report: { try? output.print($0) }

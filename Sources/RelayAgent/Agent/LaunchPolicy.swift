@@ -16,8 +16,7 @@ struct LaunchPolicy: Sendable {
     let environment: ProgramEnvironment
     let running: RunningPrograms
     let counts: LaunchLimits
-    /// The terminal for questions; `nil` if the agent must not use one.
-    let terminal: TerminalQuestion?
+    let answerers: Answerers
 
     func take(_ request: LaunchRequest) async -> LaunchAnswer {
         if let rejection = await rejection(of: request) { return .declined(why: "\(rejection)") }
@@ -36,7 +35,7 @@ struct LaunchPolicy: Sendable {
         guard !AgentConfiguration.Opening.neverOpened.contains(uri.scheme) else { return .neverOpened(scheme: uri.scheme) }
         let isLocalPage = isNew && !WebHost.isOnInternet(uri)
         guard isLocalPage || !configuration.schemes.contains(uri.scheme) else { return nil }
-        let rejection = await counts.whileAsking(isNew: isNew) { await answer(about: request) }
+        let rejection = await counts.whileAsking(isNew: isNew) { await answer(about: request, isLocalPage: isLocalPage) }
         if case .noUserPresent = rejection, isLocalPage { return .localPage(for: caller.endpoint) }
         return request.isCancelled ? .cancelled : rejection
     }
@@ -44,18 +43,29 @@ struct LaunchPolicy: Sendable {
     /// Devices of other people have the bounds of new ones.
     private func isUntrusted(_ caller: AppServiceCaller) -> Bool { caller.isPaired || caller.isNew && !trustsNewDevices }
 
-    /// Asks the prompt program or the user at the terminal.
-    private func answer(about request: LaunchRequest) async -> LaunchRejection? {
-        if let prompt = configuration.prompt { return await answer(of: prompt, request) }
-        guard let terminal, TerminalQuestion.isPossible else { return .noUserPresent(scheme: request.uri.scheme) }
-        return switch await terminal.ask(LaunchQuestion.lines(request.uri, request.caller), "Open it? [y/N]", within: Self.patience) {
-        case true?: nil
-        case false?: .declined
-        case nil: .noAnswer
+    /// Asks a person.
+    private func answer(about request: LaunchRequest, isLocalPage: Bool) async -> LaunchRejection? {
+        var ask = Ask(isLocalPage ? .localPage : .launch, from: request.caller, within: Self.patience, canAlways: !isLocalPage)
+        ask.uri = request.uri.text
+        let question = Answerers.Question(
+            ask: ask,
+            subject: .scheme(request.uri.scheme),
+            lines: LaunchQuestion.lines(request.uri, request.caller),
+            terminal: "Open it? [y/N]",
+            title: "Open a link?",
+            yes: .open,
+            patience: Self.patience
+        )
+        let program = configuration.prompt.map { prompt in { @Sendable in await answer(of: prompt, request) } }
+        return switch await answerers.reply(to: question, of: request.caller, program: program) {
+        case .answer(.once), .answer(.always): nil
+        case .answer(.no): .declined
+        case .none: .noAnswer
+        case .impossible: program == nil ? .noUserPresent(scheme: request.uri.scheme) : .cannotAsk
         }
     }
 
-    private func answer(of prompt: Program, _ request: LaunchRequest) async -> LaunchRejection? {
+    private func answer(of prompt: Program, _ request: LaunchRequest) async -> AskBoard.Reply {
         let caller = request.caller
         let ask = { @Sendable () async throws -> TerminationStatus? in
             try await running.run { mark in
@@ -76,10 +86,11 @@ struct LaunchPolicy: Sendable {
             }
         }
         do {
-            guard let status = try await within(Self.patience, ask) else { return .noAnswer }
-            return status.isSuccess ? nil : .declined
+            guard let status = try await within(Self.patience, ask) else { return .none }
+            return .answer(status.isSuccess ? .once : .no)
         } catch {
-            return .cannotAsk
+            // A question that somebody else has answered is over.
+            return Task.isCancelled ? .none : .impossible
         }
     }
 }

@@ -48,7 +48,7 @@ package struct Receive: Sendable {
             folder: path,
             access: asks ? .ask : .known,
             keepsNotes: false,
-            terminal: context.console.isJSON ? nil : TerminalQuestion(console: context.console),
+            answerers: Answerers(terminal: context.console.isJSON ? nil : TerminalQuestion(console: context.console)),
             console: context.console,
             report: { try? output.print($0) },
             ended: Self.settling(first)

@@ -31,7 +31,7 @@ package struct ReceiveVisibly: Sendable {
             folder: path,
             access: .ask,
             keepsNotes: false,
-            terminal: TerminalQuestion(console: console),
+            answerers: Answerers(terminal: TerminalQuestion(console: console)),
             console: console,
             report: {
                 if $0.event == .received { received.settle(()) }

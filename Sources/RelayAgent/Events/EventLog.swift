@@ -12,7 +12,7 @@ final class EventLog: Sendable {
 
     struct Event: Sendable {
         enum Kind: String, Sendable {
-            case command, device, reset
+            case command, device, ask, reset
         }
 
         var sequence: Int64
@@ -32,7 +32,7 @@ final class EventLog: Sendable {
     /// What readers wait for.
     private struct News {
         var last: Int64 = 0
-        /// How often a token was removed: its readers have to end.
+        /// How often a token was removed or a session ended: its readers have to end.
         var removals: Int64 = 0
     }
 
@@ -54,7 +54,7 @@ final class EventLog: Sendable {
     }
 
     /// Lets all readers look whether they may still read.
-    func tokenRemoved() { news.update { $0.removals += 1 } }
+    func accessChanged() { news.update { $0.removals += 1 } }
 
     /// The events after one; `nil` if some of them are not kept any more.
     func events(after sequence: Int64) -> [Event]? {
@@ -65,7 +65,7 @@ final class EventLog: Sendable {
         }
     }
 
-    /// Waits for an event after one or for the removal of a token, for a while.
+    /// Waits for an event after one or for the end of a token or session, for a while.
     func wait(after sequence: Int64, within patience: Duration) async {
         let removals = news.value.removals
         _ = await news.first(within: patience) { $0.last > sequence || $0.removals != removals }

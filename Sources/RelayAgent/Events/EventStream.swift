@@ -15,6 +15,10 @@ struct EventStream: Sendable {
     let principal: Principal
     let store: AgentStore
     let local: LocalDevice
+    let board: AskBoard
+    let console: ConsoleDoor
+    /// The types that the reader wants.
+    let kinds: Set<EventLog.Event.Kind>
 
     /// A comment keeps the connection, and finds a reader that has gone.
     private static let interval = Duration.seconds(15)
@@ -38,6 +42,8 @@ struct EventStream: Sendable {
             status: .ok,
             headers: headers,
             body: .init { writer in
+                if isAnswerer { board.readerCame() }
+                defer { if isAnswerer { board.readerLeft() } }
                 try await write(after: first, resets: resets, to: &writer)
                 try await writer.finish(nil)
             }
@@ -61,18 +67,32 @@ struct EventStream: Sendable {
         }
     }
 
-    /// Whether the reader's token has neither expired nor been removed.
+    /// Whether the reader's token has neither expired nor been removed, and its session is not over.
     private func mayRead() async throws -> Bool {
+        switch principal {
+        case .owner: true
+        case .console(let session): console.isLive(session.id)
+        case .token(let token): try await store.tokens().contains { $0.id == token.id }
+        case .stranger: false
+        }
+    }
+
+    /// Whether the reader shows questions to a person. A program says so by naming the type.
+    private var isAnswerer: Bool { kinds.contains(.ask) && mayRead(.ask) }
+
+    private func mayRead(_ kind: EventLog.Event.Kind) -> Bool {
         guard case .token(let token) = principal else { return true }
-        return try await store.tokens().contains { $0.id == token.id }
+        return kind != .ask || token.scopes.contains(.asks)
     }
 
     /// What the reader may read.
-    private func visible(_ events: [EventLog.Event]) async throws -> [EventLog.Event] {
+    private func visible(_ all: [EventLog.Event]) async throws -> [EventLog.Event] {
+        let events = all.filter { ($0.kind == .reset || kinds.contains($0.kind)) && mayRead($0.kind) }
         guard case .token(let token) = principal, !events.isEmpty else { return events }
         let own: Set<String> = token.scopes.contains(.commands) ? [] : try await local.submitted(by: principal.id)
         return events.filter { event in
             switch event.kind {
+            case .ask: true
             case .command: token.scopes.contains(.commands) || event.command.map(own.contains) ?? false
             case .device: token.scopes.contains(.devices) && event.device.map(principal.sees) ?? true
             case .reset: true
@@ -90,12 +110,14 @@ struct EventStream: Sendable {
 /// Writes what happens to the account's devices and commands to the log of events.
 struct EventSource: Sendable {
     let local: LocalDevice
+    let board: AskBoard
     let log: EventLog
 
     /// Runs until the task is cancelled.
     func run() async {
         await withDiscardingTaskGroup { group in
             group.addTask { await devices() }
+            group.addTask { await asks() }
             for account in local.accounts { group.addTask { await commands(account) } }
         }
     }
@@ -107,6 +129,20 @@ struct EventSource: Sendable {
             log.add(.device, device: result.device?.id, command: nil, json: DisplayText.escaped(json: json))
         }
     }
+
+    private func asks() async {
+        var seen = board.changes
+        while !Task.isCancelled {
+            await board.wait(after: seen, within: Self.interval)
+            guard board.changes != seen else { continue }
+            seen = board.changes
+            guard let json = try? JSONText.line(AskList.Result(asks: board.open, sequence: seen)) else { continue }
+            log.add(.ask, device: nil, command: nil, json: DisplayText.escaped(json: json))
+        }
+    }
+
+    /// How often the task looks whether it is cancelled.
+    private static let interval = Duration.seconds(60)
 
     private func commands(_ account: ConnectedDevicesAccount) async {
         guard var last = try? await local.platform.lastCommandChange(for: account) else { return }

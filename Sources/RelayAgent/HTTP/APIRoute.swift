@@ -17,8 +17,12 @@ struct APIRoute: Sendable {
         case scope(APIScope)
         /// The route decides: it shows a token what is the token's own.
         case own
+        /// The person, at this machine or in the console.
+        case person
         /// The person at this machine.
         case owner
+        /// Nobody yet: the route takes a one-time key. Only the console's listener has it.
+        case consoleKey
     }
 
     var method: HTTPRequest.Method

@@ -12,7 +12,10 @@ import RelayProtocol
 struct APIRoutes: Sendable {
     let local: LocalDevice
     let store: AgentStore
+    let board: AskBoard
+    let grants: GrantBook
     let events: EventLog
+    let console: ConsoleDoor
     /// The random name of this agent's process.
     let instance: String
     let version: String
@@ -21,46 +24,33 @@ struct APIRoutes: Sendable {
     static let pageSize = 100
 
     /// All routes. The order is that of the documentation.
-    var all: [APIRoute] { aboutRoutes + deviceRoutes + commandRoutes + eventRoutes + accessRoutes }
+    var all: [APIRoute] { aboutRoutes + deviceRoutes + commandRoutes + eventRoutes + askRoutes + accessRoutes + consoleRoutes }
 
-    /// - Parameters:
-    ///   - needsToken: Whether each request needs a token. Otherwise one without a token is the owner's.
-    ///   - listener: The TCP address that is served; `nil` for the socket.
-    func router(needsToken: Bool, listener: APIListener? = nil) -> Router<APIContext> {
+    /// The routes of one way in.
+    func router(for door: APIDoor) -> Router<APIContext> {
         let router = Router(context: APIContext.self)
-        router.add(middleware: APIErrors(listener: listener))
+        router.add(middleware: APIErrors(door: door))
+        if case .console = door { addFiles(to: router) }
         for route in all {
             let parts = route.path.split(separator: "/")  // ASCII only
             let path = parts.map { $0.utf8.first == UInt8(ascii: "{") ? ":\($0.dropFirst().dropLast())" : String($0) }
             router.on(RouterPath("/" + path.joined(separator: "/")), method: route.method) { request, context in
-                let principal = try await principal(of: request, needsToken: needsToken)
+                try door.checkOrigin(request)
+                if route.access == .consoleKey {
+                    guard case .console = door else { throw HTTPError(.notFound) }
+                    return try await route.handle(APIExchange(request: request, context: context, principal: .stranger))
+                }
+                let principal = try await door.principal(of: request, store)
                 switch route.access {
-                case .anybody, .own: break
+                case .anybody, .own, .consoleKey: break
                 case .scope(let scope): try principal.require(scope)
+                case .person: try principal.requirePerson()
                 case .owner: try principal.requireOwner()
                 }
                 return try await route.handle(APIExchange(request: request, context: context, principal: principal))
             }
         }
         return router
-    }
-
-    /// A token that is sent limits its sender, also on the socket.
-    private func principal(of request: Request, needsToken: Bool) async throws -> Principal {
-        guard let value = request.headers[.authorization] else {
-            guard needsToken else { return .owner }
-            throw APIRefusal(
-                401,
-                AgentError("tokenMissing", "send Authorization: Bearer TOKEN; make one: relay token add NAME", .notSignedIn)
-            )
-        }
-        let parts = value.split(separator: " ", maxSplits: 1)
-        guard parts.count == 2, parts[0].lowercased() == "bearer",
-            let token = try await store.token(APIToken.digest(of: parts[1].trimmingCharacters(in: .whitespaces)))
-        else {
-            throw APIRefusal(401, AgentError("tokenInvalid", "the token is unknown, expired or removed: relay token list", .notSignedIn))
-        }
-        return .token(token)
     }
 
     /// Runs a command. Its failure says what it says on the command line.
@@ -114,7 +104,7 @@ struct APIRefusal: Error {
 
 /// Answers every failure as RFC 9457 says.
 struct APIErrors: RouterMiddleware {
-    var listener: APIListener?
+    let door: APIDoor
 
     func handle(
         _ request: Request,
@@ -122,14 +112,7 @@ struct APIErrors: RouterMiddleware {
         next: @concurrent (Request, APIContext) async throws -> Response
     ) async throws -> Response {
         do {
-            // A page of the Internet whose name leads to this machine has another host.
-            if let listener, !listener.serves(request.head.authority ?? "") {
-                throw APIRefusal(421, AgentError("hostRefused", "this server is \(listener.address)", .usage))
-            }
-            // A page in a browser has no business here: it could be any page.
-            guard request.headers[.origin] == nil else {
-                throw APIRefusal(403, AgentError("originRefused", "pages of a browser may not use this API", .declined))
-            }
+            try door.checkHost(request)
             return try await next(request, context)
         } catch let refusal as APIRefusal {
             return try Self.response(APIProblem(refusal.failure, status: refusal.status, retryAfter: refusal.retryAfter))

@@ -18,6 +18,9 @@ struct APIServer: Sendable {
     let settings: AgentConfiguration.API
     var environment: [String: String]
     let version: String
+    let store: AgentStore
+    let board: AskBoard
+    let grants: GrantBook
 
     /// Serves until the task is cancelled.
     /// - Parameter ready: Called once clients can connect.
@@ -26,11 +29,21 @@ struct APIServer: Sendable {
         let address = AgentAddress(socket: path, instance: UUID().uuidString.lowercased(), home: home)
         let home = home
         let log = EventLog()
-        let listeners = Listeners(settings.listen == nil ? 1 : 2, ready)
+        let listeners = Listeners(settings.listen == nil ? 2 : 3, ready)
         let opened: @Sendable () -> Void = { listeners.opened() }
-        let routes = APIRoutes(local: local, store: try AgentStore(home), events: log, instance: address.instance, version: version)
+        let console = ConsoleDoor { log.accessChanged() }
+        let routes = APIRoutes(
+            local: local,
+            store: store,
+            board: board,
+            grants: grants,
+            events: log,
+            console: console,
+            instance: address.instance,
+            version: version
+        )
         let application = Application(
-            router: routes.router(needsToken: false),
+            router: routes.router(for: .socket),
             server: .http1(configuration: .init(additionalChannelHandlers: [SameUserHandler()], idleTimeout: .seconds(60))),
             configuration: ApplicationConfiguration(address: .unixDomainSocket(path: path), serverName: nil),
             onServerRunning: { _ in
@@ -47,8 +60,9 @@ struct APIServer: Sendable {
             unlink(path)
         }
         try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask { await EventSource(local: local, log: log).run() }
+            group.addTask { await EventSource(local: local, board: board, log: log).run() }
             group.addTask { try await application.run() }
+            group.addTask { try await Self.application(routes, console, opened: opened).run() }
             if let listener = settings.listen {
                 let network = try Self.application(routes, listener, opened: opened)
                 group.addTask {
@@ -73,10 +87,33 @@ struct APIServer: Sendable {
         let tls = try listener.tls()
         let channel = HTTPServerBuilder.http1(configuration: .init(idleTimeout: .seconds(60)))
         return Application(
-            router: routes.router(needsToken: true, listener: listener),
+            router: routes.router(for: .network(listener)),
             server: try tls.map { try .tls(channel, tlsConfiguration: $0) } ?? channel,
             configuration: ApplicationConfiguration(address: .hostname(listener.host, port: listener.port), serverName: nil),
             onServerRunning: { _ in opened() },
+            eventLoopGroupProvider: .shared(MultiThreadedEventLoopGroup.singleton),
+            logger: Logger(label: "device-relay.api") { _ in SwiftLogNoOpLogHandler() }
+        )
+    }
+}
+
+extension APIServer {
+    /// The local console: on this machine's own address, at a port that no service worker of an earlier one has seen.
+    fileprivate static func application(
+        _ routes: APIRoutes,
+        _ console: ConsoleDoor,
+        opened: @escaping @Sendable () -> Void
+    ) -> some ApplicationProtocol {
+        Application(
+            router: routes.router(for: .console(console)),
+            server: .http1(
+                configuration: .init(additionalChannelHandlers: [FileCompression()], idleTimeout: .seconds(60))
+            ),
+            configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: 0), serverName: nil),
+            onServerRunning: { channel in
+                console.opened(port: channel.localAddress?.port ?? 0)
+                opened()
+            },
             eventLoopGroupProvider: .shared(MultiThreadedEventLoopGroup.singleton),
             logger: Logger(label: "device-relay.api") { _ in SwiftLogNoOpLogHandler() }
         )

@@ -8,6 +8,7 @@ import Subprocess
 struct DesktopNotifier: Sendable {
     enum Action: String, CaseIterable {
         case approve, refuse
+        case open, take, decline
     }
 
     enum Answer: Hashable {
@@ -29,8 +30,9 @@ struct DesktopNotifier: Sendable {
     /// - Parameters:
     ///   - title: Plain text.
     ///   - body: Plain text.
-    func show(_ title: String, _ body: String, actions: [Action]) async -> Answer {
-        guard Program(arguments: [Self.program]).isThere, hasSessionBus else { return .unavailable }
+    ///   - patience: How long it waits.
+    func show(_ title: String, _ body: String, actions: [Action], within patience: Duration = patience) async -> Answer {
+        guard isPossible else { return .unavailable }
         let buttons = actions.map { "--action=\($0.rawValue)=\($0.rawValue.capitalized)" }
         // A text that begins with a hyphen is not an option.
         let arguments = [Self.program, "--app-name=Device Relay"] + buttons + ["--", title, NewDeviceText.escaped(body)]
@@ -46,11 +48,14 @@ struct DesktopNotifier: Sendable {
             return Action(rawValue: String(word)).map { .action($0) } ?? Answer.none
         }
         do {
-            return try await within(Self.patience, run) ?? .none
+            return try await RelayAgent.within(patience, run) ?? .none
         } catch {
             return Task.isCancelled ? .none : .unavailable
         }
     }
+
+    /// Whether a notification can probably be shown.
+    var isPossible: Bool { Program(arguments: [Self.program]).isThere && hasSessionBus }
 
     /// Whether programs of this user can reach a session bus.
     private var hasSessionBus: Bool {

@@ -14,6 +14,7 @@ struct NewDeviceWatch: Sendable {
     let desktop: DesktopNotifier
     /// The terminal for questions; `nil` if the agent must not use one.
     let terminal: TerminalQuestion?
+    let board: AskBoard
     let note: @Sendable (String) -> Void
 
     /// Runs until the task is cancelled.
@@ -24,6 +25,7 @@ struct NewDeviceWatch: Sendable {
             group.addTask {
                 for await endpoints in local.platform.newEndpoints(for: local.account) {
                     current.set(endpoints)
+                    board.show(newDevices: endpoints.map { Ask($0) })
                     continuation.yield()
                 }
                 continuation.finish()
@@ -73,7 +75,7 @@ struct NewDeviceWatch: Sendable {
     private func ask(about endpoint: NewEndpoint) async {
         let facts = NewDeviceText.facts(endpoint)
         let body = (facts + [NewDeviceText.advice]).joined(separator: "\n")
-        switch await desktop.show(NewDeviceText.title, body, actions: DesktopNotifier.Action.allCases) {
+        switch await desktop.show(NewDeviceText.title, body, actions: [.approve, .refuse]) {
         case .action(let action): await carryOut(action, on: endpoint)
         case .none: break
         case .unavailable:
@@ -104,6 +106,8 @@ struct NewDeviceWatch: Sendable {
                 case .refuse:
                     try await local.platform.refuse(endpoint)
                     note("revoked \(name), endpoint \(endpoint.id)")
+                // Of other questions.
+                case .open, .take, .decline: break
                 }
             } catch {
                 note("\(name), endpoint \(endpoint.id): \(DisplayText.sanitized(error.message))")

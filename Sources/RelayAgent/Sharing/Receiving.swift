@@ -74,11 +74,14 @@ struct Receiving: Sendable {
     var access: Access
     /// Whether links and texts become files. Otherwise they are part of what is printed.
     let keepsNotes: Bool
-    let terminal: TerminalQuestion?
+    let answerers: Answerers
     let console: Console
     let report: @Sendable (Reception) -> Void
     /// Called after a transfer, with whether its sender knows the result.
     var ended: @Sendable (Bool) -> Void = { _ in }
+
+    /// The sender waits for a minute.
+    private static let patience = Duration.seconds(55)
 
     /// `nil` if nobody may send.
     var handler: SharingHandler? {
@@ -96,12 +99,25 @@ struct Receiving: Sendable {
                 ", a paired device of another person,"
             } else { "" }
         let name = DisplayText.quoted(offer.caller.deviceName) + who
-        let answer = await terminal?.ask(["\(name) wants to send \(Self.text(offer))"], "Take it? [y/N]", within: .seconds(55))
-        guard answer == true else {
+        var ask = Ask(.transfer, from: offer.caller, within: Self.patience, canAlways: true)
+        ask.name = offer.names.first.map(DisplayText.sanitized)
+        ask.count = offer.fileCount + offer.uris.count + offer.texts.count
+        ask.size = offer.bytes
+        let question = Answerers.Question(
+            ask: ask,
+            subject: .transfer,
+            lines: ["\(name) wants to send \(Self.text(offer))"],
+            terminal: "Take it? [y/N]",
+            title: "Take what a device sends?",
+            yes: .take,
+            patience: Self.patience
+        )
+        switch await answerers.reply(to: question, of: offer.caller) {
+        case .answer(.once), .answer(.always): return .accept(into: place)
+        case .answer(.no), .none, .impossible:
             report(Reception(.declined, offer, app: appID))
             return .decline
         }
-        return .accept(into: place)
     }
 
     /// What an offer consists of.

@@ -20,6 +20,12 @@ extension APIRoutes {
         var version: String
         var schema: Int
         var instance: String
+        /// The name of this device.
+        var name: String?
+        /// The account's name at the relay, if the relay has stated one.
+        var accountName: String?
+        /// The URL of the relay; `nil` for a device without an account.
+        var relay: String?
         /// The id of this device's endpoint.
         var endpoint: String?
         /// Its fingerprint words.
@@ -28,10 +34,14 @@ extension APIRoutes {
 
     private func about() -> About {
         let accounts = local.platform.accounts
+        let membership = try? local.home.membership()
         return About(
             version: version,
             schema: JSONText.schema,
             instance: instance,
+            name: membership?.name,
+            accountName: local.accountName,
+            relay: membership.flatMap { $0.hasRelay ? $0.relay : nil },
             endpoint: accounts.endpoint(of: local.account).map { "\($0)" },
             words: (try? accounts.fingerprint(of: local.account)).map { "\($0)" }
         )

@@ -11,9 +11,9 @@ extension APIRoutes {
     var accessRoutes: [APIRoute] {
         [
             APIRoute(.get, "/v1/audit", .scope(.audit), audit),
-            APIRoute(.get, "/v1/tokens", .owner, tokens),
+            APIRoute(.get, "/v1/tokens", .person, tokens),
             APIRoute(.post, "/v1/tokens", .owner, addToken),
-            APIRoute(.delete, "/v1/tokens/{id}", .owner, removeToken),
+            APIRoute(.delete, "/v1/tokens/{id}", .person, removeToken),
         ]
     }
 
@@ -56,7 +56,7 @@ extension APIRoutes {
             guard try await store.removeToken(id) else {
                 throw AgentError("notFound", "there is no such token: relay token list", .notFound)
             }
-            events.tokenRemoved()
+            events.accessChanged()
             return (try exchange.json(TokenRemove.Result(removed: id)), nil, "removed")
         }
     }

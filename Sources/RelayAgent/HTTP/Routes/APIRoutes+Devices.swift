@@ -12,9 +12,9 @@ extension APIRoutes {
         [
             APIRoute(.get, "/v1/devices", .scope(.devices), devices),
             APIRoute(.get, "/v1/devices/{device}", .scope(.devices), device),
-            APIRoute(.post, "/v1/endpoints/{endpoint}/approval", .owner, approve),
-            APIRoute(.post, "/v1/endpoints/{endpoint}/revocation", .owner, revoke),
-            APIRoute(.post, "/v1/invitations", .owner, invite),
+            APIRoute(.post, "/v1/endpoints/{endpoint}/approval", .person, approve),
+            APIRoute(.post, "/v1/endpoints/{endpoint}/revocation", .person, revoke),
+            APIRoute(.post, "/v1/invitations", .person, invite),
         ]
     }
 

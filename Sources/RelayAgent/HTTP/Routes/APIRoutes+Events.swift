@@ -12,8 +12,29 @@ extension APIRoutes {
     }
 
     private func stream(_ exchange: APIExchange) async throws -> Response {
-        try EventStream(log: events, instance: instance, principal: exchange.principal, store: store, local: local).response(
-            to: exchange.request
+        // The console shows everything. A program that names no types gets those that need no answer.
+        var kinds: Set<EventLog.Event.Kind> = [.command, .device]
+        if case .console = exchange.principal { kinds.insert(.ask) }
+        if let names = exchange.query("types") {
+            kinds = Set(
+                try names.split(separator: ",").map { name in
+                    guard let kind = EventLog.Event.Kind(rawValue: String(name)) else {
+                        throw AgentError("usage", "the types of events are command, device and ask", .usage)
+                    }
+                    return kind
+                }
+            )
+        }
+        let stream = EventStream(
+            log: events,
+            instance: instance,
+            principal: exchange.principal,
+            store: store,
+            local: local,
+            board: board,
+            console: console,
+            kinds: kinds
         )
+        return try stream.response(to: exchange.request)
     }
 }

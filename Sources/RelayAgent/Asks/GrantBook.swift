@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import Foundation
+import RelayProtocol
+import Synchronization
+
+/// What devices may do here without a question: what the settings allow, and what the person has answered. A stored grant answers a
+/// question of the settings in the person's place. It allows nothing that the settings do not ask about.
+final class GrantBook: Sendable {
+    /// The longest life of a stored grant.
+    static let longestLife: TimeInterval = 90 * 86_400
+    static let maximum = 1_000
+
+    private struct Rules {
+        var allowed: [Grant] = []
+        /// The schemes that are opened after a question.
+        var asked: Set<String> = []
+        var asksAboutTransfers = false
+    }
+
+    private let rules = Mutex(Rules())
+    private let store: AgentStore
+
+    init(_ store: AgentStore) { self.store = store }
+
+    /// Takes the settings, at the start and after each change.
+    func use(_ configuration: AgentConfiguration) {
+        var rules = Rules(asked: Set(configuration.open.ask), asksAboutTransfers: configuration.receive.accept == .ask)
+        func allow(_ subject: Grant.Subject, _ devices: Set<RemoteSystem.ID>? = nil) {
+            let all = devices?.map { "\($0)" }.sorted().map(Optional.some) ?? [nil]
+            for device in all {
+                let id = "settings-\(rules.allowed.count + 1)"
+                rules.allowed.append(Grant(id: id, device: device, subject: subject, source: .settings))
+            }
+        }
+        for scheme in configuration.open.schemes { allow(.scheme(scheme)) }
+        for (name, service) in configuration.services.sorted(by: { $0.key < $1.key }) { allow(.service(name), service.devices) }
+        if let files = configuration.files { allow(.folder(URL(filePath: files.folder).lastPathComponent), files.devices) }
+        if configuration.receive.accept == .known { allow(.transfer) }
+        self.rules.withLock { $0 = rules }
+    }
+
+    /// Whether a stored grant answers the question about a use, which is counted then.
+    /// - Parameter caller: A device that is new or another person's has none.
+    func allows(_ subject: Grant.Subject, to caller: AppServiceCaller) async -> Bool {
+        guard !caller.isNew, !caller.isPaired, !caller.isStranger, isAsked(subject) else { return false }
+        return (try? await store.useGrant(subject, device: "\(caller.systemID)")) ?? false
+    }
+
+    /// Whether the settings ask about something.
+    func isAsked(_ subject: Grant.Subject) -> Bool {
+        rules.withLock { rules in
+            switch subject {
+            case .scheme(let scheme): rules.asked.contains(scheme)
+            case .transfer: rules.asksAboutTransfers
+            case .service, .folder: false
+            }
+        }
+    }
+
+    /// All grants: those of the settings first.
+    func all() async throws -> [Grant] { rules.withLock { $0.allowed } + (try await store.grants()) }
+
+    /// Stores a grant.
+    /// - Parameters:
+    ///   - device: The id of a known device; `nil` for all of them.
+    ///   - until: At most `longestLife` from now.
+    /// - Throws: `AgentError` that says what the settings have to say first.
+    func add(_ subject: Grant.Subject, device: String?, until: Date, source: Grant.Source) async throws -> Grant {
+        guard isAsked(subject) else { throw Self.notAsked(subject) }
+        try Self.check(until)
+        let id = Base64.url.encode((0..<9).map { _ in UInt8.random(in: .min ... .max) })
+        let grant = Grant(id: id, device: device, subject: subject, until: until, source: source)
+        try await store.add(grant)
+        return grant
+    }
+
+    /// - Throws: `AgentError` if a grant cannot end then.
+    static func check(_ until: Date) throws {
+        let left = until.timeIntervalSinceNow
+        // A minute for clocks that differ.
+        guard left > 0, left <= longestLife + 60 else {
+            throw AgentError("untilInvalid", "a grant ends within 90 days from now", .usage)
+        }
+    }
+
+    /// - Throws: `AgentError`: `notFound`, `settingsOnly`.
+    func remove(_ id: String) async throws {
+        guard !rules.withLock({ $0.allowed.contains { $0.id == id } }) else {
+            throw AgentError("settingsOnly", "this is in agent.yaml, and is changed there", .usage)
+        }
+        guard try await store.removeGrant(id) else {
+            throw AgentError("notFound", "there is no such grant: relay grants list", .notFound)
+        }
+    }
+
+    private static func notAsked(_ subject: Grant.Subject) -> AgentError {
+        let what =
+            switch subject {
+            case .scheme(let scheme):
+                "the settings ask nothing about \(DisplayText.sanitized(scheme)): links; name it in `open: {ask: […]}`"
+            case .transfer: "the settings ask nothing about transfers; set `receive: {accept: ask}`"
+            case .service: "who may call a service is in the settings alone: `services`"
+            case .folder: "who may read the folder is in the settings alone: `files`"
+            }
+        return AgentError("notAsked", "\(what) in agent.yaml", .usage)
+    }
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import RelayAgent
+
+struct AsksCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "asks",
+        abstract: "Answer what other devices ask this one: links that open after a question, files, new devices.",
+        subcommands: [AsksListCommand.self, AsksAnswerCommand.self],
+        defaultSubcommand: AsksListCommand.self
+    )
+}
+
+struct AsksListCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(commandName: "list", abstract: "List what waits for an answer.")
+
+    @Flag(help: "Go on, and print the list after each change. Meanwhile a person counts as present, and is asked.")
+    var follow = false
+    @OptionGroup var common: CommonOptions
+
+    func run() async throws {
+        let context = try common.context
+        if follow { try await AskList().follow(context) } else { try context.console.print(try await AskList().run(context)) }
+    }
+}
+
+struct AsksAnswerCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "answer",
+        abstract: "Answer a question.",
+        discussion:
+            "`always` also answers the next ones of this device, for 90 days: see `relay grants`. A new device is approved by `relay approve`."
+    )
+
+    @OptionGroup var common: CommonOptions
+    @Argument(help: "The id of the question, as `relay asks` prints it.") var id: String
+    @Argument(help: "once, always or no.") var answer: AskReply.Word
+
+    func run() async throws {
+        let context = try common.context
+        try context.console.print(try await AskReply(id: id, word: answer).run(context))
+    }
+}
+
+extension AskReply.Word: ExpressibleByArgument {}

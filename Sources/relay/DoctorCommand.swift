@@ -19,7 +19,7 @@ struct DoctorCommand: AsyncParsableCommand {
 
     func run() async throws {
         let context = try common.context
-        let result = await Doctor(target: target).run(context)
+        let result = try await Doctor(target: target).run(context)
         try context.console.print(result)
         // The result already describes the failure.
         guard result.exit == 0 else { throw ExitCode(result.exit) }

@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import RelayProtocol
-
 /// An endpoint that a user's text may mean.
 protocol NamedEndpoint {
-    var id: EndpointID { get }
-    var systemID: RemoteSystem.ID { get }
+    /// The whole id of the endpoint.
+    var id: String { get }
+    /// The whole id of its device.
+    var device: String { get }
     /// The name that the endpoint gives its device.
-    var deviceName: String { get }
+    var name: String { get }
     /// What tells it apart from others, on one line.
     var summary: String { get }
 }
 
-extension DeviceDirectory.Endpoint: NamedEndpoint {
-    var deviceName: String { record.name }
-    var summary: String { EndpointResult(self).summary }
-}
+extension EndpointResult: NamedEndpoint {}
 
 /// Finds endpoints by a user's text, for operations that cannot be undone.
 enum EndpointResolver {
@@ -39,16 +36,16 @@ enum EndpointResolver {
         }
         let name = Array(text.lowercased().utf8)
         let devices = Set(
-            all.filter { isShown && $0.deviceName.lowercased().utf8.elementsEqual(name) || matches($0.systemID, by: name) }.map(\.systemID)
+            all.filter { isShown && $0.name.lowercased().utf8.elementsEqual(name) || matches($0.device, by: name) }.map(\.device)
         )
-        let others = all.filter { !devices.contains($0.systemID) && matches($0.id, by: name) }
+        let others = all.filter { !devices.contains($0.device) && matches($0.id, by: name) }
         switch (devices.count, others.count) {
-        case (1, 0): return all.filter { devices.contains($0.systemID) }
+        case (1, 0): return all.filter { devices.contains($0.device) }
         case (0, 1): return others
         case (0, 0):
             throw AgentError("notFound", "the account has no device or endpoint \(text): see `relay devices --all`", .notFound)
         default:
-            let candidates = all.filter { devices.contains($0.systemID) } + others
+            let candidates = all.filter { devices.contains($0.device) } + others
             throw AgentError.ambiguous("'\(text)' can mean several", candidates.map(\.summary))
         }
     }
@@ -58,7 +55,7 @@ enum EndpointResolver {
         return (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(lower) || (UInt8(ascii: "2")...UInt8(ascii: "7")).contains(byte)
     }
 
-    private static func matches(_ id: some TextIdentifier, by text: [UInt8]) -> Bool {
-        text.count >= minimumPrefixCharacters && id.description.utf8.starts(with: text)
+    private static func matches(_ id: String, by text: [UInt8]) -> Bool {
+        text.count >= minimumPrefixCharacters && id.utf8.starts(with: text)
     }
 }

@@ -5,7 +5,7 @@ import DeviceRelay
 import RelayProtocol
 
 /// Revokes a device, or one of its endpoints, permanently.
-package struct Revoke: DeviceCommand {
+package struct Revoke: RoutedCommand {
     var target: String
     var question: Question?
 
@@ -15,14 +15,14 @@ package struct Revoke: DeviceCommand {
         self.question = question
     }
 
-    package struct Result: AgentResult {
+    package struct Result: AgentResult, Codable {
         package var revoked: [EndpointResult]
         /// Whether the relay has the revocations. Otherwise they are kept, and sent on the next connection.
         package var sent: Bool
         /// Why the relay could not be asked.
         var problem: String?
 
-        enum CodingKeys: CodingKey { case revoked, sent }
+        enum CodingKeys: CodingKey { case revoked, sent, problem }
 
         package func lines(_ style: Style) -> [String] { revoked.map { "revoked \($0.description)" } }
 
@@ -35,80 +35,80 @@ package struct Revoke: DeviceCommand {
         }
     }
 
+    /// The route takes the whole id of one endpoint.
+    package func request() throws -> APIRequest {
+        try APIRequest(.post, "endpoints", target, "revocation").with(body: [String: String]())
+    }
+
+    /// The agent cannot ask: the question is here, and the agent gets ids.
+    package func run(_ context: AgentContext) async throws -> Result {
+        guard let agent = await AgentClient.find(context), let all = try await agent.endpoints() else { return try await runHere(context) }
+        let meant = try EndpointResolver.endpoints(target, in: all, isShown: question != nil)
+        guard !meant.contains(where: \.local) else { throw Self.isLocal }
+        try await confirm(meant)
+        var result = Result(revoked: [], sent: true)
+        for endpoint in meant {
+            let next = try await agent.run(Revoke(target: endpoint.id), waitingLine: nil)
+            result.revoked += next.revoked
+            if !next.sent { (result.sent, result.problem) = (false, next.problem) }
+        }
+        return result
+    }
+
+    private func confirm(_ endpoints: [EndpointResult]) async throws {
+        guard let question else { return }
+        let lines = ["To be revoked, for ever:"] + endpoints.flatMap(\.facts)
+        guard try await question(lines, "Revoke it?") else { throw AgentError("cancelled", "nothing was revoked", .failed) }
+    }
+
+    private static let isLocal = AgentError(
+        "isLocal",
+        "this is the device itself. To take it out of the account, run: relay leave",
+        .usage
+    )
+
     package func run(on local: LocalDevice) async throws -> Result {
         try local.checkHasRelay()
         let (endpoints, problem) = try await endpoints(of: local)
-        if let question {
-            let lines = ["To be revoked, for ever:"] + endpoints.flatMap { $0.facts.facts }
-            guard try await question(lines, "Revoke it?") else { throw AgentError("cancelled", "nothing was revoked", .failed) }
-        }
+        try await confirm(endpoints)
         var isSent = true
         var failure: (any Error)?
         // This device refuses each endpoint from now on, even if the relay rejects the revocation of an earlier one.
         for endpoint in endpoints {
+            guard let id = EndpointID(endpoint.id) else { continue }
             do throws(AccountError) {
-                try await local.platform.revoke(endpoint.id, for: local.account)
+                try await local.platform.revoke(id, for: local.account)
             } catch {
                 // It is signed and stored.
                 if error.code == .networkNotAvailable { isSent = false } else { failure = failure ?? error }
             }
         }
         if let failure { throw failure }
-        return Result(revoked: endpoints.map(\.facts), sent: isSent, problem: problem?.message)
-    }
-
-    private struct Found {
-        var id: EndpointID
-        var facts: EndpointResult
-    }
-
-    /// An endpoint of the account, as the relay lists it or, without the relay, as this device knows it.
-    private struct Candidate: NamedEndpoint {
-        var id: EndpointID
-        var systemID: RemoteSystem.ID
-        var deviceName: String
-        var summary: String
-        /// `nil` for the own one, which cannot be revoked here.
-        var facts: EndpointResult?
-
-        init(_ endpoint: DeviceDirectory.Endpoint) {
-            let result = EndpointResult(endpoint)
-            (id, systemID, deviceName, summary) = (endpoint.id, endpoint.systemID, endpoint.record.name, result.summary)
-            facts = endpoint.isLocal ? nil : result
-        }
-
-        init(_ known: KnownEndpoint) {
-            let (record, result) = (known.record, EndpointResult(known))
-            (id, systemID, deviceName, summary) = (record.endpointID, RemoteSystem.ID(record.systemID), record.name, result.description)
-            facts = result
-        }
-
-        init?(_ local: LocalDevice) {
-            guard let id = local.platform.accounts.endpoint(of: local.account), let device = try? local.platform.accounts.systemID,
-                let name = try? local.home.membership().name
-            else { return nil }
-            (self.id, systemID, deviceName, summary) = (id, device, name, "this device, endpoint \(id)")
-        }
+        return Result(revoked: endpoints, sent: isSent, problem: problem?.message)
     }
 
     /// The endpoints that the text means: of those that the relay lists or, without the relay, of those that this device knows.
     /// - Returns: Also why the relay could not be asked.
-    private func endpoints(of local: LocalDevice) async throws -> ([Found], AgentError?) {
+    private func endpoints(of local: LocalDevice) async throws -> ([EndpointResult], AgentError?) {
         let problem: AgentError?
-        let all: [Candidate]
+        let all: [EndpointResult]
         do {
             try await local.waitForDirectory()
             problem = nil
-            all = local.platform.endpoints(for: local.account).map { Candidate($0) }
+            all = local.platform.endpoints(for: local.account).map { EndpointResult($0) }
         } catch {
             let failure = AgentError(error)
             guard failure.status == .unreachable else { throw failure }
             problem = failure
-            all = await local.platform.knownEndpoints(for: local.account).map { Candidate($0) } + [Candidate(local)].compactMap(\.self)
+            let own = local.platform.accounts.endpoint(of: local.account).map { "\($0)" }
+            // The own one cannot be revoked here, and is not among the known ones.
+            guard own?.utf8.elementsEqual(target.lowercased().utf8) != true else { throw Self.isLocal }
+            all = await local.platform.knownEndpoints(for: local.account).map { EndpointResult($0) }
         }
-        let meant: [Candidate]
         do {
-            meant = try EndpointResolver.endpoints(target, in: all, isShown: question != nil)
+            let meant = try EndpointResolver.endpoints(target, in: all, isShown: question != nil)
+            guard !meant.contains(where: \.local) else { throw Self.isLocal }
+            return (meant, problem)
         } catch let error as AgentError where error.code == "notFound" {
             guard let problem else { throw error }
             throw AgentError(
@@ -117,10 +117,5 @@ package struct Revoke: DeviceCommand {
                 .notFound
             )
         }
-        let found = meant.compactMap { candidate in candidate.facts.map { Found(id: candidate.id, facts: $0) } }
-        guard found.count == meant.count else {
-            throw AgentError("isLocal", "this is the device itself. To take it out of the account, run: relay leave", .usage)
-        }
-        return (found, problem)
     }
 }

@@ -61,7 +61,8 @@ package struct Verify: DeviceCommand {
     private func endpoint(of local: LocalDevice) throws -> DeviceDirectory.Endpoint {
         let all = local.platform.endpoints(for: local.account).filter { !$0.isLocal }
         // A name is enough: the code proves which keys the device has.
-        let meant = try EndpointResolver.endpoints(target, in: all, isShown: true)
+        let ids = try EndpointResolver.endpoints(target, in: all.map(EndpointResult.init), isShown: true).map(\.id)
+        let meant = all.filter { ids.contains("\($0.id)") }
         guard meant.count == 1, let endpoint = meant.first else {
             throw AgentError.ambiguous("'\(target)' has several endpoints", meant.map { EndpointResult($0).description })
         }

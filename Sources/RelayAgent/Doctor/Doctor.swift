@@ -6,14 +6,14 @@ import Foundation
 import RelayProtocol
 
 /// Diagnoses the path to the relay and to a device, hop by hop, and gives advice.
-package struct Doctor: Sendable {
+package struct Doctor: RoutedCommand {
     var target: String?
 
     /// - Parameter target: A device, or one of its apps, to connect to; `nil` for none.
     package init(target: String?) { self.target = target }
 
-    package struct Check: Encodable, Sendable {
-        package enum Status: String, Encodable, Sendable {
+    package struct Check: Codable, Sendable {
+        package enum Status: String, Codable, Sendable {
             /// The check passed.
             case ok
             /// It works, but with a limitation.
@@ -23,7 +23,7 @@ package struct Doctor: Sendable {
             case skipped
         }
 
-        package enum Name: String, Encodable, Sendable, CaseIterable {
+        package enum Name: String, Codable, Sendable, CaseIterable {
             case account, relay, identity, clock, login, presence, tunnel, mailbox, device, nearby
             // The local network between this device and another one.
             case network, multicast, outgoing, incoming, clocks
@@ -57,7 +57,7 @@ package struct Doctor: Sendable {
         }
     }
 
-    package struct Result: AgentResult {
+    package struct Result: AgentResult, Codable {
         package var checks: [Check]
         /// The exit code of the first failure.
         package var exit: Int32
@@ -82,15 +82,35 @@ package struct Doctor: Sendable {
         }
     }
 
-    /// Runs all checks. It never throws: failures are part of the result.
-    package func run(_ context: AgentContext) async -> Result {
+    package func request() -> APIRequest {
+        var request = APIRequest(.get, "doctor", query: target.map { [("device", $0)] } ?? [])
+        request.patience = .seconds(120)
+        return request
+    }
+
+    /// Runs all checks on the device of the agent. It never throws: failures are part of the result.
+    package func run(on local: LocalDevice) async -> Result {
+        await checks(local.home, local.accountName) { try await $0(local) }
+    }
+
+    /// Runs all checks on a device that is made for them. It never throws: failures are part of the result.
+    package func runHere(_ context: AgentContext) async -> Result {
+        await checks(context.home, (try? context.storedEndpoint())?.accountName) { body in try await context.withAccount { try await body($0) } }
+    }
+
+    /// - Parameter withDevice: Runs a closure with the device.
+    private func checks(
+        _ home: Home,
+        _ accountName: String?,
+        withDevice: (@Sendable (LocalDevice) async throws -> [Check]) async throws -> [Check]
+    ) async -> Result {
         let membership: Membership
         do {
-            membership = try context.home.membership()
+            membership = try home.membership()
         } catch {
             return Result([Check(.account, failed: error)])
         }
-        let place = AccountText.place((try? context.storedEndpoint())?.accountName, at: membership.relay)
+        let place = AccountText.place(accountName, at: membership.relay)
         var checks = [
             membership.hasRelay
                 ? Check(.account, .ok, "this device is '\(membership.name)' of \(place)")
@@ -99,7 +119,7 @@ package struct Doctor: Sendable {
         if membership.hasRelay { checks += await relayChecks(membership) }
         let isRelayThere = membership.hasRelay && !checks.contains { $0.status == .failed && $0.name != .tunnel }
         do {
-            checks += try await context.withAccount { local in
+            checks += try await withDevice { local in
                 let others = isRelayThere ? await LocalDeviceChecks(local: local, target: target).run() : []
                 let nearby = await NearbyCheck(local: local).run()
                 guard let nearby, let target else { return others + [nearby].compactMap(\.self) }

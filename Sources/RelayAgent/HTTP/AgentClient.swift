@@ -26,6 +26,18 @@ struct AgentClient: Sendable {
         return client
     }
 
+    /// The agent of a command's home; `nil` if none runs, or if the command must not use it.
+    static func find(_ context: AgentContext) async -> AgentClient? {
+        guard context.usesAgent else { return nil }
+        return await find(context.home, version: context.version)
+    }
+
+    /// The endpoints of the account; `nil` if the agent cannot ask the relay now.
+    func endpoints() async throws -> [EndpointResult]? {
+        let list = try await run(Devices(showsAll: true), waitingLine: nil)
+        return list.current ? list.endpoints : nil
+    }
+
     private struct About: Decodable {
         var instance: String
         var version: String
@@ -106,7 +118,7 @@ struct AgentClient: Sendable {
 extension AgentContext {
     /// Runs a command: by the agent of this home if one runs, else on a device that is made for it.
     package func run<Command: RoutedCommand>(_ command: Command) async throws -> Command.Result {
-        guard usesAgent, let agent = await AgentClient.find(home, version: version) else { return try await command.runHere(self) }
+        guard let agent = await AgentClient.find(self) else { return try await command.runHere(self) }
         return try await agent.run(command, waitingLine: console.waitingLine)
     }
 }

@@ -93,7 +93,6 @@ export class LocalModel extends EventTarget {
     approve = (endpoint) => this.#send("POST", `/v1/endpoints/${endpoint}/approval`, { body: {} });
     revoke = (endpoint) => this.#send("POST", `/v1/endpoints/${endpoint}/revocation`, { body: {} });
     invite = () => this.#send("POST", "/v1/invitations", { body: {} });
-    admit = (code) => this.#send("POST", "/v1/codes", { body: { code } });
     answer = (ask, answer) => this.#send("POST", `/v1/asks/${encodeURIComponent(ask)}`, { body: answer });
     remove = (kind, id) => this.#send("DELETE", `/v1/${kind}/${encodeURIComponent(id)}`);
 

@@ -3,7 +3,7 @@
 
 // The three ways in which a device joins the account.
 
-import { button, field, h, icon, s, say } from "../dom.js";
+import { button, h, icon, s, say } from "../dom.js";
 import { attempt } from "../question.js";
 import { duration, shell, t } from "../text.js";
 
@@ -13,11 +13,20 @@ export async function show({ model, body, signal }) {
 
 /** The ways, as cards. */
 export function ways({ model, signal }) {
-    return h("ol", { class: "cards ways" },
+    const all = h("ol", { class: "cards ways" },
         h("li", { class: "card" }, h("h2", {}, icon("desktop"), t("add.computer")), h("p", {}, t("add.computer.text")),
             invitation("computer")),
-        h("li", { class: "card" }, h("h2", {}, icon("phone"), t("add.phone")), h("p", {}, t("add.phone.text")), invitation("phone")),
-        h("li", { class: "card" }, h("h2", {}, icon("hub"), t("add.code")), h("p", {}, t("add.code.text")), code()));
+        h("li", { class: "card" }, h("h2", {}, icon("phone"), t("add.phone")), h("p", {}, t("add.phone.text")), invitation("phone")));
+    model.about().then(addLogin).catch(() => {});
+    return all;
+
+    /** A device without an account at a relay has no sign-in. */
+    function addLogin({ relay, relayID }) {
+        if (!relay) return;
+        const command = `relay login ${shell(`${relay.replace(/\/$/, "")}/#relay=${relayID}`)}`;
+        all.append(h("li", { class: "card" }, h("h2", {}, icon("hub"), t("add.login")), h("p", {}, t("add.login.text")),
+            h("pre", { tabindex: "0" }, command)));
+    }
 
     function invitation(kind) {
         const place = h("div", {}, button(t("add.invite"), make,
@@ -55,28 +64,6 @@ export function ways({ model, signal }) {
                 clearInterval(timer);
                 place.replaceChildren(h("p", { class: "quiet" }, t("add.over")), button(t("add.again"), make));
             }
-        }
-    }
-
-    function code() {
-        const input = h("input", { name: "code", class: "code", autocomplete: "off", autocapitalize: "characters", spellcheck: "false",
-            placeholder: "WDJB-MJHT" });
-        const whole = field(t("add.code.field"), input);
-        const form = h("form", { novalidate: true, onsubmit: submit }, whole, h("button", { type: "submit" }, t("add.code.do")));
-        return form;
-
-        async function submit(event) {
-            event.preventDefault();
-            const letters = input.value.toUpperCase().replace(/[^A-Z]/g, "");
-            whole.complain(letters.length === 8 ? undefined : t("add.code.wrong"));
-            if (letters.length !== 8) return;
-            const admitted = await attempt(form, () => model.admit(`${letters.slice(0, 4)}-${letters.slice(4)}`));
-            if (!admitted) return;
-            input.value = "";
-            const done = h("p", { class: "note", role: "status", tabindex: "-1" },
-                t("add.code.done", { name: admitted.name ?? t("device.unnamed") }));
-            form.before(done);
-            done.focus();
         }
     }
 }

@@ -26,6 +26,7 @@ extension APIRoutes {
         var accountName: String?
         /// The URL of the relay; `nil` for a device without an account.
         var relay: String?
+        var relayID: String?
         /// The id of this device's endpoint.
         var endpoint: String?
         /// Its fingerprint words.
@@ -42,6 +43,7 @@ extension APIRoutes {
             name: membership?.name,
             accountName: local.accountName,
             relay: membership.flatMap { $0.hasRelay ? $0.relay : nil },
+            relayID: membership.flatMap { $0.hasRelay ? "\($0.relayID)" : nil },
             endpoint: accounts.endpoint(of: local.account).map { "\($0)" },
             words: (try? accounts.fingerprint(of: local.account)).map { "\($0)" }
         )

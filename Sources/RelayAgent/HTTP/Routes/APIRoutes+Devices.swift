@@ -14,6 +14,7 @@ extension APIRoutes {
             APIRoute(.get, "/v1/devices/{device}", .scope(.devices), device),
             APIRoute(.post, "/v1/endpoints/{endpoint}/approval", .person, approve),
             APIRoute(.post, "/v1/endpoints/{endpoint}/revocation", .person, revoke),
+            APIRoute(.get, "/v1/doctor", .scope(.call), doctor),
             APIRoute(.post, "/v1/invitations", .person, invite),
         ]
     }
@@ -63,6 +64,17 @@ extension APIRoutes {
         return try await audited(exchange, "revoke", device: id) {
             (try exchange.json(try await perform(Revoke(target: id))), nil, "revoked")
         }
+    }
+
+    private func doctor(_ exchange: APIExchange) async throws -> Response {
+        let target = exchange.query("device")
+        if case .token(let token) = exchange.principal, let devices = token.devices {
+            // The checks of the relay show nothing of other devices, but name the account.
+            guard let target, devices.contains("\(try await local.target(target).0.id)") else {
+                throw APIRefusal(403, AgentError("insufficientScope", "the token '\(token.name)' is for some devices only: name one", .declined))
+            }
+        }
+        return try exchange.json(await Doctor(target: target).run(on: local))
     }
 
     private func invite(_ exchange: APIExchange) async throws -> Response {

@@ -36,9 +36,9 @@ export async function show({ model, body, heading, on, signal }) {
 }
 
 const section = (title, devices) => devices.length > 0 && h("section", {},
-    title && h("h2", {}, title), h("ul", { class: "cards" }, devices.map(drawDevice)));
+    title && h("h2", {}, title), h("ul", { class: "cards" }, devices.map((device) => drawDevice(device, title ? "h3" : "h2"))));
 
-function drawDevice(device) {
+function drawDevice(device, heading) {
     const level = trust(device);
     const apps = [...new Set(device.apps.map((app) => app.name || app.id))];
     const link = address("device", [device.id]);
@@ -46,7 +46,7 @@ function drawDevice(device) {
     return h("li", { class: "card device" },
         icon(device.limited ? "browser" : device.kind),
         h("div", { class: "what" },
-            h("h3", { class: "name" }, h("a", { href: link, "data-key": `device-${device.id}` }, device.name || t("device.unnamed"))),
+            h(heading, { class: "name" }, h("a", { href: link, "data-key": `device-${device.id}` }, device.name || t("device.unnamed"))),
             h("div", {}, state(presence(device))),
             h("div", { class: "meta" }, t(`kind.${device.kind}`).replace(/^kind\./, ""),
                 level?.tone && [" ", tag(level.word, level.tone)], device.paired && [" ", tag(t("device.paired"))]),

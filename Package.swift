@@ -164,6 +164,7 @@ let package = Package(
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 server("NIOHTTPCompression", "swift-nio-extras"),
+                server("NIOHTTPTypes", "swift-nio-extras"),
                 server("NIOHTTPTypesHTTP1", "swift-nio-extras"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),

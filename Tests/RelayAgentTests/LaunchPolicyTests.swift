@@ -15,6 +15,7 @@ import Testing
         var opening = AgentConfiguration.Opening()
         var trustsNewDevices = false
         let counts = LaunchLimits()
+        var answerers = Answerers()
 
         init() throws {
             try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
@@ -44,7 +45,7 @@ import Testing
                 environment: ProgramEnvironment(),
                 running: RunningPrograms(),
                 counts: counts,
-                terminal: nil
+                answerers: answerers
             )
             let caller = AppServiceCaller(
                 accountID: "me",
@@ -128,7 +129,7 @@ import Testing
             output: HostOutput(console: console),
             running: RunningPrograms(),
             counts: LaunchLimits(),
-            terminal: nil,
+            answerers: Answerers(),
             console: console,
             log: { _ in }
         )

@@ -44,6 +44,39 @@ import Testing
         #expect(one.output == other.output && one.output.count > 6)
     }
 
+    /// What changes the account, each time on a device of its own.
+    @Test func decisionsAreTheSameBothWays() async throws {
+        let pair = try await AgentPair()
+        let others = [try await pair.account.device(named: "Phone"), try await pair.account.device(named: "Phone")]
+        var ids: [String] = []
+        for device in others { ids.append(try #require(try await device.relay("whoami", "--json").json["endpoint"] as? String)) }
+        let own = try #require(try await pair.desk.relay("whoami", "--json").json["endpoint"] as? String)
+        func compare(_ one: [String], _ other: [String]) async throws {
+            let answers = (try await pair.desk.run(one), try await pair.desk.run(other + ["--no-agent"]))
+            func lasting(_ lines: [String]) -> [String] { Self.lasting(lines.map { $0.replacing(/[a-z2-7]{52}/, with: "ID") }) }
+            #expect(answers.0.status == answers.1.status, "\(one)")
+            #expect(lasting(answers.0.output) == lasting(answers.1.output), "\(one)")
+            #expect(lasting(answers.0.error) == lasting(answers.1.error), "\(one)")
+        }
+        for wrong in ["Phone", "nowhere", own, String(repeating: "a", count: 52), "abcd"] {
+            for action in ["approve", "revoke"] { try await compare([action, wrong], [action, wrong]) }
+        }
+        try await compare(["approve", ids[0]], ["approve", ids[1]])
+        try await compare(["approve", ids[0]], ["approve", ids[0]])
+        try await compare(["revoke", ids[0]], ["revoke", ids[1]])
+        let left = try #require(try await pair.desk.relay("devices", "--all", "--json").json["endpoints"] as? [[String: Any]])
+        #expect(Set(left.compactMap { $0["name"] as? String }) == ["Desk", "TV"])
+        // How long something takes differs by chance.
+        func checks(_ way: [String]) async throws -> [String] {
+            let result = try await pair.desk.run(["doctor", "TV", "--json"] + way)
+            let checks = try #require(try result.json["checks"] as? [[String: Any]])
+            return checks.map { "\($0["name"] ?? "") \($0["status"] ?? "")" }
+        }
+        let names = try await checks([])
+        #expect(names == (try await checks(["--no-agent"])))
+        #expect(names.contains("device ok"))
+    }
+
     /// Ctrl-C ends the waiting and nothing else, and says what goes on.
     @Test(arguments: [[], ["--no-agent"]]) func interruptedWaitNamesTheLaunch(way: [String]) async throws {
         let pair = try await AgentPair()

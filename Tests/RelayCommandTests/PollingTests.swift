@@ -36,4 +36,27 @@ import Testing
         #expect(await agent.finish().status == 0)
         #expect(try await tv.relay("agent", "--poll", "0").status == 2)
     }
+
+    /// An agent that polls once an hour connects for a request, and is asleep before and after.
+    @Test func sleepingAgentConnectsForARequest() async throws {
+        let account = try await TestAccount()
+        let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
+        let host = try await tv.host("--app", "com.example.player", "--scheme", "https")
+        let agent = try desk.start("agent", "--poll", "3600", "--json")
+        _ = try await agent.line { $0.contains(#""event":"ready""#) }
+        let launch = try await AgentAPI.post(
+            desk,
+            "/v1/launches",
+            #"{"device":"TV","uri":"https://films.example/1"}"#,
+            "Prefer: wait=30"
+        )
+        #expect(launch.status == 200, "\(launch.text)")
+        // It also sends what nobody waits for.
+        #expect(try await desk.relay("launch", "TV", "https://films.example/2", "--no-wait").status == 0)
+        for number in 1...2 {
+            #expect(try JSON.object(try await host.line())["uri"] as? String == "https://films.example/\(number)")
+        }
+        agent.send(SIGTERM)
+        #expect(await agent.finish().status == 0)
+    }
 }

@@ -148,21 +148,35 @@ struct AgentStore: Sendable {
 
     /// Adds an entry, and deletes old entries of the same principal alone.
     func audit(_ principal: String, _ action: String, device: String?, subject: String?, answer: String) async throws {
-        try await database.write { database in
-            let now = Self.milliseconds(.now)
-            try database.execute(
-                sql: "INSERT INTO audit (time, principal, action, device, subject, answer) VALUES (?, ?, ?, ?, ?, ?)",
-                arguments: .bound(now, principal, action, device, subject, answer)
-            )
-            guard database.lastInsertedRowID.isMultiple(of: Int64(Self.auditBatch)) else { return }
-            try database.execute(
-                sql: """
-                    DELETE FROM audit WHERE time < ?1 OR principal = ?2 AND sequence <= (
-                        SELECT sequence FROM audit WHERE principal = ?2 ORDER BY sequence DESC LIMIT 1 OFFSET ?3)
-                    """,
-                arguments: .bound(now - Int64(Self.auditDays) * 86_400_000, principal, auditLimit)
-            )
-        }
+        try await database.write { try add(principal, action, device, subject, answer, to: $0) }
+    }
+
+    /// The same where nothing can wait. It blocks the thread for one write.
+    func auditNow(_ principal: String, _ action: String, device: String?, subject: String?, answer: String) throws {
+        try database.write { try add(principal, action, device, subject, answer, to: $0) }
+    }
+
+    private func add(
+        _ principal: String,
+        _ action: String,
+        _ device: String?,
+        _ subject: String?,
+        _ answer: String,
+        to database: Database
+    ) throws {
+        let now = Self.milliseconds(.now)
+        try database.execute(
+            sql: "INSERT INTO audit (time, principal, action, device, subject, answer) VALUES (?, ?, ?, ?, ?, ?)",
+            arguments: .bound(now, principal, action, device, subject, answer)
+        )
+        guard database.lastInsertedRowID.isMultiple(of: Int64(Self.auditBatch)) else { return }
+        try database.execute(
+            sql: """
+                DELETE FROM audit WHERE time < ?1 OR principal = ?2 AND sequence <= (
+                    SELECT sequence FROM audit WHERE principal = ?2 ORDER BY sequence DESC LIMIT 1 OFFSET ?3)
+                """,
+            arguments: .bound(now - Int64(Self.auditDays) * 86_400_000, principal, auditLimit)
+        )
     }
 
     /// The newest entries before one of them.

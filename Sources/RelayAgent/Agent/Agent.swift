@@ -74,6 +74,7 @@ package struct Agent: Sendable {
                 grants: grants,
                 terminal: context.console.isJSON ? nil : TerminalQuestion(console: context.console)
             ),
+            store: try? store.get(),
             console: context.console,
             log: { context.console.note($0) }
         )
@@ -103,15 +104,12 @@ package struct Agent: Sendable {
                     note: duties.log
                 )
                 try await withThrowingDiscardingTaskGroup { group in
-                    // A polling agent is not connected when a command comes.
-                    if pollingInterval == nil {
-                        let served = OneShot<Void>()
-                        group.addTask {
-                            await serve(context, configuration, local, duties.answerers, store) { served.settle(()) }
-                            served.settle(())
-                        }
-                        _ = await served.wait()
+                    let served = OneShot<Void>()
+                    group.addTask {
+                        await serve(context, configuration, local, duties.answerers, store) { served.settle(()) }
+                        served.settle(())
                     }
+                    _ = await served.wait()
                     try output.print(Self.event(.ready, configuration, app))
                     group.addTask { await newDevices.run() }
                     group.addTask { await identities.run() }
@@ -148,7 +146,8 @@ package struct Agent: Sendable {
                 version: context.version,
                 store: store,
                 board: answerers.board,
-                grants: answerers.grants ?? GrantBook(store)
+                grants: answerers.grants ?? GrantBook(store),
+                isPolling: pollingInterval != nil
             )
             try await server.run(on: local, ready: ready)
         } catch {
@@ -196,6 +195,8 @@ struct AgentServices: Sendable {
     let running: RunningPrograms
     let counts: LaunchLimits
     let answerers: Answerers
+    /// `nil` if it cannot be opened.
+    var store: AgentStore?
     let console: Console
     let log: @Sendable (String) -> Void
 
@@ -224,7 +225,11 @@ struct AgentServices: Sendable {
             answerers: answerers,
             console: console,
             // An error of the output ends the agent, but changes nothing about the transfer.
-            report: { try? output.print($0) }
+            report: { [store] reception in
+                try? output.print(reception)
+                let device = reception.from.device
+                try? store?.auditNow("device:\(device)", "transfer", device: device, subject: nil, answer: reception.event.rawValue)
+            }
         )
         let programs = configuration.services.sorted { $0.key < $1.key }.map { name, service in
             ProgramService(name: name, configuration: service, environment: environment, running: running, log: log).service
@@ -237,6 +242,7 @@ struct AgentServices: Sendable {
                 defaultFor: Set(configuration.open.schemes)
             ) { request in
                 let answer = await desk.take(request)
+                await record("launch", from: request.caller, subject: request.uri.scheme, answer: "\(answer.word)")
                 // An error of the output ends the agent, but changes nothing about the launch.
                 try? output.print(event(request, answer))
                 return switch answer {
@@ -268,20 +274,35 @@ struct AgentServices: Sendable {
         return all
     }
 
+    /// Writes what another device did here to the audit, if there is one.
+    private func record(_ action: String, from caller: AppServiceCaller, subject: String?, answer: String) async {
+        let device = "\(caller.systemID)"
+        try? await store?.audit("device:\(device)", action, device: device, subject: subject, answer: answer)
+    }
+
     private func event(_ request: LaunchRequest, _ answer: LaunchAnswer) -> Agent.Event {
-        let (answer, reason): (Agent.Event.Answer, String?) =
+        let reason: String? =
             switch answer {
-            case .launched: (.launched, nil)
-            case .failed(let why, _): (.failed, why)
-            case .declined(let why): (.declined, why)
+            case .launched: nil
+            case .failed(let why, _), .declined(let why): why
             }
         return Agent.Event(
             event: .launch,
             app: AgentConfiguration.appID,
             scheme: request.uri.scheme,
             from: Host.Event.Caller(request.caller),
-            answer: answer,
+            answer: answer.word,
             reason: reason
         )
+    }
+}
+
+extension LaunchAnswer {
+    fileprivate var word: Agent.Event.Answer {
+        switch self {
+        case .launched: .launched
+        case .failed: .failed
+        case .declined: .declined
+        }
     }
 }

@@ -49,6 +49,7 @@ package struct AskList: AgentOnlyCommand {
     /// Prints each list from now on, until the task is cancelled or the agent ends.
     package func follow(_ context: AgentContext) async throws {
         var next = self
+        next.after = -1
         while !Task.isCancelled {
             let result = try await next.run(context)
             if result.sequence != next.after { try context.console.print(result) }

@@ -18,6 +18,10 @@ package struct CommandList: RoutedCommand {
         package var deviceName: String?
         package var endpoint: String
         package var app: String
+        /// What was launched; `nil` for a message, or if it is not kept any more.
+        package var uri: String?
+        /// The service that a message was sent to.
+        package var service: String?
         package var sent: Date
         package var expires: Date
         /// What the relay knows of the wake, with the status `waking`.
@@ -110,6 +114,11 @@ package struct CommandList: RoutedCommand {
             wake: command.status?.wake.map(WakeResult.init),
             attested: command.attestation.map { Attestation($0, in: endpoints) }
         )
+        switch await command.content() {
+        case .launch(let uri, _)?: entry.uri = uri.text
+        case .message(let service)?: entry.service = DisplayText.sanitized(service)
+        case nil: break
+        }
         guard entry.ended else { return entry }
         do throws(RemoteLaunchError) {
             _ = try await command.outcome()

@@ -95,7 +95,9 @@ package struct Doctor: RoutedCommand {
 
     /// Runs all checks on a device that is made for them. It never throws: failures are part of the result.
     package func runHere(_ context: AgentContext) async -> Result {
-        await checks(context.home, (try? context.storedEndpoint())?.accountName) { body in try await context.withAccount { try await body($0) } }
+        await checks(context.home, (try? context.storedEndpoint())?.accountName) { body in
+            try await context.withAccount { try await body($0) }
+        }
     }
 
     /// - Parameter withDevice: Runs a closure with the device.

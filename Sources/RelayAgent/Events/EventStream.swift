@@ -23,7 +23,7 @@ struct EventStream: Sendable {
     /// A comment keeps the connection, and finds a reader that has gone.
     private static let interval = Duration.seconds(15)
 
-    func response(to request: Request) throws -> Response {
+    func response(to request: Request, _ bounds: APIBounds) throws -> Response {
         var last = log.last
         var isReset = false
         if let id = request.header("Last-Event-ID") {
@@ -35,6 +35,7 @@ struct EventStream: Sendable {
             }
         }
         let (first, resets) = (last, isReset)
+        let slot = try StreamSlot(bounds, principal)
         let headers: HTTPFields = [
             .contentType: "text/event-stream", .cacheControl: "no-store", .xContentTypeOptions: "nosniff",
         ]
@@ -42,6 +43,8 @@ struct EventStream: Sendable {
             status: .ok,
             headers: headers,
             body: .init { writer in
+                // It is held until the stream ends, also if it never begins.
+                _ = slot
                 if isAnswerer { board.readerCame() }
                 defer { if isAnswerer { board.readerLeft() } }
                 try await write(after: first, resets: resets, to: &writer)
@@ -105,6 +108,19 @@ struct EventStream: Sendable {
     }
 
     private static func bytes(_ text: String) -> ByteBuffer { ByteBuffer(string: text) }
+}
+
+/// One of the streams that may be open.
+private final class StreamSlot: Sendable {
+    private let bounds: APIBounds
+    private let principal: Principal
+
+    init(_ bounds: APIBounds, _ principal: Principal) throws {
+        try bounds.beginStream(principal)
+        (self.bounds, self.principal) = (bounds, principal)
+    }
+
+    deinit { bounds.streamEnded(principal) }
 }
 
 /// Writes what happens to the account's devices and commands to the log of events.

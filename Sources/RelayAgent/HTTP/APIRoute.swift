@@ -46,9 +46,13 @@ struct APIExchange: Sendable {
     let request: Request
     let context: APIContext
     let principal: Principal
+    let door: APIDoor
+    let bounds: APIBounds
 
     /// The largest body, in bytes.
     static let largestBody = 1 << 20
+    /// The largest body of a call on the socket, in bytes.
+    static let largestCall = 64 << 20
 
     /// A part of the path, decoded once.
     func parameter(_ name: String) throws -> String {
@@ -62,16 +66,22 @@ struct APIExchange: Sendable {
 
     func body(fields: Set<String> = []) async throws -> APIBody { try APIBody(try await bytes(), fields: fields) }
 
-    func bytes() async throws -> [UInt8] {
+    func bytes(upTo limit: Int = largestBody) async throws -> [UInt8] {
         let type = request.headers[.contentType]?.split(separator: ";").first.map { $0.trimmingCharacters(in: .whitespaces).lowercased() }
         guard type == "application/json" else {
             throw APIRefusal(415, AgentError("contentType", "send Content-Type: application/json", .usage))
         }
         do {
-            return Array(buffer: try await request.body.collect(upTo: Self.largestBody))
+            return Array(buffer: try await request.body.collect(upTo: limit))
         } catch is NIOTooManyBytesError {
-            throw APIRefusal(413, AgentError("bodyTooLarge", "the body has more than \(Self.largestBody) bytes", .usage))
+            throw APIRefusal(413, AgentError("bodyTooLarge", "the body has more than \(limit) bytes", .usage))
         }
+    }
+
+    /// Whether the request announces a body for which few have room at a time. Only the socket takes it.
+    var hasLargeCall: Bool {
+        guard case .socket = door, let length = request.headers[.contentLength].flatMap({ Int($0) }) else { return false }
+        return length > Self.largestBody
     }
 
     /// The key of a request, with the digest of what it asks for. A token's request always has one, so that it is known whose the command is.

@@ -16,6 +16,8 @@ struct APIRoutes: Sendable {
     let grants: GrantBook
     let events: EventLog
     let console: ConsoleDoor
+    /// The connection of an agent that polls; `nil` for one that is connected.
+    let connection: RequestedConnection?
     /// The random name of this agent's process.
     let instance: String
     let version: String
@@ -29,6 +31,7 @@ struct APIRoutes: Sendable {
     /// The routes of one way in.
     func router(for door: APIDoor) -> Router<APIContext> {
         let router = Router(context: APIContext.self)
+        let bounds = APIBounds()
         router.add(middleware: APIErrors(door: door))
         if case .console = door { addFiles(to: router) }
         for route in all {
@@ -38,7 +41,10 @@ struct APIRoutes: Sendable {
                 try door.checkOrigin(request)
                 if route.access == .consoleKey {
                     guard case .console = door else { throw HTTPError(.notFound) }
-                    return try await route.handle(APIExchange(request: request, context: context, principal: .stranger))
+                    return try await handle(
+                        route,
+                        APIExchange(request: request, context: context, principal: .stranger, door: door, bounds: bounds)
+                    )
                 }
                 let principal = try await door.principal(of: request, store)
                 switch route.access {
@@ -47,10 +53,19 @@ struct APIRoutes: Sendable {
                 case .person: try principal.requirePerson()
                 case .owner: try principal.requireOwner()
                 }
-                return try await route.handle(APIExchange(request: request, context: context, principal: principal))
+                return try await handle(
+                    route,
+                    APIExchange(request: request, context: context, principal: principal, door: door, bounds: bounds)
+                )
             }
         }
         return router
+    }
+
+    /// An agent that polls is connected meanwhile.
+    private func handle(_ route: APIRoute, _ exchange: APIExchange) async throws -> Response {
+        guard let connection, route.access != .consoleKey else { return try await route.handle(exchange) }
+        return try await connection.use { try await route.handle(exchange) }
     }
 
     /// Runs a command. Its failure says what it says on the command line.

@@ -21,6 +21,8 @@ struct APIServer: Sendable {
     let store: AgentStore
     let board: AskBoard
     let grants: GrantBook
+    /// Whether the agent polls.
+    let isPolling: Bool
 
     /// Serves until the task is cancelled.
     /// - Parameter ready: Called once clients can connect.
@@ -39,13 +41,14 @@ struct APIServer: Sendable {
             grants: grants,
             events: log,
             console: console,
+            connection: isPolling ? RequestedConnection(local.platform) : nil,
             instance: address.instance,
             version: version
         )
         let application = Application(
             router: routes.router(for: .socket),
-            server: .http1(configuration: .init(additionalChannelHandlers: [SameUserHandler()], idleTimeout: .seconds(60))),
-            configuration: ApplicationConfiguration(address: .unixDomainSocket(path: path), serverName: nil),
+            server: .http1(configuration: .init(additionalChannelHandlers: [SameUserHandler(), HeadDeadline()], idleTimeout: idle)),
+            configuration: Self.configuration(.unixDomainSocket(path: path)),
             onServerRunning: { _ in
                 // The directory keeps other users out meanwhile.
                 chmod(path, 0o600)
@@ -79,17 +82,25 @@ struct APIServer: Sendable {
         }
     }
 
+    private static func configuration(_ address: BindAddress) -> ApplicationConfiguration {
+        let connections = MaximumAvailableConnections(
+            APIBounds.connections,
+            logger: Logger(label: "device-relay.api") { _ in SwiftLogNoOpLogHandler() }
+        )
+        return ApplicationConfiguration(address: address, serverName: nil, availableConnectionsDelegate: connections)
+    }
+
     private static func application(
         _ routes: APIRoutes,
         _ listener: APIListener,
         opened: @escaping @Sendable () -> Void
     ) throws -> some ApplicationProtocol {
         let tls = try listener.tls()
-        let channel = HTTPServerBuilder.http1(configuration: .init(idleTimeout: .seconds(60)))
+        let channel = HTTPServerBuilder.http1(configuration: .init(additionalChannelHandlers: [HeadDeadline()], idleTimeout: idle))
         return Application(
             router: routes.router(for: .network(listener)),
             server: try tls.map { try .tls(channel, tlsConfiguration: $0) } ?? channel,
-            configuration: ApplicationConfiguration(address: .hostname(listener.host, port: listener.port), serverName: nil),
+            configuration: configuration(.hostname(listener.host, port: listener.port)),
             onServerRunning: { _ in opened() },
             eventLoopGroupProvider: .shared(MultiThreadedEventLoopGroup.singleton),
             logger: Logger(label: "device-relay.api") { _ in SwiftLogNoOpLogHandler() }
@@ -107,9 +118,9 @@ extension APIServer {
         Application(
             router: routes.router(for: .console(console)),
             server: .http1(
-                configuration: .init(additionalChannelHandlers: [FileCompression()], idleTimeout: .seconds(60))
+                configuration: .init(additionalChannelHandlers: [FileCompression(), HeadDeadline()], idleTimeout: idle)
             ),
-            configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: 0), serverName: nil),
+            configuration: configuration(.hostname("127.0.0.1", port: 0)),
             onServerRunning: { channel in
                 console.opened(port: channel.localAddress?.port ?? 0)
                 opened()
@@ -119,6 +130,9 @@ extension APIServer {
         )
     }
 }
+
+/// How long a connection may be idle, also within a request.
+private let idle = TimeAmount(APIBounds.idlePatience)
 
 /// Tells once that all listeners take connections.
 private final class Listeners: Sendable {

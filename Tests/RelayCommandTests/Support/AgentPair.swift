@@ -12,10 +12,17 @@ struct AgentPair {
     let agent: RelayProcess
     let host: RelayProcess
 
-    init(_ settings: String = "") async throws {
+    /// - Parameter isMutual: Whether Desk also knows TV, because it has invited it.
+    init(_ settings: String = "", isMutual: Bool = false) async throws {
         account = try await TestAccount()
         desk = try await account.device(named: "Desk")
-        tv = try await account.device(named: "TV")
+        if isMutual {
+            tv = try TestDevice(in: FileManager.default.temporaryDirectory)
+            let link = try #require(try await desk.relay("invite", "--json").json["link"] as? String)
+            #expect(try await tv.relay("join", link, "--name", "TV").status == 0)
+        } else {
+            tv = try await account.device(named: "TV")
+        }
         host = try await tv.host("--app", "com.example.player", "--scheme", "https")
         agent = try await desk.agent(settings)
     }
@@ -53,14 +60,14 @@ enum AgentAPI {
         return try RelayProcess(arguments, executable: executable, environment: [:])
     }
 
-    private static let executable = URL(filePath: "/usr/bin/curl")
+    static let executable = URL(filePath: "/usr/bin/curl")
 
     private static func socket(_ device: TestDevice) throws -> String {
         let file = try JSON.object(String(contentsOfFile: device.home + "/agent.json", encoding: .utf8))
         return try #require(file["socket"] as? String)
     }
 
-    private static func curl(_ arguments: [String], input: String? = nil) async throws -> Answer {
+    static func curl(_ arguments: [String], input: String? = nil) async throws -> Answer {
         let process = try RelayProcess(
             ["-s", "-w", "\n%{http_code}", "--path-as-is"] + arguments,
             executable: executable,

@@ -60,8 +60,13 @@ final class TestDevice {
     /// Runs a command to its end.
     func relay(_ arguments: String...) async throws -> CommandOutput { try await run(arguments) }
 
-    func run(_ arguments: [String], withHome: Bool = true) async throws -> CommandOutput {
-        try await RelayProcess(arguments + (withHome ? ["--home", home] : []), environment: environment, owner: self).finish()
+    func run(
+        _ arguments: [String],
+        withHome: Bool = true,
+        adding variables: [String: String] = [:]
+    ) async throws -> CommandOutput {
+        let environment = environment.merging(variables) { $1 }
+        return try await RelayProcess(arguments + (withHome ? ["--home", home] : []), environment: environment, owner: self).finish()
     }
 
     /// Starts a command whose output is closed after the first line.

@@ -57,6 +57,7 @@ export async function show({ model, body, on, signal }) {
     /** `owner`, `console`, or `token:` and its id. */
     function principalWord(principal) {
         const [kind, id] = principal.split(":");
+        if (kind === "device") return model.nameOf(id) ?? t("principal.device", { name: id.slice(0, 8) });
         const name = tokens.find((each) => each.id === id)?.name ?? id;
         return has(`principal.${kind}`) ? t(`principal.${kind}`, { name }) : principal;
     }

@@ -6,7 +6,9 @@
 import { button, card, field, h, icon, redraw, rows, select, state } from "../dom.js";
 import { attempt } from "../question.js";
 import { attested, progress } from "../states.js";
-import { t, time } from "../text.js";
+import { has, t, time } from "../text.js";
+
+const RECEIVED = { launched: "good", received: "good", declined: "", failed: "bad" };
 
 export async function show({ model, body, on, signal }) {
     let commands = [];
@@ -19,20 +21,27 @@ export async function show({ model, body, on, signal }) {
     on(["command", "reset"], read);
 
     async function read() {
-        const answer = await model.commands();
+        const [answer, audit] = await Promise.all([model.commands(), model.audit().catch(() => ({ entries: [] })),
+            model.devices().catch(() => {})]);
         if (signal.aborted) return;
-        commands = answer.commands;
+        commands = [...answer.commands, ...audit.entries.filter((each) => each.principal.startsWith("device:")).map(received)];
         hasMore = model.hasMore(answer.commands);
         draw();
     }
 
     async function readMore() {
-        const answer = await attempt(all, () => model.commands(commands.at(-1).id));
+        const answer = await attempt(all, () => model.commands(commands.findLast((each) => each.direction !== "received")?.id));
         if (!answer) return;
         commands = [...commands, ...answer.commands];
         hasMore = model.hasMore(answer.commands);
         draw();
     }
+
+    /** What another device did here, of the audit: without contents. */
+    const received = ({ sequence, time, device, action, subject, answer }) => ({
+        id: `received-${sequence}`, direction: "received", deviceName: model.nameOf(device), endpoint: device, sent: time, ended: true,
+        outcome: has(`received.${answer}`) ? answer : "failed", scheme: subject, transfer: action === "transfer",
+    });
 
     function draw() {
         const shown = commands.filter((each) => ({
@@ -44,14 +53,15 @@ export async function show({ model, body, on, signal }) {
 
     function drawCommand(command) {
         const isReceived = command.direction === "received";
-        const content = command.uri ?? (command.service && t("history.message", { service: command.service }))
+        const content = command.transfer ? t("history.transfer") : command.uri ?? (command.service && t("history.message", { service: command.service }))
             ?? (command.scheme && t("history.scheme", { scheme: command.scheme })) ?? t("history.launch");
         const peer = t(isReceived ? "history.from" : "history.to", { name: command.deviceName ?? command.endpoint.slice(0, 8) });
         return h("li", { class: "row" }, icon(command.service ? "call" : "link"),
             h("div", { class: "what" }, h("div", { class: "name" }, content),
                 h("div", { class: "meta" }, peer, " · ", time(command.sent)),
-                h("div", {}, state(progress(command))), command.attested && h("div", { class: "meta" }, attested(command.attested)),
-                h("details", { "data-key": `details-${command.id}` }, h("summary", {}, t("details")),
+                h("div", {}, state(isReceived ? { word: t(`received.${command.outcome}`), tone: RECEIVED[command.outcome] }
+                    : progress(command))), command.attested && h("div", { class: "meta" }, attested(command.attested)),
+                !isReceived && h("details", { "data-key": `details-${command.id}` }, h("summary", {}, t("details")),
                     h("div", {}, t("history.id"), " ", h("code", {}, command.id)),
                     !command.ended && h("div", {}, t("history.expires"), " ", time(command.expires)))),
             !command.ended && !isReceived && h("div", { class: "act" },

@@ -22,7 +22,8 @@ extension APIRoutes {
         let after = exchange.query("after").map { Int($0) }
         if case .some(.none) = after { throw AgentError("usage", "after is the sequence of a list", .usage) }
         let wait = try exchange.preference().wait
-        if let after = after ?? nil, wait > .zero {
+        // Who follows the list can answer.
+        if let after = after ?? nil {
             board.readerCame()
             defer { board.readerLeft() }
             await board.wait(after: after, within: wait)

@@ -22,6 +22,7 @@ extension APIRoutes {
     private static let launchFields: Set<String> = ["device", "app", "uri", "fallback", "prefer", "ttl"]
 
     private func launch(_ exchange: APIExchange) async throws -> Response {
+        try exchange.bounds.admit(.launch, exchange.principal)
         let bytes = try await exchange.bytes()
         let body = try APIBody(bytes, fields: Self.launchFields)
         var launch = try Launch(
@@ -52,7 +53,15 @@ extension APIRoutes {
                 .usage
             )
         }
-        let body = try await exchange.body(fields: ["device", "app", "service", "message", "timeout"])
+        try exchange.bounds.admit(.call, exchange.principal)
+        guard exchange.hasLargeCall else { return try await call(exchange, try await exchange.bytes()) }
+        try exchange.bounds.beginLargeCall()
+        defer { exchange.bounds.largeCallEnded() }
+        return try await call(exchange, try await exchange.bytes(upTo: APIExchange.largestCall))
+    }
+
+    private func call(_ exchange: APIExchange, _ bytes: [UInt8]) async throws -> Response {
+        let body = try APIBody(bytes, fields: ["device", "app", "service", "message", "timeout"])
         let timeout = try body.seconds("timeout", in: 0.1...600) ?? LocalDevice.patience
         var call = Call(target: try body.target(), service: try body.required("service"), timeout: timeout)
         let message = try Call.message(try body.source(of: "message"), "the message")

@@ -71,7 +71,8 @@ extension APIRoutes {
         if case .token(let token) = exchange.principal, let devices = token.devices {
             // The checks of the relay show nothing of other devices, but name the account.
             guard let target, devices.contains("\(try await local.target(target).0.id)") else {
-                throw APIRefusal(403, AgentError("insufficientScope", "the token '\(token.name)' is for some devices only: name one", .declined))
+                let message = "the token '\(token.name)' is for some devices only: name one"
+                throw APIRefusal(403, AgentError("insufficientScope", message, .declined))
             }
         }
         return try exchange.json(await Doctor(target: target).run(on: local))

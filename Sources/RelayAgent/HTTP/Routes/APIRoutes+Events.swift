@@ -35,6 +35,6 @@ extension APIRoutes {
             console: console,
             kinds: kinds
         )
-        return try stream.response(to: exchange.request)
+        return try stream.response(to: exchange.request, exchange.bounds)
     }
 }

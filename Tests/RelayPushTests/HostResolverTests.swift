@@ -3,6 +3,7 @@
 
 import Dispatch
 import NIOCore
+import RelayProtocol
 import Testing
 
 @testable import RelayPush

@@ -39,15 +39,15 @@ package struct HTTPRequestClient: Sendable {
 
     private let group: any EventLoopGroup
     private let timeout: Int64
-    private let maximumBodyBytes: Int
+    private let maximumBodyBytes: Int?
 
     /// - Parameters:
     ///   - timeout: The time limit until the end of the response, in milliseconds.
-    ///   - maximumBodyBytes: The maximum size of a response body. A larger one is an error.
+    ///   - maximumBodyBytes: The maximum size of a response body. A larger one is an error. With `nil` the response ends with its head.
     package init(
         group: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
         timeout: Int64 = 15_000,
-        maximumBodyBytes: Int = 64 << 10
+        maximumBodyBytes: Int? = 64 << 10
     ) {
         self.group = group
         self.timeout = timeout
@@ -56,10 +56,13 @@ package struct HTTPRequestClient: Sendable {
 
     /// Sends a request and returns the complete response. Cancelling the task closes the connection; the server may still have processed
     /// the request.
-    /// - Parameter exchange: It begins when the request is sent, and from then on cancelling the task has no effect.
+    /// - Parameters:
+    ///   - place: The network address of the server; `nil` to look up its name.
+    ///   - exchange: It begins when the request is sent, and from then on cancelling the task has no effect.
     package func send(
         _ request: HTTPRequest,
         to address: RelayAddress,
+        at place: SocketAddress? = nil,
         trust: RelayTrust,
         exchange: UnstoredExchange? = nil
     ) async throws(RequestFailure) -> HTTPAnswer {
@@ -68,14 +71,14 @@ package struct HTTPRequestClient: Sendable {
         let loop = group.next()
         let answer = PendingAnswer<HTTPAnswer>(on: loop, timeout: timeout)
         let limit = maximumBodyBytes
-        ClientBootstrap(group: loop)
+        let bootstrap = ClientBootstrap(group: loop)
             .connectTimeout(.milliseconds(min(timeout, Self.connectTimeout)))
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     guard answer.whenEnded({ RelayTLS.hangUp(channel) }) else { throw ChannelError.alreadyClosed }
                 }
             }
-            .connect(toHost: address.host, port: address.port)
+        (place.map(bootstrap.connect(to:)) ?? bootstrap.connect(toHost: address.host, port: address.port))
             .whenComplete { result in
                 switch result {
                 // The request is written only now: of several addresses that are tried at once, exactly one gets it.
@@ -128,7 +131,7 @@ package struct HTTPRequestClient: Sendable {
         _ tls: NIOSSLContext?,
         _ address: RelayAddress,
         _ trust: RelayTrust,
-        _ limit: Int,
+        _ limit: Int?,
         _ answer: PendingAnswer<HTTPAnswer>
     ) throws {
         if let tls {
@@ -143,7 +146,7 @@ package struct HTTPRequestClient: Sendable {
         _ request: HTTPRequest,
         to host: String,
         on channel: any Channel,
-        _ limit: Int,
+        _ limit: Int?,
         _ answer: PendingAnswer<HTTPAnswer>
     ) throws {
         let pipeline = channel.pipeline.syncOperations
@@ -163,20 +166,24 @@ package struct HTTPRequestClient: Sendable {
 private final class AnswerHandler: ChannelInboundHandler {
     typealias InboundIn = HTTPClientResponsePart
 
-    private let limit: Int
+    /// `nil` for an answer without its body.
+    private let limit: Int?
     private let answer: PendingAnswer<HTTPAnswer>
     private var received: HTTPAnswer?
 
-    init(limit: Int, answer: PendingAnswer<HTTPAnswer>) {
+    init(limit: Int?, answer: PendingAnswer<HTTPAnswer>) {
         self.limit = limit
         self.answer = answer
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         switch unwrapInboundIn(data) {
-        case .head(let head): received = HTTPAnswer(status: Int(head.status.code), headers: head.headers, body: [])
+        case .head(let head):
+            let head = HTTPAnswer(status: Int(head.status.code), headers: head.headers, body: [])
+            received = head
+            if limit == nil { answer.end(.success(head)) }
         case .body(let part):
-            guard let count = received?.body.count, part.readableBytes <= limit - count else {
+            guard let limit, let count = received?.body.count, part.readableBytes <= limit - count else {
                 return fail(.protocolError("the answer is too long"))
             }
             received?.body.append(contentsOf: part.readableBytesView)

@@ -19,6 +19,14 @@ package enum HTTPDate {
         return ((days(year, Int64(month) + 1, day) * 24 + hour) * 60 + minute) * 60_000 + second * 1_000
     }
 
+    /// The pause that a value of `Retry-After` asks for: seconds, at most a day, or a date (RFC 9110 §10.2.3).
+    /// - Parameter now: In milliseconds since 1970.
+    /// - Returns: Milliseconds; `nil` for any other text.
+    package static func retryAfter(_ text: String, now: Int64) -> Int64? {
+        if let seconds = Int64(text) { return (0...86_400).contains(seconds) ? seconds * 1_000 : nil }
+        return parse(text).map { max(0, $0 - now) }
+    }
+
     private static func number(_ text: Substring, digits: Int, in range: ClosedRange<Int64>) -> Int64? {
         guard text.utf8.count == digits, text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }),
             let number = Int64(text), range.contains(number)

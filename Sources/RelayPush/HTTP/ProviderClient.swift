@@ -25,12 +25,9 @@ package struct ProviderClient: Sendable {
         package let headers: HTTPHeaders
         package let body: [UInt8]
 
-        /// Returns the pause that the provider asks for, in milliseconds; `nil` if there is none. The header has seconds or a date
-        /// (RFC 9110 §10.2.3).
+        /// Returns the pause that the provider asks for, in milliseconds; `nil` if there is none.
         func retryAfter(now: Milliseconds) -> Int64? {
-            guard let text = headers.first(name: "Retry-After") else { return nil }
-            if let seconds = Int64(text) { return (0...86_400).contains(seconds) ? seconds * 1_000 : nil }
-            return HTTPDate.parse(text).map { max(0, $0 - now.count) }
+            headers.first(name: "Retry-After").flatMap { HTTPDate.retryAfter($0, now: now.count) }
         }
 
         /// Returns the parts of the reply that the retry table needs.

@@ -4,7 +4,7 @@
 package import NIOCore
 package import NIOHTTP1
 package import NIOSSL
-import RelayProtocol
+package import RelayProtocol
 
 /// Posts to an address that a user gave.
 package protocol WebPushDialing: Sendable {

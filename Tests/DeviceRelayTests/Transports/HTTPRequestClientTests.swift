@@ -3,6 +3,7 @@
 
 import DeviceRelay
 import Foundation
+import NIOCore
 import NIOHTTP1
 import RelayProtocol
 import RelayTesting
@@ -60,6 +61,26 @@ import X509
         for line in ["X-Name: value", "Host: 127.0.0.1:\(server.port)", "Connection: close", "Content-Length: 4"] {
             #expect(head.contains("\r\n\(line)\r\n"))
         }
+    }
+
+    /// The address that is given is dialled, whatever the name leads to, and the head alone is an answer.
+    @Test func addressIsDialledInPlaceOfTheName() async throws {
+        let heads = Shared<[String]>([])
+        let server = try await TestRelayServer(
+            .plain,
+            .answers { head in
+                heads.withLock { $0.append(head) }
+                return "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\nshort"
+            }
+        )
+        let name = try RelayAddress(try #require(URL(string: "http://nowhere.invalid:\(server.port)")), allowsPlaintext: true)
+        let place = try SocketAddress(ipAddress: "127.0.0.1", port: server.port)
+        let trust = RelayTrust(relay: nil, authorities: .certificates([]))
+        let answer = try await HTTPRequestClient(timeout: 10_000, maximumBodyBytes: nil)
+            .send(HTTPRequest(.POST, "/"), to: name, at: place, trust: trust)
+        #expect(answer.status == 200 && answer.body.isEmpty)
+        #expect(heads.value.first?.contains("\r\nHost: nowhere.invalid:\(server.port)\r\n") == true)
+        await server.stop()
     }
 
     @Test func redirectIsNotFollowed() async throws {

@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
-import RelayProtocol
 
 /// The target of an http or https URL, in normalized form, so that the target that is checked is the one that is dialled.
 package struct DialTarget: Hashable, Sendable {
@@ -10,8 +9,8 @@ package struct DialTarget: Hashable, Sendable {
     package let host: String
     package let port: Int
     package let isEncrypted: Bool
-    /// The path and query, with their percent escapes.
-    private let path: String
+    /// The path and query, with their percent escapes; empty for none.
+    package let path: String
 
     /// - Returns: `nil` for another scheme, a URL with a user name or password, and a host with escapes or characters outside of ASCII.
     package init?(_ url: String) {

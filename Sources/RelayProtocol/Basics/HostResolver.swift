@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
-import NIOCore
+package import NIOCore
 import Synchronization
 
 #if canImport(Darwin)
@@ -15,19 +15,19 @@ import Musl
 
 /// Looks up all addresses of a name with the system's resolver.
 ///
-/// The resolver blocks, and users choose the names. Each lookup has a thread of its own, so that slow lookups of one account do not delay
-/// those of another. The dispatcher bounds the pushes in flight per account and per credential, which also bounds the threads.
-final class HostResolver: Sendable {
-    static let shared = HostResolver()
+/// The resolver blocks, and users choose the names. Each lookup has a thread of its own, so that slow lookups of one user do not delay those
+/// of another. Who asks bounds the lookups of each user, which also bounds the threads.
+package final class HostResolver: Sendable {
+    package static let shared = HostResolver()
 
     private let maximumLookups: Int
     private let resolve: @Sendable (_ host: String, _ port: Int) -> [SocketAddress]
     private let lookups = Mutex(0)
 
     /// - Parameters:
-    ///   - maximumLookups: The bound over all credentials. A lookup beyond it fails, and the push is retried later.
+    ///   - maximumLookups: The bound over all users. A lookup beyond it fails, and its user tries again later.
     ///   - resolve: Finds the addresses of a host. It may block.
-    init(
+    package init(
         maximumLookups: Int = 512,
         _ resolve: @escaping @Sendable (_ host: String, _ port: Int) -> [SocketAddress] = HostResolver.resolve
     ) {
@@ -36,7 +36,7 @@ final class HostResolver: Sendable {
     }
 
     /// - Returns: The addresses in order of preference (RFC 6724); `nil` if there are too many lookups now.
-    func addresses(of host: String, port: Int) async -> [SocketAddress]? {
+    package func addresses(of host: String, port: Int) async -> [SocketAddress]? {
         let begins = lookups.withLock { count in
             guard count < maximumLookups else { return false }
             count += 1
@@ -49,7 +49,7 @@ final class HostResolver: Sendable {
         }
     }
 
-    static func resolve(_ host: String, _ port: Int) -> [SocketAddress] {
+    package static func resolve(_ host: String, _ port: Int) -> [SocketAddress] {
         var hints = addrinfo()
         hints.ai_family = AF_UNSPEC
         #if canImport(Glibc)

@@ -155,6 +155,7 @@ let package = Package(
                 "DeviceRelay",
                 "RelayProtocol",
                 "RelayStorage",
+                .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 server("HTTPTypes", "swift-http-types"),
                 server("Hummingbird", "hummingbird"),

@@ -33,6 +33,26 @@ import Testing
         _ = await agent.finish()
     }
 
+    @Test(.enabled(if: Project.python != nil, "scripts/test sets DEVICE_RELAY_PYTHON to a Python that has standardwebhooks"))
+    func receiverOfTheWebhookSectionWorks() async throws {
+        let pair = try await AgentPair()
+        let port = try FreePort.take()
+        let webhook = try await AgentAPI.webhook(pair.desk, "http://127.0.0.1:\(port)/hook", types: #"["command.final"]"#)
+        let script = try #require(try Project.blocks("python", of: "docs/api.md").first)
+        #expect(script.contains("8123"))
+        let receiver = try RelayProcess(
+            ["-c", script.replacing("8123", with: "\(port)")],
+            executable: Project.python,
+            environment: ["WEBHOOK_SECRET": webhook.secret]
+        )
+        // It is told again if it does not listen yet.
+        let command = try await AgentAPI.launch(pair.desk)
+        let line = try await receiver.line()
+        #expect(line.hasPrefix("command.final") && line.contains(command) && line.contains("succeeded"))
+        // What is not signed is refused.
+        #expect(try await AgentAPI.curl(url: "http://127.0.0.1:\(port)/hook", "-d", "{}").status == 401)
+    }
+
     @Test(.enabled(if: Project.python != nil, "scripts/test sets DEVICE_RELAY_PYTHON to a Python that has openapi-spec-validator"))
     func descriptionIsValid() async throws {
         let file = FileManager.default.temporaryDirectory.appending(path: "openapi-\(UUID().uuidString).yaml")

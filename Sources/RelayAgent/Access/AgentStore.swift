@@ -54,6 +54,7 @@ struct AgentStore: Sendable {
             )
         }
         migrator.registerMigration("2 grants", migrate: createGrants)
+        registerWebhooks(&migrator)
         return migrator
     }
 
@@ -116,7 +117,7 @@ struct AgentStore: Sendable {
         }
     }
 
-    private static func token(_ row: Row) throws -> APIToken {
+    static func token(_ row: Row) throws -> APIToken {
         APIToken(
             id: try row.required("id"),
             name: try row.required("name"),
@@ -211,9 +212,9 @@ struct AgentStore: Sendable {
     static func milliseconds(_ date: Date) -> Int64 { Int64((date.timeIntervalSince1970 * 1_000).rounded()) }
     static func date(_ milliseconds: Int64) -> Date { Date(timeIntervalSince1970: Double(milliseconds) / 1_000) }
 
-    private static func json(_ texts: some Sequence<String>) -> String {
+    static func json(_ texts: some Sequence<String>) -> String {
         String(decoding: (try? JSONEncoder().encode(texts.sorted())) ?? Data("[]".utf8), as: UTF8.self)
     }
 
-    private static func list(_ json: String) throws -> [String] { try JSONDecoder().decode([String].self, from: Data(json.utf8)) }
+    static func list(_ json: String) throws -> [String] { try JSONDecoder().decode([String].self, from: Data(json.utf8)) }
 }

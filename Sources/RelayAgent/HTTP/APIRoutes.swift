@@ -18,6 +18,7 @@ struct APIRoutes: Sendable {
     let console: ConsoleDoor
     /// The connection of an agent that polls; `nil` for one that is connected.
     let connection: RequestedConnection?
+    let webhooks: Webhooks
     /// The random name of this agent's process.
     let instance: String
     let version: String
@@ -26,7 +27,9 @@ struct APIRoutes: Sendable {
     static let pageSize = 100
 
     /// All routes. The order is that of the documentation.
-    var all: [APIRoute] { aboutRoutes + deviceRoutes + commandRoutes + eventRoutes + askRoutes + accessRoutes + consoleRoutes }
+    var all: [APIRoute] {
+        aboutRoutes + deviceRoutes + commandRoutes + eventRoutes + webhookRoutes + askRoutes + accessRoutes + consoleRoutes
+    }
 
     /// The routes of one way in.
     func router(for door: APIDoor) -> Router<APIContext> {

@@ -34,14 +34,16 @@ struct APIServer: Sendable {
         let listeners = Listeners(settings.listen == nil ? 2 : 3, ready)
         let opened: @Sendable () -> Void = { listeners.opened() }
         let console = ConsoleDoor { log.accessChanged() }
+        let webhooks = Webhooks(local: local, store: store, events: log)
         let routes = APIRoutes(
             local: local,
             store: store,
             board: board,
             grants: grants,
             events: log,
+            webhooks: webhooks,
             console: console,
-            connection: isPolling ? RequestedConnection(local.platform) : nil,
+            connection: isPolling ? RequestedConnection(local.platform, local.account) : nil,
             instance: address.instance,
             version: version
         )
@@ -64,6 +66,7 @@ struct APIServer: Sendable {
         }
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { await EventSource(local: local, board: board, log: log).run() }
+            group.addTask { await webhooks.run() }
             group.addTask { try await application.run() }
             group.addTask { try await Self.application(routes, console, opened: opened).run() }
             if let listener = settings.listen {

@@ -34,20 +34,25 @@ package enum JSONText {
 
     /// One object on one line.
     package static func line(_ result: some Encodable) throws -> String {
+        String(decoding: try encoder.encode(Versioned(content: result)), as: UTF8.self)
+    }
+
+    private static var encoder: JSONEncoder {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         encoder.dateEncodingStrategy = .custom { date, encoder in
             var container = encoder.singleValueContainer()
             try container.encode(date.formatted(.iso8601.year().month().day().time(includingFractionalSeconds: true)) + "Z")
         }
-        return String(decoding: try encoder.encode(Versioned(content: result)), as: UTF8.self)
+        return encoder
     }
+
+    /// An object without a version.
+    static func object(_ fields: some Encodable) throws -> String { String(decoding: try encoder.encode(fields), as: UTF8.self) }
 
     /// An object without a version, with one more field whose value is already JSON.
     static func object(_ fields: some Encodable, adding field: String, json: String) throws -> String {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        return String(decoding: try encoder.encode(fields), as: UTF8.self).dropLast() + ",\"\(field)\":\(json)}"
+        try object(fields).dropLast() + ",\"\(field)\":\(json)}"
     }
 
     /// The same with one more field whose value is already JSON.

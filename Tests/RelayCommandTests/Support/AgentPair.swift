@@ -43,6 +43,10 @@ enum AgentAPI {
 
     /// A request on the socket of a device.
     static func curl(_ device: TestDevice, _ path: String, _ arguments: String...) async throws -> Answer {
+        try await curl(device, path, arguments)
+    }
+
+    static func curl(_ device: TestDevice, _ path: String, _ arguments: [String]) async throws -> Answer {
         try await curl(["--unix-socket", try socket(device), "http://relay\(path)"] + arguments)
     }
 
@@ -50,6 +54,10 @@ enum AgentAPI {
     static func curl(url: String, _ arguments: String...) async throws -> Answer { try await curl([url] + arguments) }
 
     static func post(_ device: TestDevice, _ path: String, _ body: String, _ headers: String...) async throws -> Answer {
+        try await post(device, path, body, headers)
+    }
+
+    static func post(_ device: TestDevice, _ path: String, _ body: String, _ headers: [String]) async throws -> Answer {
         let headers = headers.flatMap { ["-H", $0] } + ["-H", "Content-Type: application/json"]
         return try await curl(["--unix-socket", try socket(device), "http://relay\(path)", "--data-binary", "@-"] + headers, input: body)
     }

@@ -57,6 +57,7 @@ extension APIRoutes {
                 throw AgentError("notFound", "there is no such token: relay token list", .notFound)
             }
             events.accessChanged()
+            webhooks.changed()
             return (try exchange.json(TokenRemove.Result(removed: id)), nil, "removed")
         }
     }

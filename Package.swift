@@ -101,6 +101,8 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
+        // Look-ups of names that users choose.
+        .target(name: "RelayResolver", dependencies: [.product(name: "NIOCore", package: "swift-nio")], swiftSettings: settings),
         // The files of the console and of all pages, embedded.
         .target(name: "CConsoleFiles"),
         .target(name: "ConsoleFiles", dependencies: ["CConsoleFiles"], exclude: ["Web"], swiftSettings: settings),
@@ -154,6 +156,7 @@ let package = Package(
                 "ConsoleFiles",
                 "DeviceRelay",
                 "RelayProtocol",
+                "RelayResolver",
                 "RelayStorage",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
@@ -208,6 +211,7 @@ let package = Package(
             dependencies: [
                 "RelayCollections",
                 "RelayProtocol",
+                "RelayResolver",
                 server("AsyncHTTPClient", "async-http-client"),
                 server("CoreMetrics", "swift-metrics"),
                 server("Crypto", "swift-crypto"),
@@ -425,7 +429,14 @@ let package = Package(
         ),
         .testTarget(
             name: "RelayAgentTests",
-            dependencies: ["DeviceRelay", "DeviceRelayTesting", "RelayAgent", "RelayProtocol", "RelayTesting"],
+            dependencies: [
+                "DeviceRelay",
+                "DeviceRelayTesting",
+                "RelayAgent",
+                "RelayProtocol",
+                "RelayTesting",
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
             swiftSettings: settings
         ),
         .testTarget(
@@ -465,6 +476,7 @@ let package = Package(
                 "RelayPostgres",
                 "RelayProtocol",
                 "RelayPush",
+                "RelayResolver",
                 "RelayServer",
                 "RelayTesting",
                 "TestHost",

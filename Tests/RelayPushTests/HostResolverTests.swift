@@ -3,7 +3,7 @@
 
 import Dispatch
 import NIOCore
-import RelayProtocol
+import RelayResolver
 import Testing
 
 @testable import RelayPush

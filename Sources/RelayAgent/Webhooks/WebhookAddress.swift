@@ -5,6 +5,7 @@ import DeviceRelay
 import Foundation
 import NIOCore
 import RelayProtocol
+import RelayResolver
 
 /// Where the messages of a webhook go. The agent is inside of the person's network, so an address must not lead a token's holder there.
 struct WebhookAddress: Sendable {

@@ -5,6 +5,7 @@ package import NIOCore
 package import NIOHTTP1
 package import NIOSSL
 package import RelayProtocol
+import RelayResolver
 
 /// Posts to an address that a user gave.
 package protocol WebPushDialing: Sendable {

@@ -3,9 +3,9 @@
 # SPDX-FileCopyrightText: The Device Relay project authors
 """A receiver of webhooks, for tests. It verifies each message with the package standardwebhooks.
 
-usage: webhook-receiver.py PORT
+usage: webhook-receiver.py PORT [NAME FILE]
 
-Listens on 127.0.0.1:PORT and prints one JSON line for each request: `path`, `id`, `verified` (for each secret, in their order), `signatures`
+With NAME it has TLS and a certificate of its own for that name, which it writes to FILE. Listens on 127.0.0.1:PORT and prints one JSON line for each request: `path`, `id`, `verified` (for each secret, in their order), `signatures`
 (how many there are) and `message`. Commands on standard input, each answered by the line `{"done": …}`:
   secret WHSEC             one more secret
   answer STATUS [N=V]…     the answer from now on, with header fields; 204 at first
@@ -13,16 +13,43 @@ Listens on 127.0.0.1:PORT and prints one JSON line for each request: `path`, `id
   hold, release            keeps requests without an answer, and answers them
 Runs until standard input ends.
 """
+import datetime
 import http.server
 import json
+import os
+import ssl
 import sys
 import threading
 
 import standardwebhooks
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 lock, free = threading.Lock(), threading.Event()
 free.set()
 secrets, answers, usual = [], [], [(204, [])]
+
+
+def tls(name, file):
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    now = datetime.datetime.now(datetime.timezone.utc)
+    certificate = (
+        x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1)).not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = certificate.public_bytes(serialization.Encoding.PEM)
+    with open(file + ".key", "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as private:
+        private.write(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+    with open(file, "wb") as public:
+        public.write(pem)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file, file + ".key")
+    return context
 
 
 def show(line):
@@ -66,6 +93,8 @@ class Receiver(http.server.BaseHTTPRequestHandler):
 
 server = http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Receiver)
 server.daemon_threads = True
+if len(sys.argv) > 2:
+    server.socket = tls(*sys.argv[2:]).wrap_socket(server.socket, server_side=True)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 show({"done": "listen"})
 for line in sys.stdin:

@@ -222,6 +222,15 @@ import Testing
         let webhook = try Webhook(url: "https://x.example", types: ["command.final"], includesURI: false, of: .token(token))
         #expect(webhook.sees(device: device) && !webhook.sees(device: "b") && !webhook.sees(device: nil))
         #expect(try Webhook(url: "https://x.example", types: ["command.final"], includesURI: false, of: .owner).sees(device: nil))
+        // A URI is told if asked for, and of the token's schemes alone.
+        let films = try APIToken(name: "f", scopes: ["webhooks"], devices: nil, schemes: ["X-Film"], services: nil, life: nil)
+        for (principal, asked, shown) in [
+            (Principal.owner, false, []), (.owner, true, ["x-film:1", "https://x.example"]), (.token(films), false, []),
+            (.token(films), true, ["x-film:1"]),
+        ] as [(Principal, Bool, [String])] {
+            let webhook = try Webhook(url: "https://x.example", types: ["command.final"], includesURI: asked, of: principal)
+            #expect(try ["x-film:1", "https://x.example"].filter { webhook.shows(try LaunchURI($0)) } == shown)
+        }
     }
 
     @Test func secretRotates() async throws {

@@ -26,7 +26,7 @@ import Testing
         for uri in 42...45 { #expect(try JSON.object(try await host.line())["uri"] as? String == "https://films.example/\(uri)") }
         // Each line answers, and the last one shows what the others did.
         let objects = try output.output.filter { $0.utf8.first == UInt8(ascii: "{") }.map(JSON.object)
-        #expect(objects.count == 8)
+        #expect(objects.count == 10)
         let actions = (objects.last?["entries"] as? [[String: Any]] ?? []).compactMap { $0["action"] as? String }
         #expect(Set(actions) == ["launch", "call", "token add"])
         agent.send(SIGTERM)

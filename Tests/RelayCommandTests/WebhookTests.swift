@@ -221,6 +221,30 @@ struct WebhookTests {
         #expect(!(try await AgentAPI.curl(pair.desk, "/v1/webhooks")).text.contains("whsec_"))
     }
 
+    /// The address is looked up and checked first, and the certificate is for the name all the same.
+    @Test(arguments: ["localhost", "other.example"]) func certificateIsForTheName(name: String) async throws {
+        let pair = try await AgentPair()
+        pair.agent.send(SIGTERM)
+        _ = await pair.agent.finish()
+        let file = pair.desk.directory.path + "/hook.pem"
+        pair.desk.variables["SSL_CERT_FILE"] = file
+        let receiver = try await WebhookReceiver(certificate: (name, file))
+        let agent = try await pair.desk.agent()
+        let url = "https://localhost:\(receiver.port)/"
+        let webhook = try await AgentAPI.webhook(pair.desk, url, types: #"["command.final"]"#)
+        try await receiver.tell("secret \(webhook.secret)")
+        let command = try await AgentAPI.launch(pair.desk)
+        if name == "localhost" {
+            let message = try await receiver.next()
+            #expect(message.command == command && message.verified == [true])
+        } else {
+            while try await AgentAPI.deliveries(pair.desk, of: webhook).first?["state"] as? String != "waiting" {}
+            #expect(try await AgentAPI.deliveries(pair.desk, of: webhook).first?["status"] == nil)
+        }
+        agent.send(SIGTERM)
+        _ = await agent.finish()
+    }
+
     @Test func changedDeviceIsTold() async throws {
         let (pair, receiver) = (try await AgentPair(), try await WebhookReceiver())
         let webhook = try await AgentAPI.webhook(pair.desk, receiver.url, types: #"["device.changed"]"#)

@@ -34,23 +34,24 @@ package struct HTTPAnswer: Sendable {
 
 /// Sends single requests, each on its own connection. It follows no redirects and stores no cookies.
 package struct HTTPRequestClient: Sendable {
-    /// The time limit of the connection, in milliseconds.
-    private static let connectTimeout: Int64 = 15_000
-
     private let group: any EventLoopGroup
     private let timeout: Int64
+    private let connectTimeout: Int64
     private let maximumBodyBytes: Int?
 
     /// - Parameters:
     ///   - timeout: The time limit until the end of the response, in milliseconds.
+    ///   - connectTimeout: The time limit of the connection, in milliseconds.
     ///   - maximumBodyBytes: The maximum size of a response body. A larger one is an error. With `nil` the response ends with its head.
     package init(
         group: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
         timeout: Int64 = 15_000,
+        connectTimeout: Int64 = 15_000,
         maximumBodyBytes: Int? = 64 << 10
     ) {
         self.group = group
         self.timeout = timeout
+        self.connectTimeout = connectTimeout
         self.maximumBodyBytes = maximumBodyBytes
     }
 
@@ -72,7 +73,7 @@ package struct HTTPRequestClient: Sendable {
         let answer = PendingAnswer<HTTPAnswer>(on: loop, timeout: timeout)
         let limit = maximumBodyBytes
         let bootstrap = ClientBootstrap(group: loop)
-            .connectTimeout(.milliseconds(min(timeout, Self.connectTimeout)))
+            .connectTimeout(.milliseconds(min(timeout, connectTimeout)))
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     guard answer.whenEnded({ RelayTLS.hangUp(channel) }) else { throw ChannelError.alreadyClosed }

@@ -9,16 +9,22 @@ actor RequestedConnection {
     /// How long it stays.
     private static let linger = Duration.seconds(30)
 
+    /// How long a request waits until the connection begins.
+    private static let patience = Duration.seconds(5)
+
     private let platform: ConnectedDevicesPlatform
+    private let account: ConnectedDevicesAccount
     private var users = 0
     private var ending: Task<Void, Never>?
 
-    init(_ platform: ConnectedDevicesPlatform) { self.platform = platform }
+    init(_ platform: ConnectedDevicesPlatform, _ account: ConnectedDevicesAccount) {
+        (self.platform, self.account) = (platform, account)
+    }
 
     func use<Result: Sendable>(_ body: @Sendable () async throws -> Result) async throws -> Result {
         users += 1
         ending?.cancel()
-        if users == 1 { await platform.resume() }
+        await begin()
         defer {
             users -= 1
             if users == 0 {
@@ -29,5 +35,18 @@ actor RequestedConnection {
             }
         }
         return try await body()
+    }
+
+    /// Resumes the platform, and waits until it has begun to connect: before that, commands would fail because it is suspended.
+    private func begin() async {
+        await platform.resume()
+        let (platform, account) = (platform, account)
+        _ = try? await within(Self.patience) { () -> Void? in
+            for await state in platform.connectionStates(for: account) {
+                if state.phase == .connected { return () }
+                if let problem = state.problem, problem.code != .suspended { return () }
+            }
+            return nil
+        }
     }
 }

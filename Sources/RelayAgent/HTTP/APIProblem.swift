@@ -3,7 +3,7 @@
 
 import DeviceRelay
 import Foundation
-import HTTPTypes
+import NIOHTTP1
 import RelayProtocol
 
 /// A failure as the API answers it: RFC 9457, with the fields of a failure on the command line.
@@ -28,7 +28,7 @@ struct APIProblem: Codable, Sendable {
 
     init(_ failure: AgentError, status: Int? = nil, retryAfter: Int? = nil) {
         let status = status ?? failure.httpStatus
-        title = HTTPResponse.Status(code: status).reasonPhrase
+        title = HTTPResponseStatus(statusCode: status).reasonPhrase
         self.status = status
         (detail, code, message) = (failure.message, failure.code, failure.message)
         exit = failure.status.rawValue

@@ -76,6 +76,17 @@ extension AgentStore {
     /// Those that get messages.
     func activeWebhooks() async throws -> [Webhook] { try await webhooks().filter { $0.ended == nil } }
 
+    func activeWebhookIDs() async throws -> [String] {
+        try await database.read {
+            try String.fetchAll($0, sql: Self.selectActive, arguments: .bound(Self.milliseconds(.now)))
+        }
+    }
+
+    private static let selectActive = """
+        SELECT webhooks.id FROM webhooks LEFT JOIN tokens ON tokens.id = token
+        WHERE ended IS NULL AND (token IS NULL OR tokens.expires > ?)
+        """
+
     private static func webhook(_ row: Row) throws -> Webhook {
         Webhook(
             id: try row.required("webhook"),
@@ -162,7 +173,7 @@ extension AgentStore {
     private static func hasActiveWebhook(_ database: Database) throws -> Bool {
         try Row.fetchOne(
             database,
-            sql: "\(selectWebhooks) AND ended IS NULL LIMIT 1",
+            sql: "\(selectActive) LIMIT 1",
             arguments: .bound(milliseconds(.now))
         ) != nil
     }

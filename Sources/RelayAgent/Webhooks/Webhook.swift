@@ -46,6 +46,9 @@ struct Webhook: Sendable, Identifiable {
         guard token?.devices != nil else { return true }
         return device.map(principal.sees) ?? false
     }
+
+    /// Whether it tells a URI: if it asked for it, and its token is for such URIs.
+    func shows(_ uri: LaunchURI) -> Bool { includesURI && token?.schemes?.contains(uri.scheme) ?? true }
 }
 
 extension Webhook {

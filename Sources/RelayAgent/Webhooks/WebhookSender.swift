@@ -32,7 +32,7 @@ struct WebhookSender: Sendable {
     private func untilEnded() async {
         while !Task.isCancelled {
             let seen = webhooks.seen
-            if let active = try? await store.activeWebhooks(), !active.contains(where: { $0.id == webhook }) { return }
+            if let active = try? await store.activeWebhookIDs(), !active.contains(webhook) { return }
             await webhooks.wait(after: seen)
         }
     }
@@ -50,7 +50,6 @@ struct WebhookSender: Sendable {
                     // What a cancelled request has done is not known. It is sent again.
                     guard !Task.isCancelled else { return }
                     try await store.end(message, answer, at: .now)
-                    webhooks.changed()
                 }
             } catch {
                 // The storage works again later.
@@ -62,16 +61,17 @@ struct WebhookSender: Sendable {
     private func answer(to message: AgentStore.OutgoingMessage) async -> WebhookDelivery.Answer {
         let end = ContinuousClock.now + Self.timeout
         guard let address = try? WebhookAddress(message.url, mayBePrivate: message.mayBePrivate),
-            let places = try? await address.addresses(), let url = URL(string: address.target.origin),
+            let places = try? await address.addresses(), let url = URL(exactly: address.target.origin),
             let server = try? RelayAddress(url, allowsPlaintext: true)
         else { return .nothing }
         let request = message.request(to: address.target, at: .now)
-        for place in places {
-            let left = ContinuousClock.now.duration(to: end) / .milliseconds(1)
-            guard left >= 1 else { return .nothing }
+        for (index, place) in places.enumerated() {
+            let left = Int64(ContinuousClock.now.duration(to: end) / .milliseconds(1))
+            guard left > 0 else { return .nothing }
+            // An address that is silent leaves time for the next one.
+            let client = HTTPRequestClient(timeout: left, connectTimeout: max(1, left / Int64(places.count - index)), maximumBodyBytes: nil)
             do throws(RequestFailure) {
-                let answer = try await HTTPRequestClient(timeout: Int64(left), maximumBodyBytes: nil)
-                    .send(request, to: server, at: place, trust: RelayTrust(relay: nil))
+                let answer = try await client.send(request, to: server, at: place, trust: RelayTrust(relay: nil))
                 let pause = answer.headers.first(name: "Retry-After").flatMap {
                     HTTPDate.retryAfter($0, now: Int64(Date.now.timeIntervalSince1970 * 1_000))
                 }

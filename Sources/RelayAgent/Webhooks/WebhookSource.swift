@@ -129,8 +129,3 @@ struct WebhookSource: Sendable {
         webhooks.changed()
     }
 }
-
-extension Webhook {
-    /// Whether it has a URI: if it asked for it, and its token is for such URIs.
-    fileprivate func shows(_ uri: LaunchURI) -> Bool { includesURI && token?.schemes?.contains(uri.scheme) ?? true }
-}

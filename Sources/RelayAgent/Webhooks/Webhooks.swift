@@ -50,7 +50,7 @@ struct Webhooks: Sendable {
             while !Task.isCancelled {
                 let seen = seen
                 // The storage works again later.
-                if let ids = try? await store.activeWebhooks().map(\.id) {
+                if let ids = try? await store.activeWebhookIDs() {
                     for id in ids where running.insert(id).inserted {
                         group.addTask { await WebhookSender(webhook: id, webhooks: self).run() }
                     }

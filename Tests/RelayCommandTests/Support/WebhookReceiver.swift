@@ -28,11 +28,18 @@ final class WebhookReceiver {
 
     static var isAvailable: Bool { PythonScript.isAvailable }
 
-    /// - Parameter port: `nil` for any.
-    init(port: Int? = nil) async throws {
+    /// - Parameters:
+    ///   - port: `nil` for any.
+    ///   - certificate: The name that its certificate is for, and the file that gets this; `nil` for plain http.
+    init(port: Int? = nil, certificate: (name: String, file: String)? = nil) async throws {
         self.port = try port ?? FreePort.take()
         let script = Project.root.appending(path: "scripts/webhook-receiver.py").path
-        process = try RelayProcess([script, "\(self.port)"], executable: Project.python, environment: [:], hasInput: true)
+        process = try RelayProcess(
+            [script, "\(self.port)"] + (certificate.map { [$0.name, $0.file] } ?? []),
+            executable: Project.python,
+            environment: [:],
+            hasInput: true
+        )
         _ = try await process.line()
     }
 

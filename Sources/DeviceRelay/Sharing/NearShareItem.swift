@@ -8,6 +8,7 @@ public import RelayProtocol
 public struct NearShareItem: Hashable, Sendable {
     enum Content: Hashable, Sendable {
         case file(path: String)
+        case stream(ShareStream, name: EntryName, size: Int64, modified: Int64)
         case note(ShareOffer.Note)
     }
 
@@ -18,6 +19,14 @@ public struct NearShareItem: Hashable, Sendable {
 
     /// A file or folder by its path, as the system writes it.
     public static func file(atPath path: String) -> NearShareItem { NearShareItem(content: .file(path: path)) }
+
+    /// A file whose content comes while it is sent.
+    /// - Parameters:
+    ///   - size: In bytes, not negative.
+    ///   - modified: In milliseconds since 1970.
+    package static func stream(_ stream: ShareStream, name: EntryName, size: Int64, modified: Int64) -> NearShareItem {
+        NearShareItem(content: .stream(stream, name: name, size: size, modified: modified))
+    }
 
     /// A link.
     public static func uri(_ uri: LaunchURI) -> NearShareItem { NearShareItem(content: .note(.init(.uri, uri.text))) }

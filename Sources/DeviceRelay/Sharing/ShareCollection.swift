@@ -9,17 +9,30 @@ import RelayStorage
 struct ShareCollection: Sendable {
     /// A file or folder to send.
     struct Entry: Sendable {
+        enum Content: Sendable {
+            /// - Parameters:
+            ///   - root: The open folder that has the top entry.
+            ///   - names: The names from there as they are on this disk.
+            ///   - etag: The size, times and identity of a file when it was found.
+            case disk(root: OpenFile, names: [EntryName], etag: String)
+            case stream(ShareStream)
+        }
+
         let offered: ShareOffer.RawEntry
-        /// The open folder that has the top entry, and the names from there as they are on this disk.
-        let root: OpenFile
-        let names: [EntryName]
-        /// The size, times and identity of a file when it was found.
-        let etag: String
+        let content: Content
     }
 
     private(set) var entries: [Entry] = []
     private(set) var notes: [ShareOffer.Note] = []
     private(set) var leftOut: [NearShareReport.LeftOut] = []
+
+    /// Whether all of it can be read again.
+    var canRepeat: Bool {
+        entries.allSatisfy { entry in
+            guard case .stream(let stream) = entry.content else { return true }
+            return !stream.hasBegun
+        }
+    }
 
     /// Finds what items consist of. Links inside folders, pipes, devices and names that cannot be sent are left out.
     /// - Throws: `fileNotReadable`, `notFound` or `nothingToSend` for an item that cannot be sent at all.
@@ -29,6 +42,10 @@ struct ShareCollection: Sendable {
             switch item.content {
             case .note(let note): notes.append(note)
             case .file(let path): try add(path, &tops)
+            case .stream(let stream, let name, let size, let modified):
+                try Self.add(name.composed, to: &tops)
+                let offered = ShareOffer.RawEntry(path: [name.composed.text], size: size, modified: modified)
+                entries.append(Entry(offered: offered, content: .stream(stream)))
             }
         }
         guard !entries.isEmpty || !notes.isEmpty else { throw NearShareError(.failed, "there is nothing to send") }
@@ -57,13 +74,7 @@ struct ShareCollection: Sendable {
         guard let name = EntryName(String(decoding: isOwnAName ? own : last, as: UTF8.self))?.composed, EntryName(name.text) != nil else {
             throw NearShareError(.fileNotReadable, "'\(EntryName.shown(own))' has a name that cannot be sent")
         }
-        guard tops.count < ShareLimits.tops else {
-            let what = "one transfer has at most \(ShareLimits.tops) files and folders; put them in a folder, and send that"
-            throw NearShareError(.tooLarge, what)
-        }
-        guard tops.insert(name).inserted else {
-            throw NearShareError(.failed, "two of the files have the name '\(name)'; send them one after the other")
-        }
+        try Self.add(name, to: &tops)
         let root: OpenFile
         do {
             root = try OpenFile.folder(at: folder.isEmpty ? "/" : String(decoding: folder, as: UTF8.self))
@@ -76,6 +87,16 @@ struct ShareCollection: Sendable {
             try addContent(of: try root.open(disk, O_RDONLY | O_DIRECTORY), [name.text], root, [disk])
         } catch {
             throw Self.notReadable(path)
+        }
+    }
+
+    private static func add(_ name: EntryName, to tops: inout Set<EntryName>) throws(NearShareError) {
+        guard tops.count < ShareLimits.tops else {
+            let what = "one transfer has at most \(ShareLimits.tops) files and folders; put them in a folder, and send that"
+            throw NearShareError(.tooLarge, what)
+        }
+        guard tops.insert(name).inserted else {
+            throw NearShareError(.failed, "two of the files have the name '\(name)'; send them one after the other")
         }
     }
 
@@ -129,17 +150,17 @@ struct ShareCollection: Sendable {
 extension ShareCollection.Entry {
     fileprivate init(file facts: FileFacts, path: [String], _ root: OpenFile, _ names: [EntryName]) {
         let offered = ShareOffer.RawEntry(path: path, size: facts.size, modified: facts.modifiedMilliseconds)
-        self.init(offered: offered, root: root, names: names, etag: facts.etag)
+        self.init(offered: offered, content: .disk(root: root, names: names, etag: facts.etag))
     }
 
     fileprivate init(folder facts: FileFacts, path: [String], _ root: OpenFile, _ names: [EntryName]) {
         let offered = ShareOffer.RawEntry(path: path, size: nil, modified: facts.modifiedMilliseconds)
-        self.init(offered: offered, root: root, names: names, etag: facts.etag)
+        self.init(offered: offered, content: .disk(root: root, names: names, etag: facts.etag))
     }
 
     /// Opens a file for reading, without following a link inside the top entry.
     /// - Throws: `ShareSource.Changed` if it is not the file that was found; `SystemError`.
-    func open() throws -> OpenFile {
+    fileprivate static func open(_ names: [EntryName], in root: OpenFile, etag: String) throws -> OpenFile {
         var folder = root
         for name in names.dropLast() { folder = try folder.open(name, O_RDONLY | O_DIRECTORY) }
         guard let name = names.last else { throw SystemError(ENOENT) }
@@ -155,7 +176,14 @@ extension ShareSource {
     init(_ collection: ShareCollection, have: [Int: ShareMessages.Have]) {
         self.init(
             collection.entries.enumerated().compactMap { number, entry in
-                entry.offered.size == nil ? nil : File(entry: UInt32(number), have: have[number]) { try entry.open() }
+                guard let size = entry.offered.size else { return nil }
+                switch entry.content {
+                case .disk(let root, let names, let etag):
+                    return File(entry: UInt32(number), have: have[number]) {
+                        try ShareCollection.Entry.open(names, in: root, etag: etag)
+                    }
+                case .stream(let stream): return File(entry: UInt32(number), stream, size: size)
+                }
             }
         )
     }

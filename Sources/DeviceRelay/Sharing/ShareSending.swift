@@ -86,7 +86,7 @@ final class ShareSending: Sendable {
                 return try await attempt(collection, pages, &reached)
             } catch {
                 guard !Task.isCancelled else { throw NearShareError(.cancelled, "the transfer was cancelled") }
-                guard reached.accepted, error.isInterruption, !reached.isStuck(patience) else { throw error }
+                guard reached.accepted, error.isInterruption, !reached.isStuck(patience), collection.canRepeat else { throw error }
             }
             progress.update { $0.phase = .interrupted }
             // An attempt that got further is followed by another one soon.

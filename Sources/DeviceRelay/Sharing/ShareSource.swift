@@ -9,15 +9,26 @@ package import RelayStorage
 package actor ShareSource {
     /// A file to send.
     package struct File: Sendable {
-        let entry: UInt32
-        /// What the receiver has from an earlier transfer.
-        let have: ShareMessages.Have?
-        let open: @Sendable () throws -> OpenFile
-
-        /// - Parameter open: Opens the file that the receiver expects.
-        package init(entry: UInt32, have: ShareMessages.Have?, open: @escaping @Sendable () throws -> OpenFile) {
-            (self.entry, self.have, self.open) = (entry, have, open)
+        enum Content: Sendable {
+            /// - Parameters:
+            ///   - have: What the receiver has from an earlier transfer.
+            ///   - offset: Where the content is to begin.
+            case disk(have: ShareMessages.Have?, offset: Int64, open: @Sendable () throws -> OpenFile)
+            case stream(ShareStream, size: Int64)
         }
+
+        let entry: UInt32
+        let content: Content
+
+        /// - Parameters:
+        ///   - have: What the receiver has from an earlier transfer.
+        ///   - offset: Where the content is to begin, in bytes. The digest at its end is then that of the bytes from there.
+        ///   - open: Opens the file that the receiver expects.
+        package init(entry: UInt32, have: ShareMessages.Have?, offset: Int64 = 0, open: @escaping @Sendable () throws -> OpenFile) {
+            (self.entry, content) = (entry, .disk(have: have, offset: offset, open: open))
+        }
+
+        init(entry: UInt32, _ stream: ShareStream, size: Int64) { (self.entry, content) = (entry, .stream(stream, size: size)) }
     }
 
     /// The file is not the one that was opened any more.
@@ -52,13 +63,55 @@ package actor ShareSource {
     /// Sends all files, on the thread that reads them.
     nonisolated func send(over outbound: NIOAsyncChannelOutboundWriter<ByteBuffer>) async throws {
         try await withTaskExecutorPreference(executor) {
-            while let bytes = await read() { try await outbound.write(bytes) }
+            repeat {
+                while let bytes = await read() { try await outbound.write(bytes) }
+            } while try await sendStream(over: outbound)
         }
     }
 
-    /// The next bytes of the stream; `nil` after those of all files. Small files share a buffer.
+    /// Sends the next file, if its content comes while it is sent.
+    private nonisolated func sendStream(over outbound: NIOAsyncChannelOutboundWriter<ByteBuffer>) async throws -> Bool {
+        guard let (entry, stream, size) = await nextStream() else { return false }
+        var content = BulkContent(size: size)
+        var lost: (any Error)?
+        var end = ByteBuffer()
+        do {
+            try await stream.read { data in
+                var data = data
+                while let part = data.readSlice(length: min(data.readableBytes, Self.readBytes)), part.readableBytes > 0 {
+                    var header = ByteBuffer()
+                    BulkFrame.writeHeader(entry: entry, offset: UInt64(content.position), dataBytes: part.readableBytes, to: &header)
+                    _ = try content.add(part, at: UInt64(content.position))
+                    do { try await outbound.write(contentsOf: [header, part]) } catch {
+                        lost = error
+                        throw error
+                    }
+                }
+            }
+            guard content.position == size else { throw Changed() }
+            BulkFrame.end(entry: entry, size: UInt64(size), content.digest).write(to: &end)
+        } catch {
+            if let lost { throw lost }
+            try Task.checkCancellation()
+            await abandon(entry, error)
+            BulkFrame.abandoned(entry: entry).write(to: &end)
+        }
+        try await outbound.write(end)
+        return true
+    }
+
+    private func nextStream() -> (entry: UInt32, ShareStream, size: Int64)? {
+        guard next < files.count, case .stream(let stream, let size) = files[next].content else { return nil }
+        defer { next += 1 }
+        return (files[next].entry, stream, size)
+    }
+
+    private func abandon(_ entry: UInt32, _ error: any Error) { abandoned[entry] = error }
+
+    /// The next bytes of the stream; `nil` after those of all files, and before a content that comes while it is sent. Small files share a
+    /// buffer.
     func read() -> ByteBuffer? {
-        guard current != nil || next < files.count else { return nil }
+        guard current != nil || nextOnDisk != nil else { return nil }
         return ring.next(minimumCapacity: Self.readBytes + 4 * BulkWire.headerBytes) { buffer in
             while buffer.readableBytes < Self.readBytes / 2, let file = current ?? begin(&buffer) {
                 current = nil
@@ -67,15 +120,28 @@ package actor ShareSource {
         }
     }
 
+    private struct OnDisk {
+        let entry: UInt32
+        let have: ShareMessages.Have?
+        let offset: Int64
+        let open: @Sendable () throws -> OpenFile
+    }
+
+    /// The next file, if it is on the disk.
+    private var nextOnDisk: OnDisk? {
+        guard next < files.count, case .disk(let have, let offset, let open) = files[next].content else { return nil }
+        return OnDisk(entry: files[next].entry, have: have, offset: offset, open: open)
+    }
+
     /// Opens the next file.
     private func begin(_ buffer: inout ByteBuffer) -> Current? {
-        while next < files.count {
-            let file = files[next]
+        while let file = nextOnDisk {
             next += 1
             do {
                 let open = try file.open()
                 let facts = try open.facts()
-                let (position, digest) = there(of: open, facts.size, file.have)
+                var (position, digest) = there(of: open, facts.size, file.have)
+                if file.offset > 0, file.offset <= facts.size { (position, digest) = (file.offset, DigestStream()) }
                 return Current(entry: file.entry, file: open, facts: facts, position: position, digest: digest)
             } catch {
                 abandon(file.entry, error, &buffer)

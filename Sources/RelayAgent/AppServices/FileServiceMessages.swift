@@ -127,6 +127,8 @@ enum FileServiceMessages {
             /// The first bytes that the caller has, and their SHA-256.
             var length: Int64?
             var digest: Digest256?
+            /// Where the content is to begin; absent for its beginning. A service of an earlier version begins there anyway.
+            var offset: Int64?
         }
 
         struct Response: Codable, Sendable {

@@ -58,7 +58,7 @@ struct FilesService: Sendable {
 
     private func source(_ file: FileServiceMessages.Send.File) -> ShareSource.File {
         let have = file.digest.map { ShareMessages.Have(entry: file.entry, length: file.length ?? 0, digest: $0) }
-        return ShareSource.File(entry: file.entry, have: have) { try folder.open(file.path, etag: file.etag) }
+        return ShareSource.File(entry: file.entry, have: have, offset: file.offset ?? 0) { try folder.open(file.path, etag: file.etag) }
     }
 
     private static func failed(_ entry: UInt32, _ error: any Error) -> FileServiceMessages.Failed {

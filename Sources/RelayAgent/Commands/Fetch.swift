@@ -37,21 +37,25 @@ package struct Fetch: Sendable {
     private static let patience = Duration.seconds(600)
     private static let separator = UInt8(ascii: "/")
 
-    package struct Entry: Encodable, Sendable {
+    package struct Entry: Codable, Sendable {
         package var name: String
         package var kind: String
         package var size: Int64
         package var modified: Date
+        /// From the API only.
+        package var etag: String?
 
-        init(_ name: EntryName, _ entry: RemoteEntry) {
-            self.name = DisplayText.sanitized(name.text)
+        /// - Parameter etag: Whether it has an etag.
+        init(_ name: String, _ entry: RemoteEntry, etag: Bool = false) {
+            self.name = DisplayText.sanitized(name)
             kind = entry.kind.rawValue
             size = entry.size
             modified = entry.modified
+            self.etag = etag ? entry.tag : nil
         }
     }
 
-    package struct Result: AgentResult {
+    package struct Result: AgentResult, Codable {
         package var device: String
         package var deviceName: String
         package var app: String
@@ -66,7 +70,12 @@ package struct Fetch: Sendable {
         /// The bytes that came in the last attempt; less than `size` if it resumed an earlier one.
         package var received: Int64?
 
-        package struct Omission: Encodable, Sendable {
+        /// What the path names. From the API only, as the next field.
+        package var entry: Entry?
+        /// Whether the folder has more entries than are listed.
+        package var more: Bool?
+
+        package struct Omission: Codable, Sendable {
             package var path: String
             package var code: String
             package var message: String
@@ -124,13 +133,17 @@ package struct Fetch: Sendable {
     package func run(_ context: AgentContext) async throws {
         let console = context.console
         let what = "it was interrupted\(isFile ? "; the same command continues the transfer" : "")"
+        let report: @Sendable (Result) async throws -> Void = { result in
+            console.clearProgress()
+            try console.print(result)
+        }
         try await CancellationSignal.cancelling(failingWith: { _ in AgentError("cancelled", what, .failed) }) {
-            try await context.withAccount { local in
-                try await run(on: local, write: console.write) { result in
-                    console.clearProgress()
-                    try console.print(result)
-                }
+            if context.usesAgent, let agent = await AgentClient.find(context.home, version: context.version) {
+                let files = try await AgentFiles.find(target, by: agent)
+                let line = WaitingLine(show: console.waitingLine)
+                return try await run(on: files.folder, line, write: console.write, report: report) { try await $0(files) }
             }
+            try await context.withAccount { try await run(on: $0, write: console.write, report: report) }
         }
     }
 
@@ -147,20 +160,34 @@ package struct Fetch: Sendable {
     ) async throws {
         try await local.waitForDevices()
         let (system, app) = try await local.sharedFolder(target)
+        let line = WaitingLine(show: local.waitingLine)
+        try await run(on: Result(system, app), line, write: write, report: report) { body in
+            let opened = try await local.open(sharedFolder: app)
+            defer { opened.connection.close() }
+            try await body(ServiceFiles(opened))
+        }
+    }
+
+    /// - Parameters:
+    ///   - folder: Names the shared folder.
+    ///   - line: Shows the progress.
+    ///   - attempt: Reaches the folder for a closure. It is run again after an interruption.
+    private func run(
+        on folder: Result,
+        _ line: WaitingLine,
+        write: @escaping @Sendable ([UInt8]) async throws -> Void,
+        report: @escaping @Sendable (Result) async throws -> Void,
+        _ attempt: ((any RemoteFiles) async throws -> Void) async throws -> Void
+    ) async throws {
         let progress = TransferProgress()
         let attempts = Attempts(report)
         do {
-            try await local.whileWaiting {
-                progress.line()
-            } _: {
+            try await line.whileWaiting(for: { progress.line() }) {
                 try await repeated(progress) {
-                    let service = AppServiceInfo(name: FileServiceMessages.serviceName, appID: app.appID)
-                    let opened = try await local.platform.openBulkService(service, on: RemoteSystemConnectionRequest(app))
-                    defer { opened.connection.close() }
-                    try await fetch(from: opened, Result(system, app), attempts, progress, write, attempts.report)
+                    try await attempt { try await fetch(from: $0, folder, attempts, progress, write, attempts.report) }
                 }
             }
-        } catch let error as AppServiceError {
+        } catch {
             throw explained(error)
         }
     }
@@ -194,7 +221,7 @@ package struct Fetch: Sendable {
         while true {
             do {
                 return try await attempt()
-            } catch let error as AppServiceError where isFile && Self.isBrokenOff(error) {
+            } catch  where isFile && Self.isBrokenOff(error) {
                 // An attempt that got further is followed by another one soon.
                 if progress.arrived > before {
                     (pause, time, before) = (.seconds(1), .now, progress.arrived)
@@ -208,44 +235,41 @@ package struct Fetch: Sendable {
         }
     }
 
-    private static func isBrokenOff(_ error: AppServiceError) -> Bool {
-        [.remoteSystemUnavailable, .appServiceConnectionClosed, .timedOut, .networkNotAvailable].contains(error.code)
+    static func isBrokenOff(_ error: any Error) -> Bool {
+        if error is Interruption { return true }
+        guard let error = error as? AppServiceError else { return false }
+        return [.remoteSystemUnavailable, .appServiceConnectionClosed, .timedOut, .networkNotAvailable].contains(error.code)
     }
 
     private func fetch(
-        from service: BulkConnection,
+        from remote: any RemoteFiles,
         _ result: Result,
         _ attempts: Attempts,
         _ progress: TransferProgress,
         _ write: @escaping @Sendable ([UInt8]) async throws -> Void,
         _ report: @escaping @Sendable (Result) async throws -> Void
     ) async throws {
-        let remote = RemoteFolder(connection: service.connection)
         let entry = try await remote.entry(path)
-        func download(_ receiver: BulkReceiver) -> Download {
-            let content = RemoteContent(service.connection, receiver)
-            return Download(content: content, source: [result.device, result.app], replaces: replaces, progress: progress)
+        func download(_ content: any RemoteReceiving) -> Download {
+            Download(content: content, source: [result.device, result.app], replaces: replaces, progress: progress)
         }
         switch (entry.kind, isRecursive) {
         case (.file, _) where output == Self.standardOutput:
-            let stream = try await RemoteContent.stream(service)
-            try await BulkReceiver.receiving(over: stream) { receiver in
-                try await pass(entry, from: RemoteContent(service.connection, receiver), progress, write)
-            }
+            try await remote.receiving { try await pass(entry, from: $0, progress, write) }
         case (.file, _):
             let file = RemoteFile(path: path, entry: entry, place: try Destination(output: output, name: try name))
             guard try !Download.isHere(file, replaces: replaces) else {
                 return try await report(result.with(Download.finished(file, received: 0)))
             }
-            let stream = try await RemoteContent.stream(service)
-            let finished = try await BulkReceiver.receiving(over: stream) { try await download($0).file(file) }
-            try await report(result.with(finished))
+            try await remote.receiving { content in
+                let finished = try await download(content).file(file)
+                try await report(result.with(finished))
+            }
         case (.folder, true):
             let (folder, shown) = try await attempts.destination(destination)
-            let stream = try await RemoteContent.stream(service)
             var leftOut = 0
-            try await BulkReceiver.receiving(over: stream) { receiver in
-                var all = FolderDownload(remote, download(receiver)) {
+            try await remote.receiving { content in
+                var all = FolderDownload(remote, download(content)) {
                     try await report(result.with($0))
                 } leaveOut: { what in
                     leftOut += what.count
@@ -266,7 +290,7 @@ package struct Fetch: Sendable {
             guard output == nil else { throw AgentError("notAFile", "'\(path)' is a folder; fetch it with -r", .usage) }
             var (listing, entries, omissions) = (Listing(path, .whole), [Entry](), [LeftOut]())
             while let page = try await remote.next(&listing) {
-                entries += page.entries.map { Entry($0.name, $0.entry) }
+                entries += page.entries.map { Entry($0.name.text, $0.entry) }
                 omissions += page.leftOut
             }
             var result = result
@@ -280,7 +304,7 @@ package struct Fetch: Sendable {
     /// Passes on the content of a file as it arrives.
     private func pass(
         _ entry: RemoteEntry,
-        from content: RemoteContent,
+        from content: any RemoteReceiving,
         _ progress: TransferProgress,
         _ write: @escaping @Sendable ([UInt8]) async throws -> Void
     ) async throws {
@@ -288,7 +312,7 @@ package struct Fetch: Sendable {
         let shown = ShownContent(taker, on: progress, path, size: entry.size, at: 0)
         let problems: [Int: FileServiceMessages.Problem]
         do {
-            problems = try await content.receive([(path, entry)], into: shown)
+            problems = try await content.receive([(path, entry)], have: [], into: shown)
         } catch is ShareFailure {
             throw Download.invalidContent
         }
@@ -329,22 +353,12 @@ package struct Fetch: Sendable {
         return (try FolderDownload.makeFolder(place), place.shown)
     }
 
-    private func explained(_ error: AppServiceError) -> AgentError {
-        var failure = AgentError(error)
+    private func explained(_ error: any Error) -> any Error {
+        guard error is AppServiceError || error is Interruption else { return error }
+        var failure = (error as? Interruption)?.failure ?? AgentError(error)
         if Self.isBrokenOff(error), isFile {
             failure.message += "; run it again to continue the transfer"
         }
         return failure
-    }
-}
-
-extension LocalDevice {
-    /// The app that shares a folder.
-    fileprivate func sharedFolder(_ text: String) async throws -> (RemoteSystem, RemoteSystemApp) {
-        do {
-            return try await app(offering: FileServiceMessages.serviceName, on: text)
-        } catch let error as AgentError where error.code == "appServiceUnavailable" {
-            throw AgentError(error.code, "'\(text)' shares no folder; set 'files' in agent.yaml and run `relay agent` there", error.status)
-        }
     }
 }

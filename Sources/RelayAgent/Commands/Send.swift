@@ -238,7 +238,7 @@ extension Send.Result {
 }
 
 extension Send.Result.Omission {
-    fileprivate init(_ leftOut: NearShareReport.LeftOut) {
+    init(_ leftOut: NearShareReport.LeftOut) {
         path = DisplayText.sanitized(leftOut.path)
         code = leftOut.reason.rawValue
         message =
@@ -254,7 +254,7 @@ extension Send.Result.Omission {
 }
 
 extension AgentError {
-    fileprivate init(_ error: NearShareError, onto name: String) {
+    init(_ error: NearShareError, onto name: String) {
         if let cause = error.cause as? AppServiceError, let problem = cause.cause as? ConnectionError {
             // The connection problem is more precise.
             self.init(problem)
@@ -267,13 +267,13 @@ extension AgentError {
 }
 
 /// No known device has the name, or it cannot be said which have.
-private struct ReceiverUnknown: Error {
+struct ReceiverUnknown: Error {
     let reason: AgentError
 }
 
 extension LocalDevice {
     /// The app that receives files.
-    fileprivate func receiver(_ text: String) async throws -> (system: RemoteSystem, app: RemoteSystemApp) {
+    func receiver(_ text: String) async throws -> (system: RemoteSystem, app: RemoteSystemApp) {
         do {
             // While `relay receive` runs, the agent does not.
             return try await app(offering: ShareMessages.serviceName, on: text, preferring: Receive.appID)

@@ -12,7 +12,7 @@ final class EventLog: Sendable {
 
     struct Event: Sendable {
         enum Kind: String, Sendable {
-            case command, device, ask, reset
+            case command, device, ask, transfer, reset
         }
 
         var sequence: Int64
@@ -21,6 +21,8 @@ final class EventLog: Sendable {
         var device: String?
         /// The command that it concerns.
         var command: String?
+        /// The principal that it concerns, if tokens see their own only.
+        var principal: String?
         var json: String
     }
 
@@ -42,16 +44,19 @@ final class EventLog: Sendable {
     /// The sequence of the newest event; 0 before the first.
     var last: Int64 { state.withLock { $0.next - 1 } }
 
-    func add(_ kind: Event.Kind, device: String?, command: String?, json: String) {
+    func add(_ kind: Event.Kind, device: String?, command: String?, principal: String? = nil, json: String) {
         let sequence = state.withLock { state in
             defer { state.next += 1 }
-            state.events.append(Event(sequence: state.next, kind: kind, device: device, command: command, json: json))
+            state.events.append(Event(sequence: state.next, kind: kind, device: device, command: command, principal: principal, json: json))
             // Trimmed in batches, because removal at the front moves all others.
             if state.events.count >= 2 * Self.kept { state.events.removeFirst(state.events.count - Self.kept) }
             return state.next
         }
         news.update { $0.last = sequence }
     }
+
+    /// How often a token was removed.
+    var removals: Int64 { news.value.removals }
 
     /// Lets all readers look whether they may still read.
     func accessChanged() { news.update { $0.removals += 1 } }

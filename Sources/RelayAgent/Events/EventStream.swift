@@ -59,7 +59,7 @@ struct EventStream: Sendable {
         if resets { try await writer.write(text(.reset, last, "{}")) }
         while !Task.isCancelled {
             // A reader that is too slow for what is kept has missed some. It reads everything again.
-            guard let events = log.events(after: last), try await mayRead() else { return }
+            guard let events = log.events(after: last), try await principal.isValid(in: store, console) else { return }
             let seen = try await visible(events)
             for event in seen { try await writer.write(text(event.kind, event.sequence, event.json)) }
             if let newest = events.last { last = newest.sequence }
@@ -67,16 +67,6 @@ struct EventStream: Sendable {
                 await log.wait(after: last, within: Self.interval)
                 if log.last == last { try await writer.write(Self.bytes(": \n\n")) }
             }
-        }
-    }
-
-    /// Whether the reader's token has neither expired nor been removed, and its session is not over.
-    private func mayRead() async throws -> Bool {
-        switch principal {
-        case .owner: true
-        case .console(let session): console.isLive(session.id)
-        case .token(let token): try await store.tokens().contains { $0.id == token.id }
-        case .stranger: false
         }
     }
 
@@ -98,6 +88,8 @@ struct EventStream: Sendable {
             case .ask: true
             case .command: token.scopes.contains(.commands) || event.command.map(own.contains) ?? false
             case .device: token.scopes.contains(.devices) && event.device.map(principal.sees) ?? true
+            case .transfer:
+                token.scopes.contains(.share) && event.principal == principal.id && event.device.map(principal.sees) ?? true
             case .reset: true
             }
         }

@@ -19,7 +19,7 @@ struct Download: Sendable {
 
     typealias Outcome = (path: String, result: Result<Finished, AgentError>)
 
-    let content: RemoteContent
+    let content: any RemoteReceiving
     /// Identifies the shared folder: a device and an app.
     let source: [String]
     let replaces: Bool

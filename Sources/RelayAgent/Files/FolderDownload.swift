@@ -16,7 +16,7 @@ struct FolderDownload {
     /// The requests for files whose content has not arrived.
     private static let maximumBatches = 3
 
-    let remote: RemoteFolder
+    let remote: any RemoteFiles
     let download: Download
     let report: (Download.Finished) async throws -> Void
     let leaveOut: (LeftOut) async throws -> Void
@@ -24,7 +24,7 @@ struct FolderDownload {
     private var batches = 0
 
     init(
-        _ remote: RemoteFolder,
+        _ remote: any RemoteFiles,
         _ download: Download,
         report: @escaping (Download.Finished) async throws -> Void,
         leaveOut: @escaping (LeftOut) async throws -> Void

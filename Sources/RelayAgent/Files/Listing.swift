@@ -39,9 +39,9 @@ struct Listing {
     private var waited = Duration.zero
     private var omissions = 0
 
-    init(_ path: String, _ use: Use) {
-        self.path = path
-        self.use = use
+    /// - Parameter after: The name that the listing goes on after; `nil` for all of it.
+    init(_ path: String, _ use: Use, after: EntryName? = nil) {
+        (self.path, self.use, self.after) = (path, use, after)
     }
 
     /// The time limit of the next page.

@@ -5,7 +5,7 @@ import DeviceRelay
 import RelayProtocol
 
 /// The content of files of the folder that another device shares. It comes over one bulk stream.
-struct RemoteContent: Sendable {
+struct RemoteContent: RemoteReceiving {
     /// The time limit of a response that comes after the content, which has its own: practically none.
     private static let patience = Duration.seconds(365 * 86_400)
 
@@ -29,14 +29,19 @@ struct RemoteContent: Sendable {
         return try await service.openStream(token)
     }
 
-    /// Receives the content of files.
-    /// - Parameters:
-    ///   - have: What is here already. Files are counted from 0.
-    ///   - taker: Takes the frames.
-    /// - Returns: Why the other device did not send some files.
     func receive(
         _ files: [(path: String, entry: RemoteEntry)],
         have: [ShareMessages.Have] = [],
+        into taker: any BulkTaking
+    ) async throws -> [Int: FileServiceMessages.Problem] {
+        try await receive(files, have: have, offset: nil, into: taker)
+    }
+
+    /// - Parameter offset: Where the content of each file is to begin. A device with an earlier version sends all of it.
+    func receive(
+        _ files: [(path: String, entry: RemoteEntry)],
+        have: [ShareMessages.Have] = [],
+        offset: Int64?,
         into taker: any BulkTaking
     ) async throws -> [Int: FileServiceMessages.Problem] {
         let have = Dictionary(have.map { (Int($0.entry), $0) }, uniquingKeysWith: { $1 })
@@ -47,7 +52,8 @@ struct RemoteContent: Sendable {
                     path: file.path,
                     etag: file.entry.etag,
                     length: have[number]?.length,
-                    digest: have[number]?.digest
+                    digest: have[number]?.digest,
+                    offset: offset
                 )
             }
             let answer = try await connection.call(FileServiceMessages.Send(files: wanted), timeout: Self.patience)

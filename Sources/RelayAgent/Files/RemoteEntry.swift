@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
+import RelayProtocol
 
 /// The checked attributes of a file or folder of another device.
 struct RemoteEntry: Sendable {
@@ -10,8 +11,12 @@ struct RemoteEntry: Sendable {
     let kind: FileServiceMessages.Kind
     /// The size in bytes, not negative; 0 for a folder.
     let size: Int64
+    /// In whole milliseconds: the middle of one, so that its text has the same one.
     let modified: Date
     let etag: String
+
+    /// The etag as HTTP takes it. That of the other device can be any text.
+    var tag: String { String(Digest256(hashing: Array(etag.utf8)).description.prefix(32)) }
 
     /// In milliseconds since 1970; 0 for a date that is none, and within some million years.
     var modifiedMilliseconds: Int64 {
@@ -27,7 +32,8 @@ struct RemoteEntry: Sendable {
         }
         kind = entry.kind
         size = entry.kind == .folder ? 0 : entry.size
-        modified = entry.modified
+        let milliseconds = (entry.modified.timeIntervalSince1970 * 1_000).rounded()
+        modified = milliseconds.isFinite ? Date(timeIntervalSince1970: (milliseconds + 0.25) / 1_000) : entry.modified
         etag = entry.etag
     }
 }

@@ -34,6 +34,19 @@ struct RemoteFolder: Sendable {
         return Page(entries: page, leftOut: try listing.add(omitted: answer.omitted ?? [], more: answer.omittedMore ?? 0))
     }
 
+    /// The problem that an error says.
+    static func problem(_ code: String) -> FileServiceMessages.Problem? {
+        switch code {
+        case "fileNotFound": .notFound
+        case "fileNotAllowed": .notAllowed
+        case "notAFile": .notAFile
+        case "notAFolder": .notAFolder
+        case "fileChanged": .changed
+        case "fileNotReadable": .failed
+        default: nil
+        }
+    }
+
     /// Why a file or folder cannot be had. Without a problem the other device failed to read it.
     static func error(_ problem: FileServiceMessages.Problem?, _ path: String) -> AgentError {
         let name = path.isEmpty ? "the folder" : "'\(path)'"

@@ -27,8 +27,14 @@ package struct APIRequest: Sendable {
     var patience = Duration.zero
     /// Whether the call has an `Idempotency-Key`, which makes a repeat the same command.
     var hasKey = false
+    /// Whether the client repeats the request after an `Interruption`. Otherwise that is a failure as any other.
+    var isRepeated = false
 
     init(_ method: Method, _ segments: String..., query: [(name: String, value: String)] = []) {
+        self.init(method, segments: segments, query: query)
+    }
+
+    init(_ method: Method, segments: [String], query: [(name: String, value: String)] = []) {
         self.method = method
         path = segments.map { "/" + Self.encoded($0) }.joined()
         self.query = query

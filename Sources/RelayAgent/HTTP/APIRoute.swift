@@ -26,7 +26,7 @@ struct APIRoute: Sendable {
     }
 
     var method: HTTPRequest.Method
-    /// As in OpenAPI: `/v1/devices/{device}`.
+    /// As in OpenAPI: `/v1/devices/{device}`. A last `{path}` stands for all further segments.
     var path: String
     var access: Access
     var handle: @Sendable (APIExchange) async throws -> Response

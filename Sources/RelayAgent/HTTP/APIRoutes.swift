@@ -15,20 +15,25 @@ struct APIRoutes: Sendable {
     let board: AskBoard
     let grants: GrantBook
     let events: EventLog
+    let webhooks: Webhooks
+    let transfers: Transfers
     let console: ConsoleDoor
     /// The connection of an agent that polls; `nil` for one that is connected.
     let connection: RequestedConnection?
-    let webhooks: Webhooks
     /// The random name of this agent's process.
     let instance: String
     let version: String
+    let downloads = Slots(mostDownloads)
 
+    /// How many files are read at once.
+    static let mostDownloads = 32
     /// How many entries a page of a list has.
     static let pageSize = 100
 
     /// All routes. The order is that of the documentation.
     var all: [APIRoute] {
-        aboutRoutes + deviceRoutes + commandRoutes + eventRoutes + webhookRoutes + askRoutes + accessRoutes + consoleRoutes
+        aboutRoutes + deviceRoutes + commandRoutes + messageRoutes + fileRoutes + transferRoutes + eventRoutes + webhookRoutes + askRoutes
+            + accessRoutes + consoleRoutes
     }
 
     /// The routes of one way in.
@@ -39,7 +44,10 @@ struct APIRoutes: Sendable {
         if case .console = door { addFiles(to: router) }
         for route in all {
             let parts = route.path.split(separator: "/")  // ASCII only
-            let path = parts.map { $0.utf8.first == UInt8(ascii: "{") ? ":\($0.dropFirst().dropLast())" : String($0) }
+            let path = parts.map { part in
+                if part == "{path}" { return "**" }
+                return part.utf8.first == UInt8(ascii: "{") ? ":\(part.dropFirst().dropLast())" : String(part)
+            }
             router.on(RouterPath("/" + path.joined(separator: "/")), method: route.method) { request, context in
                 try door.checkOrigin(request)
                 if route.access == .consoleKey {
@@ -73,9 +81,14 @@ struct APIRoutes: Sendable {
 
     /// Runs a command. Its failure says what it says on the command line.
     func perform<Command: DeviceCommand>(_ command: Command) async throws -> Command.Result {
+        try await performing { try await command.run(on: local) }
+    }
+
+    /// Runs something with the device, with the failures of the command line.
+    func performing<Result>(_ body: () async throws -> Result) async throws -> Result {
         guard local.isJoined else { throw AgentError.joiningUnfinished }
         do {
-            return try await command.run(on: local)
+            return try await body()
         } catch let refusal as APIRefusal {
             throw refusal
         } catch {
@@ -143,8 +156,8 @@ struct APIErrors: RouterMiddleware {
         }
     }
 
-    private static func response(_ problem: APIProblem) throws -> Response {
-        var headers = HTTPFields()
+    static func response(_ problem: APIProblem, _ more: HTTPFields = [:]) throws -> Response {
+        var headers = more
         if let pause = problem.retryAfter { headers[.retryAfter] = "\(pause)" }
         if problem.status == 401 { headers[.wwwAuthenticate] = "Bearer" }
         let text = DisplayText.escaped(json: try JSONText.line(problem))

@@ -34,6 +34,7 @@ struct APIServer: Sendable {
         let listeners = Listeners(settings.listen == nil ? 2 : 3, ready)
         let opened: @Sendable () -> Void = { listeners.opened() }
         let console = ConsoleDoor { log.accessChanged() }
+        let transfers = Transfers(log)
         let webhooks = Webhooks(local: local, store: store, events: log)
         let routes = APIRoutes(
             local: local,
@@ -42,6 +43,7 @@ struct APIServer: Sendable {
             grants: grants,
             events: log,
             webhooks: webhooks,
+            transfers: transfers,
             console: console,
             connection: isPolling ? RequestedConnection(local.platform, local.account) : nil,
             instance: address.instance,
@@ -67,6 +69,7 @@ struct APIServer: Sendable {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { await EventSource(local: local, board: board, log: log).run() }
             group.addTask { await webhooks.run() }
+            group.addTask { await transfers.run() }
             group.addTask { try await application.run() }
             group.addTask { try await Self.application(routes, console, opened: opened).run() }
             if let listener = settings.listen {

@@ -8,7 +8,7 @@ import RelayProtocol
 
 /// The running agent of a home, as `relay` uses it.
 struct AgentClient: Sendable {
-    private let address: AgentAddress
+    let address: AgentAddress
     /// A command may carry a large message and its answer.
     private static let largestAnswer = 64 << 20
     /// What the agent itself may need, besides the wait that is asked for, in milliseconds.
@@ -70,25 +70,20 @@ struct AgentClient: Sendable {
 
     private static let longestWait = Duration.seconds(60)
 
-    private func answer(to call: APIRequest, _ wait: Duration?, _ key: String?) async throws -> [UInt8] {
+    /// The body of the answer to a request.
+    func answer(to call: APIRequest, _ wait: Duration? = nil, _ key: String? = nil) async throws -> [UInt8] {
         let answer: HTTPAnswer
         do throws(RequestFailure) {
             answer = try await send(call, wait, key)
         } catch {
             if case .cancelled = error { throw CancellationError() }
             // What was sent may have run. With its key it can be sent again, by hand or by this process.
-            throw AgentError(
-                "agentLost",
-                call.method == .get
-                    ? "the agent of this device ended" : "the agent of this device ended; the command may have run: see `relay commands`",
-                .failed
-            )
+            throw AgentError.agentLost(call.method)
         }
         guard (200..<300).contains(answer.status) else {
-            guard let problem = try? Self.decoder.decode(APIProblem.self, from: Data(answer.body)) else {
-                throw AgentError("agentFailed", "the agent of this device answered with status \(answer.status)", .failed)
-            }
-            throw problem.failure
+            let problem = Self.problem(answer.status, answer.body)
+            // Only what is repeated by itself looks at interruptions.
+            throw call.isRepeated ? problem : (problem as? Interruption)?.failure ?? problem
         }
         return answer.body
     }

@@ -15,15 +15,28 @@ extension LocalDevice {
         for what: @escaping @Sendable () async -> String,
         _ body: () async throws -> Result
     ) async throws -> Result {
-        guard let waitingLine else { return try await body() }
+        try await WaitingLine(show: waitingLine).whileWaiting(for: what, body)
+    }
+}
+
+/// Shows what is waited for.
+struct WaitingLine {
+    /// `nil` without a terminal.
+    let show: (@Sendable (String?) -> Void)?
+
+    func whileWaiting<Result: Sendable>(
+        for what: @escaping @Sendable () async -> String,
+        _ body: () async throws -> Result
+    ) async throws -> Result {
+        guard let show else { return try await body() }
         return try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
                 try await Task.sleep(for: .seconds(1))
-                defer { waitingLine(nil) }
+                defer { show(nil) }
                 var shown = ""
                 while true {
                     let text = await what()
-                    if text != shown { waitingLine(text) }
+                    if text != shown { show(text) }
                     shown = text
                     try await Task.sleep(for: .milliseconds(500))
                 }

@@ -58,6 +58,7 @@ extension APIRoutes {
             }
             events.accessChanged()
             webhooks.changed()
+            transfers.cancel(exceptOf: try await store.tokens())
             return (try exchange.json(TokenRemove.Result(removed: id)), nil, "removed")
         }
     }

@@ -13,13 +13,13 @@ extension APIRoutes {
 
     private func stream(_ exchange: APIExchange) async throws -> Response {
         // The console shows everything. A program that names no types gets those that need no answer.
-        var kinds: Set<EventLog.Event.Kind> = [.command, .device]
+        var kinds: Set<EventLog.Event.Kind> = [.command, .device, .transfer]
         if case .console = exchange.principal { kinds.insert(.ask) }
         if let names = exchange.query("types") {
             kinds = Set(
                 try names.split(separator: ",").map { name in
                     guard let kind = EventLog.Event.Kind(rawValue: String(name)) else {
-                        throw AgentError("usage", "the types of events are command, device and ask", .usage)
+                        throw AgentError("usage", "the types of events are command, device, transfer and ask", .usage)
                     }
                     return kind
                 }

@@ -50,6 +50,16 @@ enum AgentAPI {
         try await curl(["--unix-socket", try socket(device), "http://relay\(path)"] + arguments)
     }
 
+    static func curl(_ device: TestDevice, _ path: String, all arguments: [String]) async throws -> Answer {
+        try await curl(["--unix-socket", try socket(device), "http://relay\(path)"] + arguments)
+    }
+
+    /// A request that goes on.
+    static func start(_ device: TestDevice, _ path: String, _ arguments: String..., hasInput: Bool = false) throws -> RelayProcess {
+        let arguments = ["-s", "--path-as-is", "--unix-socket", try socket(device), "http://relay\(path)"] + arguments
+        return try RelayProcess(arguments, executable: executable, environment: [:], hasInput: hasInput)
+    }
+
     /// A request to any address.
     static func curl(url: String, _ arguments: String...) async throws -> Answer { try await curl([url] + arguments) }
 

@@ -20,8 +20,8 @@ enum Settings {
 }
 
 /// Waits until a condition holds. The time limit of the suite bounds the wait.
-func wait(until isSo: () throws -> Bool) async throws {
-    while !(try isSo()) { try await Task.sleep(for: .milliseconds(20)) }
+func wait(until isSo: () async throws -> Bool) async throws {
+    while !(try await isSo()) { try await Task.sleep(for: .milliseconds(20)) }
 }
 
 /// The lines of a file; empty if the file does not exist.

@@ -78,7 +78,7 @@ import Testing
         #expect(same.status == 304 && same.body.isEmpty && same.head["etag"] == tag)
         #expect(try await world.get(path, "-H", "If-Match: \"other\"").status == 412)
         let head = try await world.get(path, "-I")
-        #expect(head.status == 200 && head.head["content-length"] == "700001" && head.head["etag"] == tag && head.body.isEmpty)
+        #expect(head.status == 200 && head.head["content-length"] == "700001" && head.head["etag"] == tag)
         let empty = try await world.get("/v1/files/TV/Films/nothing")
         #expect(empty.status == 200 && empty.body.isEmpty && empty.head["content-length"] == "0")
         #expect(try await world.get("/v1/files/TV/Films/nothing", "-H", "Range: bytes=0-").status == 416)
@@ -160,7 +160,7 @@ import Testing
         // A removed token ends what it reads.
         try world.makeLarge(1 << 40)
         let reader = try AgentAPI.start(world.desk, "/v1/files/TV/large", "-o", "/dev/null", "-H", good)
-        try await wait { try await world.desk.relay("audit", "--json").text.contains(#""answer":"read""#) }
+        try await wait { try Self.opens(world.other.id, world.shared + "/large") }
         #expect(try await world.desk.relay("token", "remove", "a").status == 0)
         #expect(await reader.finish().status != 0)
     }
@@ -169,7 +169,7 @@ import Testing
     @Test func readerThatStopsIsWaitedFor() async throws {
         let world = try await World()
         try world.makeLarge(1 << 40)
-        let reader = try AgentAPI.start(world.desk, "/v1/files/TV/large", "-o", "-", "--limit-rate", "1k")
+        let reader = try AgentAPI.start(world.desk, "/v1/files/TV/large", "-o", "/dev/null", "--limit-rate", "1k")
         let path = world.shared + "/large"
         try await wait { try Self.opens(world.other.id, path) }
         let before = try Self.memory(world.agent.id)

@@ -36,6 +36,21 @@ import Testing
             return try await AgentAPI.curl(desk, "/v1/transfers/\(id)/entries/\(entry)", all: ["-T", file] + arguments)
         }
 
+        /// Begins to send a sparse file slowly.
+        func startSlowly(_ id: String, _ entry: Int, size: Int) throws -> RelayProcess {
+            let file = desk.directory.path + "/slow-\(UUID().uuidString)"
+            guard FileManager.default.createFile(atPath: file, contents: nil) else { throw CocoaError(.fileWriteUnknown) }
+            let handle = try FileHandle(forWritingTo: URL(filePath: file))
+            try handle.truncate(atOffset: UInt64(size))
+            try handle.close()
+            return try AgentAPI.start(desk, "/v1/transfers/\(id)/entries/\(entry)", "-T", file, "--limit-rate", "100k")
+        }
+
+        func received(_ id: String, _ entry: Int) async throws -> Int {
+            let entries = try #require(try await state(id)["entries"] as? [[String: Any]])
+            return entries[entry]["received"] as? Int ?? 0
+        }
+
         func state(_ id: String) async throws -> [String: Any] { try await AgentAPI.curl(desk, "/v1/transfers/\(id)").json }
 
         func end(_ id: String) async throws -> [String: Any] {
@@ -91,7 +106,7 @@ import Testing
 
     @Test func contentIsExactlyWhatWasAnnounced() async throws {
         let world = try await World()
-        let id = try await world.begin(#"{"device":"TV","entries":[{"name":"a","size":5},{"name":"b","size":3}]}"#)
+        let id = try await world.begin(#"{"device":"TV","entries":[{"name":"a","size":5},{"name":"b","size":1000000}]}"#)
         #expect(try await world.put(id, 0, Array("Hell".utf8)).code == "sizeDiffers")
         #expect(try await world.put(id, 0, Array("Hello!".utf8)).code == "sizeDiffers")
         #expect(try await world.put(id, 0, Array("Hello".utf8), "-H", "Transfer-Encoding: chunked").status == 411)
@@ -103,23 +118,8 @@ import Testing
         #expect(try await world.put(id, 0, Array("Hello".utf8)).status == 204)
         #expect(try await world.put(id, 0, Array("World".utf8)).code == "entrySent")
         // A client that goes away leaves its file out.
-        let sender = try AgentAPI.start(
-            world.desk,
-            "/v1/transfers/\(id)/entries/1",
-            "-X",
-            "PUT",
-            "-H",
-            "Content-Length: 3",
-            "-H",
-            "Expect:",
-            "-T",
-            "-",
-            hasInput: true
-        )
-        try sender.write("ab")
-        try await wait {
-            ((try await world.state(id)["entries"] as? [[String: Any]])?.last?["received"] as? Int) == 2
-        }
+        let sender = try world.startSlowly(id, 1, size: 1_000_000)
+        try await wait { try await world.received(id, 1) > 0 }
         sender.send(SIGKILL)
         let end = try await world.end(id)
         #expect(end["state"] as? String == "incomplete", "\(end)")
@@ -165,24 +165,10 @@ import Testing
     @Test func cancelledTransferEndsItsContents() async throws {
         let world = try await World()
         let id = try await world.begin(#"{"device":"TV","entries":[{"name":"large","size":1000000000}]}"#)
-        let sender = try AgentAPI.start(
-            world.desk,
-            "/v1/transfers/\(id)/entries/0",
-            "-X",
-            "PUT",
-            "-H",
-            "Content-Length: 1000000000",
-            "-H",
-            "Expect:",
-            "-T",
-            "-",
-            hasInput: true
-        )
-        try sender.write(String(repeating: "x", count: 1 << 20))
-        try await wait { ((try await world.state(id)["entries"] as? [[String: Any]])?.first?["received"] as? Int ?? 0) > 0 }
+        let sender = try world.startSlowly(id, 0, size: 1_000_000_000)
+        try await wait { try await world.received(id, 0) > 0 }
         let ended = try await AgentAPI.curl(world.desk, "/v1/transfers/\(id)", "-X", "DELETE")
         #expect(try ended.status == 200 && ended.json["state"] as? String == "cancelled", "\(ended.text)")
-        try? sender.endInput()
         _ = await sender.finish()
         #expect(world.received("large") == nil)
         #expect(try await AgentAPI.curl(world.desk, "/v1").status == 200)
@@ -210,25 +196,11 @@ import Testing
     @Test func deviceThatGoesAwayEndsTheTransfer() async throws {
         let world = try await World()
         let id = try await world.begin(#"{"device":"TV","entries":[{"name":"large","size":1000000000}]}"#)
-        let sender = try AgentAPI.start(
-            world.desk,
-            "/v1/transfers/\(id)/entries/0",
-            "-X",
-            "PUT",
-            "-H",
-            "Content-Length: 1000000000",
-            "-H",
-            "Expect:",
-            "-T",
-            "-",
-            hasInput: true
-        )
-        try sender.write(String(repeating: "x", count: 1 << 20))
-        try await wait { ((try await world.state(id)["entries"] as? [[String: Any]])?.first?["received"] as? Int ?? 0) > 0 }
+        let sender = try world.startSlowly(id, 0, size: 1_000_000_000)
+        try await wait { try await world.received(id, 0) > 0 }
         world.other.send(SIGKILL)
         let end = try await world.end(id)
         #expect(end["state"] as? String == "failed" && end["code"] != nil, "\(end)")
-        try? sender.endInput()
         _ = await sender.finish()
     }
 

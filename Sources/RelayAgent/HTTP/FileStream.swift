@@ -4,6 +4,7 @@
 import DeviceRelay
 import NIOCore
 import RelayProtocol
+import Synchronization
 
 /// The content of one file of another device, as it arrives. What has arrived at once is all that is kept, so a slow reader slows the other
 /// device down.
@@ -174,9 +175,9 @@ private actor FilePieces: BulkTaking {
 
 /// A number of things that may be in use at once.
 final class Slots: Sendable {
-    private let free: CurrentValue<Int>
+    private let free: Mutex<Int>
 
-    init(_ count: Int) { free = CurrentValue(count) }
+    init(_ count: Int) { free = Mutex(count) }
 
     /// One in use, until it is no longer referenced.
     final class Slot: Sendable {
@@ -184,16 +185,16 @@ final class Slots: Sendable {
 
         fileprivate init(_ slots: Slots) { self.slots = slots }
 
-        deinit { slots.free.update { $0 += 1 } }
+        deinit { slots.free.withLock { $0 += 1 } }
     }
 
     /// - Returns: `nil` if all are in use.
     func take() -> Slot? {
-        var isTaken = false
-        free.update { free in
-            isTaken = free > 0
-            if isTaken { free -= 1 }
+        let isFree = free.withLock { free in
+            guard free > 0 else { return false }
+            free -= 1
+            return true
         }
-        return isTaken ? Slot(self) : nil
+        return isFree ? Slot(self) : nil
     }
 }

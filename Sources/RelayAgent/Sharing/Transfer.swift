@@ -60,6 +60,12 @@ final class Transfer: Sendable {
         operation.cancel()
     }
 
+    /// Ends one that nobody follows.
+    func end() {
+        operation.cancel()
+        for part in parts { part.end() }
+    }
+
     /// Waits for the end, for a moment.
     func waitForEnd() async { _ = await state.first(within: .seconds(10)) { $0.end != nil } }
 

@@ -28,7 +28,7 @@ final class TransferPart: Sendable {
     var received: Int64 { state.value.received }
     /// Whether a client sends it, or has sent it.
     var isOffered: Bool { state.value.body != nil }
-    var isWhole: Bool { if case .success = state.value.end { true } else { false } }
+    var hasEnded: Bool { state.value.end != nil }
 
     /// Gives all bytes to a closure, as they come.
     /// - Throws: `TransferPart.Late` without a client in time.
@@ -70,12 +70,10 @@ final class TransferPart: Sendable {
             if case .failure(let failure) = state.value.end { throw failure }
             throw APIRefusal(409, AgentError("entrySent", "the content of this entry was sent already", .usage))
         }
-        // The body belongs to the request, which must not end while another task reads it.
-        guard let end = await state.first(where: { $0.end != nil })?.end else {
-            end()
-            while state.value.isRead, state.value.end == nil { await Task.yield() }
-            throw CancellationError()
-        }
+        // The body belongs to the request, which must not end while another task reads it, even if it is cancelled. The end of the transfer
+        // ends this task.
+        let state = state
+        guard let end = await Task(operation: { await state.first(where: { $0.end != nil })?.end }).value else { throw CancellationError() }
         try end.get()
     }
 

@@ -11,7 +11,12 @@ final class Transfers: Sendable {
     /// How many that have ended are kept for their clients.
     static let kept = 64
 
-    private let all = Mutex<[Transfer]>([])
+    private struct State {
+        var all: [Transfer] = []
+        var isOver = false
+    }
+
+    private let state = Mutex(State())
     private let new: AsyncStream<Transfer>
     private let added: AsyncStream<Transfer>.Continuation
     private let log: EventLog
@@ -26,6 +31,11 @@ final class Transfers: Sendable {
         await withDiscardingTaskGroup { group in
             for await transfer in new { group.addTask { [log] in await transfer.follow { Self.tell($0, log) } } }
         }
+        let left = state.withLock { state in
+            state.isOver = true
+            return state.all
+        }
+        for transfer in left { transfer.end() }
     }
 
     private static func tell(_ transfer: Transfer, _ log: EventLog) {
@@ -37,15 +47,16 @@ final class Transfers: Sendable {
     /// Adds one that begins.
     /// - Throws: `APIRefusal` if too many are open. Nothing is begun then.
     func add(_ begin: () throws -> Transfer) throws -> Transfer {
-        try all.withLock { all in
-            guard all.count(where: { !$0.hasEnded }) < Self.maximum else {
+        try state.withLock { state in
+            guard !state.isOver else { throw CancellationError() }
+            guard state.all.count(where: { !$0.hasEnded }) < Self.maximum else {
                 let what = "there are \(Self.maximum) open transfers; wait for the end of one"
                 throw APIRefusal(429, AgentError("limitExceeded", what, .failed), retryAfter: 30)
             }
             let transfer = try begin()
-            all.append(transfer)
-            let ended = all.count(where: \.hasEnded)
-            if ended > Self.kept, let oldest = all.firstIndex(where: \.hasEnded) { all.remove(at: oldest) }
+            state.all.append(transfer)
+            let ended = state.all.count(where: \.hasEnded)
+            if ended > Self.kept, let oldest = state.all.firstIndex(where: \.hasEnded) { state.all.remove(at: oldest) }
             added.yield(transfer)
             return transfer
         }
@@ -53,15 +64,14 @@ final class Transfers: Sendable {
 
     /// Those that a principal may see.
     func visible(to principal: Principal) -> [Transfer] {
-        all.withLock { all in
-            guard case .token = principal else { return all }
-            return all.filter { $0.principal == principal.id }
-        }
+        let all = state.withLock { $0.all }
+        guard case .token = principal else { return all }
+        return all.filter { $0.principal == principal.id }
     }
 
     /// Cancels those of tokens that are not in a list.
     func cancel(exceptOf tokens: [APIToken]) {
         let kept = Set(tokens.map { Principal.token($0).id } + [Principal.owner.id])
-        for transfer in all.withLock({ $0 }) where !kept.contains(transfer.principal) { transfer.cancel() }
+        for transfer in state.withLock({ $0.all }) where !kept.contains(transfer.principal) { transfer.cancel() }
     }
 }

@@ -55,9 +55,9 @@ enum AgentAPI {
     }
 
     /// A request that goes on.
-    static func start(_ device: TestDevice, _ path: String, _ arguments: String..., hasInput: Bool = false) throws -> RelayProcess {
+    static func start(_ device: TestDevice, _ path: String, _ arguments: String...) throws -> RelayProcess {
         let arguments = ["-s", "--path-as-is", "--unix-socket", try socket(device), "http://relay\(path)"] + arguments
-        return try RelayProcess(arguments, executable: executable, environment: [:], hasInput: hasInput)
+        return try RelayProcess(arguments, executable: executable, environment: [:])
     }
 
     /// A request to any address.

@@ -115,8 +115,8 @@ extension APIRoutes {
             throw APIRefusal(409, AgentError("entrySent", "the content of this entry was sent already", .usage))
         }
         // Contents go on in their order, and nothing is kept meanwhile.
-        guard number == 0 || transfer.parts[number - 1].isOffered else {
-            throw APIRefusal(409, AgentError("entryNotNext", "send the entries in their order", .usage))
+        guard number == 0 || transfer.parts[number - 1].hasEnded else {
+            throw APIRefusal(409, AgentError("entryNotNext", "send the entries one after the other", .usage))
         }
         guard let length = exchange.request.headers[.contentLength] else {
             throw APIRefusal(411, AgentError("lengthMissing", "send Content-Length: \(part.size)", .usage))

@@ -13,7 +13,7 @@ import Testing
         let pair = try await AgentPair()
         let waited = try await AgentAPI.post(pair.desk, "/v1/messages", Self.ping, "Prefer: wait=30")
         #expect(try waited.status == 200 && waited.json["status"] as? String == "succeeded", "\(waited.text)")
-        #expect(((try waited.json["answer"] as? [String: Any])?["message"] as? [String: Any])?["n"] as? Int == 1, "\(waited.text)")
+        #expect((try waited.json["answer"] as? [String: Any])?["n"] as? Int == 1, "\(waited.text)")
         #expect((try waited.json["attested"] as? [String: Any])?["by"] as? String == "target")
         let stored = try await AgentAPI.post(pair.desk, "/v1/messages", Self.ping)
         #expect(stored.status == 202)

@@ -153,7 +153,8 @@ import Testing
         #expect(try await AgentAPI.post(world.desk, "/v1/transfers", #"{"device":"TV","entries":[\#(many)]}"#).status == 400)
         #expect(try await AgentAPI.curl(world.desk, "/v1/transfers/nothing").status == 404)
         #expect((try await AgentAPI.curl(world.desk, "/v1/transfers").json["transfers"] as? [Any])?.isEmpty == true)
-        // Only so many wait for their contents.
+        // Only so many are open. The other device answers none of them.
+        world.other.send(SIGSTOP)
         var ids: [String] = []
         for number in 0..<16 { ids.append(try await world.begin(#"{"device":"TV","entries":[{"name":"\#(number)","size":1}]}"#)) }
         let more = #"{"device":"TV","entries":[{"name":"more","size":1}]}"#

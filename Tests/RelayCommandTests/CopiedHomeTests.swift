@@ -24,7 +24,7 @@ import Testing
         // A process that was replaced, and ends, says nothing about a copy. One that comes back does.
         #expect(try await !phone.relay("devices").text.contains("it was copied"))
         _ = try await second.errorLine { isTakeover($0, pause: 1) }
-        #expect(try await phone.relay("devices").text.contains("connected from two places: it was copied"))
+        #expect(try await phone.relay("devices").text.contains("Online from two places: it was copied"))
         for device in [desk, clone] {
             let doctor = try await device.relay("doctor").text
             #expect(doctor.contains("used in two places") && doctor.contains("relay invite"), "\(doctor)")

@@ -26,7 +26,7 @@ import Testing
         // By app, by a prefix of the id, and with text output.
         let id = try #require(try await tv.relay("whoami", "--json").json["device"] as? String)
         let lines = try await desk.relay("launch", "\(id.prefix(6))/com.example.player", "x-film:42").output
-        #expect(lines.first == "launched by com.example.player on TV")
+        #expect(lines.first == "Opened on TV by com.example.player")
         #expect(lines.last?.contains("signed by TV (endpoint \(endpoint.prefix(8)))") == true)
         #expect(try JSON.object(try await host.line())["uri"] as? String == "x-film:42")
         // The named app does not declare this scheme.

@@ -11,11 +11,19 @@ import Testing
 
 /// New devices whose names and addresses attack the notification about them.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct NotificationAttackTests {
-    @Test(arguments: [
+    /// Names that are markup, code or options, without a character that changes how they are shown.
+    static let plainNames = [
         "<b>PC</b>", "<a href=\"https://evil.example\">Approve</a>", "PC & <img src='x'/>", "\\074b\\076PC", "\\n\\nwords: babab",
-        "PC\n\nwords: babab-babab", "PC\u{1B}]0;x\u{07}", "\u{202E}CP", "PC\u{2028}words: babab", "--action=approve=No", "-t0",
-        String(repeating: "e\u{301}\u{302}\u{303}", count: 64), String(repeating: "x", count: 100_000),
-    ])
+        "--action=approve=No", "-t0", "<img src=x onerror=hit=1>", "\"><script>hit=1</script>", "javascript:hit=1", "{name} ${1} $&",
+        "__proto__", "'; rm -rf ~ #", "data:text/html,<script>hit=1</script>",
+    ]
+
+    @Test(
+        arguments: plainNames + [
+            "PC\n\nwords: babab-babab", "PC\u{1B}]0;x\u{07}", "\u{202E}CP", "PC\u{2028}words: babab",
+            String(repeating: "e\u{301}\u{302}\u{303}", count: 64), String(repeating: "x", count: 100_000),
+        ]
+    )
     func nameCannotChangeTheNotification(name: String) throws {
         let endpoint = try NewDeviceQueueTests.endpoint(1, name: name, address: "<u>192.0.2.1</u>&#10;", inviter: name)
         let facts = NewDeviceText.facts(endpoint)

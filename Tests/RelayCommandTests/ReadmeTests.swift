@@ -91,10 +91,10 @@ import Testing
         try Data().write(to: directory.appending(path: "go-on"))
         let output = await devices.finish()
         #expect(output.status == 0, "\(output.errorText)")
-        for line in ["launched by org.device-relay.cli on PC", "3 sent, 3 received, 0 lost"] {
+        for line in ["Opened on PC by org.device-relay.cli", "3 sent, 3 received, 0 lost"] {
             #expect(output.output.contains(line), "\(output.text)")
         }
-        #expect(output.output.contains { $0.hasPrefix("PC") && $0.contains("connected for") }, "\(output.text)")
+        #expect(output.output.contains { $0.hasPrefix("PC") && $0.contains("Online for") }, "\(output.text)")
         #expect(output.output.last?.contains(#""Hello":"PC""#) == true, "\(output.text)")
     }
 

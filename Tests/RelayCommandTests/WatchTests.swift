@@ -20,10 +20,10 @@ import Testing
         #expect(text.output.count == 2)
         #expect(text.output.first?.hasPrefix("NAME               KIND     STATUS") == true)
         let line = try #require(text.output.last)
-        #expect(line.hasPrefix("Living room (new)  desktop  connected for "))
+        #expect(line.hasPrefix("Living room (new)  desktop  Online for "))
         #expect(line.hasSuffix("Player  \(id.prefix(8))"))
         #expect(try await desk.relay("approve", id).status == 0)
-        #expect(try await desk.relay("devices").output.last?.hasPrefix("Living room  desktop  connected for ") == true)
+        #expect(try await desk.relay("devices").output.last?.hasPrefix("Living room  desktop  Online for ") == true)
         let devices = try await desk.relay("devices", "--json").json["devices"] as? [[String: Any]] ?? []
         #expect(devices.count == 1)
         #expect(devices.first?["id"] as? String == id)
@@ -53,12 +53,12 @@ import Testing
         let gone = try JSON.object(try await watch.line { $0.contains(#""status":"unavailable""#) })
         #expect(gone["event"] as? String == "updated")
         #expect((gone["device"] as? [String: Any])?["reason"] as? String == "shutdown")
-        #expect(try await words.line { $0.contains("shut down") }.hasPrefix("~ TV"))
+        #expect(try await words.line { $0.contains("Switched off") }.hasPrefix("~ TV"))
         // A device that joins is shown at once, although it publishes no app.
         let radio = try await account.device(named: "Radio")
         let joined = try JSON.object(try await watch.line { $0.contains(#""event":"joined""#) })
         #expect((joined["endpoint"] as? [String: Any])?["name"] as? String == "Radio")
-        #expect(try await words.line { $0.contains("Radio") }.contains("does not receive"))
+        #expect(try await words.line { $0.contains("Radio") }.contains("Not started yet"))
         _ = radio
         #expect(try await tv.relay("leave").status == 0)
         #expect(try await watch.line { $0.contains(#""event":"removed""#) }.contains("TV"))

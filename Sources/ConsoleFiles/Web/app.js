@@ -75,7 +75,7 @@ async function begin() {
         event.preventDefault();
         main.focus();
     });
-    model.addEventListener("ended", () => drawSignedOut());
+    model.addEventListener("ended", ({ detail }) => drawSignedOut(detail));
     // A new link in an open tab changes nothing but the address.
     addEventListener("hashchange", () => KEY.test(location.hash) && location.reload());
     const key = location.hash.match(KEY)?.[1];

@@ -59,6 +59,9 @@ export const go = (text, address, { look, key, iconName, minor, label } = {}) =>
     h("a", { class: ["button", look, minor && "minor"].filter(Boolean).join(" "), href: address, "data-key": key, "aria-label": label },
         iconName && icon(iconName), text);
 
+/** A sentence of the agent, with its commands as such: they stand in backquotes. */
+export const sentence = (text) => text.split("`").map((part, index) => index % 2 ? h("code", {}, part) : part);
+
 let fields = 0;
 
 /** A field with its label and, below it, a hint and an error. */
@@ -67,7 +70,8 @@ export function field(label, input, hint) {
     input.id = id;
     const error = h("small", { class: "state bad", id: `${id}-error`, hidden: true });
     input.setAttribute("aria-describedby", hint ? `${id}-hint ${id}-error` : `${id}-error`);
-    const whole = h("label", { for: id }, label, input, hint && h("small", { id: `${id}-hint` }, hint), error);
+    // The label is the name alone: what is within it would be read with the name, and again as the description.
+    const whole = h("div", { class: "field" }, h("label", { for: id }, label), input, hint && h("small", { id: `${id}-hint` }, hint), error);
     /** Shows what is wrong with the value, or nothing. */
     whole.complain = (text) => {
         error.hidden = !text;

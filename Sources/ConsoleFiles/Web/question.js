@@ -3,7 +3,7 @@
 
 // Questions and problems.
 
-import { button, h } from "./dom.js";
+import { button, h, sentence } from "./dom.js";
 import { has, t } from "./text.js";
 
 /** No answer counts this soon after its question appeared, moved, or got the focus back: it was meant for something else. */
@@ -60,10 +60,10 @@ export function problemText(error) {
     return error.message ? t("problem.failed", { message: error.message }) : t("problem.unexplained", { code: error.code });
 }
 
-export const problemNote = (error) => h("p", { class: "note", role: "alert" }, problemText(error));
+export const problemNote = (error) => h("p", { class: "note", role: "alert" }, sentence(problemText(error)));
 
 export const problemCard = (error, again) => h("div", { class: "card" },
-    h("p", { class: "note", role: "alert" }, problemText(error)), again && button(t("again"), again, { look: "primary" }));
+    h("p", { class: "note", role: "alert" }, sentence(problemText(error))), again && button(t("again"), again, { look: "primary" }));
 
 /**
  * Does something that may fail, and shows the failure before `place`.

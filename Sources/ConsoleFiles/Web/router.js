@@ -4,6 +4,7 @@
 // Shows the view of the address: `#/device/ID?x=y` is the view `device` with the rest of the path and the query.
 
 import { h } from "./dom.js";
+import { Problem } from "./model/local.js";
 import { t } from "./text.js";
 import { problemCard } from "./question.js";
 
@@ -55,7 +56,7 @@ export class Router {
         this.#leave.abort();
         const leave = this.#leave = new AbortController();
         const title = h("h1", { tabindex: "-1" }, t(`view.${view}`));
-        const body = h("div", { class: "view" }, h("p", { class: "quiet" }, t("wait")));
+        const body = h("div", { class: "view", "aria-busy": "true" }, h("p", { class: "quiet" }, t("wait")));
         const heading = h("div", { class: "heading" }, title);
         const context = {
             model: this.model, path, query: new URLSearchParams(search), signal: leave.signal, body, heading, title,
@@ -76,10 +77,14 @@ export class Router {
         if (!this.#isFirst) title.focus({ preventScroll: true });
         this.#isFirst = false;
         try {
-            const module = await views[view]();
+            const module = await views[view]().catch((error) => {
+                // A file that cannot be fetched is an agent that does not answer.
+                throw error instanceof TypeError ? new Problem(0) : error;
+            });
             if (!leave.signal.aborted) await module.show(context);
         } catch (error) {
             if (!leave.signal.aborted) body.replaceChildren(problemCard(error, () => this.show()));
         }
+        body.removeAttribute("aria-busy");
     }
 }

@@ -30,6 +30,13 @@ export function presence({ status, reason, since, wakeable, expectedWithin }) {
     }
 }
 
+/** Devices as choices. Those that are not online say so; the first that is online is chosen. */
+export function choices(devices, chosen) {
+    const options = devices.map((each) => [each.id, each.status === "available" ? each.name : `${each.name} (${presence(each).word})`]);
+    const first = devices.find((each) => each.id === chosen) ?? devices.find((each) => each.status === "available") ?? devices[0];
+    return { options, value: first.id };
+}
+
 const BUSY = new Set(["stored", "accepted", "pending", "waking", "delivered"]);
 const ENDED = new Set(["expired", "cancelled"]);
 

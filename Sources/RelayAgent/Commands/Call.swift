@@ -45,7 +45,7 @@ package struct Call: Sendable {
         package func lines(_ style: Style) -> [String] { [DisplayText.escaped(json: answer)] }
         package func json() throws -> String { try JSONText.line(self, adding: "answer", json: answer) }
 
-        func waiting(_ place: RemoteSystemApp) -> String { "waiting for \(app) on \(deviceName): \(PresenceText.text(place.presence))" }
+        func waiting(_ place: RemoteSystemApp) -> String { "waiting for \(app) on \(deviceName): \(PresenceText.phrase(place.presence))" }
 
         func with(_ answer: ValueSet) throws -> Result {
             var result = self

@@ -18,9 +18,9 @@ package struct CommandList: RoutedCommand {
         package var deviceName: String?
         package var endpoint: String
         package var app: String
-        /// What was launched; `nil` for a message, or if it is not kept any more.
+        /// The URI of a launch. Only a person's requests get what a command carries.
         package var uri: String?
-        /// The service that a message was sent to.
+        /// The service of a message.
         package var service: String?
         package var sent: Date
         package var expires: Date
@@ -28,6 +28,13 @@ package struct CommandList: RoutedCommand {
         package var wake: WakeResult?
         /// Who attests the outcome.
         package var attested: Attestation?
+
+        func with(_ content: RemoteCommandContent?) -> Entry {
+            var entry = self
+            entry.uri = content?.uri?.text
+            if case .message(let service) = content { entry.service = DisplayText.sanitized(service) }
+            return entry
+        }
     }
 
     /// A wake that the relay has sent to a sleeping device.
@@ -54,15 +61,20 @@ package struct CommandList: RoutedCommand {
 
         package func lines(_ style: Style) -> [String] {
             guard !commands.isEmpty else { return [] }
-            var table = Table("ID", "SENT", "STATUS", "ATTESTED BY", "DEVICE", "APP")
+            var table = Table("ID", "SENT", "ATTESTED BY", "DEVICE", "APP", "STATUS")
             for command in commands {
+                let name = command.deviceName ?? String(command.endpoint.prefix(8))
                 table.add(
                     .init(command.id),
                     .init(LocalTime.text(command.sent)),
-                    .init(Words.launch(command.status), command.status == "succeeded" ? .good : command.ended ? .faint : .attention),
                     .init(command.attested.map { "\($0.label)\($0.time.map { ", \(LocalTime.text($0))" } ?? "")" } ?? "-"),
-                    .init(command.deviceName ?? String(command.endpoint.prefix(8))),
-                    .init(command.app)
+                    .init(name),
+                    .init(command.app),
+                    // The last one, because it may have a long reason.
+                    .init(
+                        StateText.Command(status: command.status).text(on: name, command.message),
+                        command.status == "succeeded" ? .good : command.ended ? .faint : .attention
+                    )
                 )
             }
             return table.lines(style)
@@ -91,7 +103,7 @@ package struct CommandList: RoutedCommand {
         _ problem: String?
     ) async -> Result {
         var entries: [Entry] = []
-        for command in commands { entries.append(await entry(command, endpoints)) }
+        for command in commands { entries.append(await entry(command, endpoints).with(await command.content())) }
         return Result(commands: entries, current: problem == nil, problem: problem)
     }
 
@@ -114,11 +126,6 @@ package struct CommandList: RoutedCommand {
             wake: command.status?.wake.map(WakeResult.init),
             attested: command.attestation.map { Attestation($0, in: endpoints) }
         )
-        switch await command.content() {
-        case .launch(let uri, _)?: entry.uri = uri.text
-        case .message(let service)?: entry.service = DisplayText.sanitized(service)
-        case nil: break
-        }
         guard entry.ended else { return entry }
         do throws(RemoteLaunchError) {
             _ = try await command.outcome()

@@ -74,11 +74,16 @@ package struct Launch: RoutedCommand {
         package var attested: Attestation?
 
         package func lines(_ style: Style) -> [String] {
-            let place = "\(app) on \(style.show(deviceName, .strong))"
-            guard status == "succeeded" else { return ["\(command) \(Words.launch(status)): it continues to \(place)"] }
+            guard status == "succeeded" else {
+                return ["\(command) \(phrase); it continues to \(app) on \(style.show(deviceName, .strong))"]
+            }
             let proof = attested.map { [style.show("  \($0.description)", .faint)] } ?? []
-            return ["launched\(fallback ?? false ? " the fallback" : "") by \(place)"] + proof
+            let opened = StateText.Command.succeeded.text(on: style.show(deviceName, .strong), nil)
+            return ["\(opened) by \(app)\(fallback ?? false ? ", the fallback" : "")"] + proof
         }
+
+        /// Its state within a sentence.
+        fileprivate var phrase: String { StateText.lowered(StateText.Command(status: status).text(on: deviceName, nil)) }
     }
 
     package func run(_ context: AgentContext) async throws -> Result {
@@ -115,7 +120,7 @@ package struct Launch: RoutedCommand {
         ending == .accepted ? result.status != "stored" : result.status == "succeeded"
     }
 
-    package func waitingText(_ result: Result) -> String { "waiting for \(result.deviceName): \(Words.launch(result.status))" }
+    package func waitingText(_ result: Result) -> String { "waiting for \(result.deviceName): \(result.phrase)" }
 
     /// A person waits for the end. Without it, the command has failed.
     package func completed(_ result: Result) throws -> Result {
@@ -148,7 +153,7 @@ package struct Launch: RoutedCommand {
                 return ending == .stored ? progress(command, command.status, system) : try await sent(command, to: system)
             }
             let receipt = try await local.whileWaiting {
-                "waiting for \(DisplayText.sanitized(system.displayName)): \(PresenceText.text(system.presence))"
+                "waiting for \(DisplayText.sanitized(system.displayName)): \(PresenceText.phrase(system.presence))"
             } _: {
                 try await launcher.launch(uri, on: request, options: options)
             }

@@ -87,7 +87,7 @@ package struct Ping: Sendable {
         if app.presence.state == .unavailable {
             throw AgentError(
                 "remoteSystemUnavailable",
-                "\(DisplayText.sanitized(system.displayName)) is not connected (\(PresenceText.text(app.presence))), and a ping does not wait",
+                "\(DisplayText.sanitized(system.displayName)) is not connected (\(PresenceText.phrase(app.presence))), and a ping does not wait",
                 .unreachable
             )
         }

@@ -183,7 +183,7 @@ extension RemoteSystem {
     var candidate: String {
         let from = joining?.address.map { " from \(DisplayText.sanitized($0))" } ?? ""
         let joined = joining.map { ", joined \(Age.text(since: $0.time, now: .now)) ago\(from)" } ?? ""
-        let facts = "\(kind.rawValue), \(platform.rawValue)\(joined), \(PresenceText.text(presence))"
+        let facts = "\(kind.rawValue), \(platform.rawValue)\(joined), \(PresenceText.phrase(presence))"
         return DisplayText.sanitized("\(id) (\(displayName)\(isNew ? ", new: not approved" : rank == 1 ? ", paired" : ""), \(facts))")
     }
 }

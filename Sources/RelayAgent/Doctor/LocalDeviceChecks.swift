@@ -57,7 +57,7 @@ struct LocalDeviceChecks: Sendable {
             return Doctor.Check(
                 .presence,
                 .warning,
-                "others see that this device is not connected (\(PresenceText.text(own.presence))), with \(apps)",
+                "others see that this device is not connected (\(PresenceText.phrase(own.presence))), with \(apps)",
                 advice: "start the process that hosts, such as `relay agent`; commands for this device wait until then"
             )
         }
@@ -106,14 +106,14 @@ struct LocalDeviceChecks: Sendable {
                 return Doctor.Check(
                     .device,
                     .skipped,
-                    "'\(name)' has no app that could answer (\(PresenceText.text(system.presence)))",
+                    "'\(name)' has no app that could answer (\(PresenceText.phrase(system.presence)))",
                     advice: "run `relay agent` there"
                 )
             }
             guard app.presence.state == .available else {
                 throw AgentError(
                     "remoteSystemUnavailable",
-                    "'\(name)' is not connected (\(PresenceText.text(app.presence)))",
+                    "'\(name)' is not connected (\(PresenceText.phrase(app.presence)))",
                     .unreachable
                 )
             }

@@ -92,7 +92,7 @@ package struct EndpointResult: Codable, Sendable {
 
     /// The endpoint on one line, with what tells it apart from another one of the same name.
     var summary: String {
-        "\(description), \(joined == nil ? "" : "joined \(joiningText(now: .now)), ")\(PresenceText.text(presence))"
+        "\(description), \(joined == nil ? "" : "joined \(joiningText(now: .now)), ")\(PresenceText.phrase(presence))"
     }
 
     /// The facts that a user compares before a decision.
@@ -102,7 +102,7 @@ package struct EndpointResult: Codable, Sendable {
             "  name      \(DisplayText.quoted(name))", "  kind      \(kind), \(platform)", "  endpoint  \(DisplayText.grouped(id))",
             "  device    \(DisplayText.grouped(device))", "  words     \(words)",
             "  apps      \(apps.isEmpty ? "none" : apps.joined(separator: ", "))",
-            "  joined    \(joiningText(now: .now))", "  now       \(PresenceText.text(presence)); \(trust)",
+            "  joined    \(joiningText(now: .now))", "  now       \(PresenceText.phrase(presence)); \(trust)",
         ]
     }
 }

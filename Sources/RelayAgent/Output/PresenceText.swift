@@ -17,40 +17,26 @@ extension Presence {
     }
 }
 
-/// Describes presence for people: the one vocabulary for all tables and sentences. Codes are for JSON.
-///
-/// A device is *connected*, *not connected*, or its state is *not known*. Instead of *not connected* the text says why, if the relay knows it.
+/// Describes presence on a terminal: the words of `StateText`, and since when.
 package enum PresenceText {
-    /// Such as `connected for 4 h`, `asleep for 3 min, can be woken`, or `shut down 2 d ago`.
+    /// Such as `Online for 4 h`, `Asleep for 3 min, can be woken`, or `Switched off since 14:02`.
     package static func text(_ presence: Presence, now: Date = .now) -> String {
-        let age = presence.since.map { Age.text(since: $0, now: now) }
-        func lasting(_ words: String) -> String { words + (age.map { " for \($0)" } ?? "") }
-        func since(_ words: String) -> String { words + (age.map { " \($0) ago" } ?? "") }
-        let wakeable = presence.isWakeable ? ", can be woken" : ""
-        switch (presence.state, presence.reason) {
-        // Two copies of one home take the connection from each other.
-        case (.available, .contested): return "connected from two places: it was copied"
-        case (.available, .nearby): return "connected on this network"
-        case (.available, _): return lasting("connected")
-        case (.discoveringAvailability, .nearby): return "on this network"
-        // It has never had the host role: a device that only sends.
-        case (.unavailable, .neverSeen): return "does not receive"
-        case (.unavailable, .waking): return lasting("being woken")
-        case (.unavailable, .suspended): return lasting("asleep") + (wakeable.isEmpty ? polling(presence) : wakeable)
-        case (.unavailable, .signedOut): return since("signed out")
-        case (.unavailable, .shutdown): return since("shut down") + wakeable
-        case (.unavailable, .lost): return since("connection lost") + wakeable
-        case (.unavailable, _): return lasting("not connected") + wakeable
-        case (_, .notNearby): return "not on this network"
-        case (_, .relayStarting): return "not known yet: the relay has just started"
-        case (_, .relayUnreachable): return "not known: the relay is not connected"
-        default: return "not known"
+        let word = StateText.Device(presence)
+        let time = presence.since.map { LocalTime.short($0, now: now) } ?? ""
+        let interval = presence.expectedWithin.map { Age.text(seconds: Int(clamping: $0.components.seconds)) } ?? ""
+        let text = word.text(["time": time, "interval": interval])
+        guard let age = presence.since.map({ Age.text(since: $0, now: now) }) else { return text }
+        switch word {
+        case .available: return "\(text) for \(age)"
+        case .wakeable, .polling: return text.replacing("Asleep", with: "Asleep for \(age)", maxReplacements: 1)
+        case .waking, .suspended: return "\(text), for \(age)"
+        case .signedOut: return "\(text) since \(time)"
+        default: return text
         }
     }
 
-    private static func polling(_ presence: Presence) -> String {
-        presence.expectedWithin.map { ", connects every \(Age.text(seconds: Int(clamping: $0.components.seconds)))" } ?? ""
-    }
+    /// The same within a sentence or in brackets.
+    static func phrase(_ presence: Presence) -> String { StateText.lowered(text(presence)) }
 
     /// Such as `a wake was sent to it through apns; it took 4 s to answer the last one`.
     static func wake(_ wake: CommandList.WakeResult) -> String {

@@ -1,35 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// The words for codes in tables. JSON has the codes.
+/// The words for codes in tables that the console does not have: see `StateText`. JSON has the codes.
 package enum Words {
-    /// How far a launch is, or how it ended.
-    package static func launch(_ status: String) -> String {
-        switch status {
-        case "stored": "not sent yet"
-        case "accepted": "waiting"
-        case "waking": "being woken"
-        case "delivered": "delivered"
-        case "succeeded": "launched"
-        case "appUnavailable": "app is gone"
-        case "protocolUnavailable": "no app for the scheme"
-        case "remoteSystemUnavailable": "device is gone"
-        case "valueSetTooLarge": "too large"
-        case "deniedByRemoteSystem": "declined"
-        case "invalidURI": "not a valid URI"
-        case "ambiguous": "several apps match"
-        case "notConfirmed": "only new devices take it"
-        case "expired": "expired"
-        case "cancelled": "cancelled"
-        case "indeterminate": "not known whether it ran"
-        case "pending": "waiting"
-        case "notAccepted": "refused by the relay"
-        case "submissionKeyReused": "key used for another launch"
-        case "relayUnavailable": "relay not reached"
-        default: common(status)
-        }
-    }
-
     /// The state of an account: connected, or why it is not.
     package static func connection(_ state: String) -> String {
         switch state {
@@ -50,12 +23,6 @@ package enum Words {
         case "networkChanged": "network changed"
         case "suspended": "not connected"
         case "refused": "refused by the relay"
-        default: common(state)
-        }
-    }
-
-    private static func common(_ code: String) -> String {
-        switch code {
         case "notSignedIn": "not signed in"
         case "storageFailed": "storage not usable"
         default: "failed"

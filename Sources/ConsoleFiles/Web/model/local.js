@@ -19,7 +19,7 @@ const TOKEN = "device-relay.token";
 
 /**
  * Events: `command`, `device`, `ask`, `transfer`, with the API's object as `detail`; `reset`: everything may have changed;
- * `lost` and `found`: the agent's connection; `ended`: the session is over.
+ * `lost` and `found`: the agent's connection; `ended`: the session is over, with the problem that ended it.
  */
 export class LocalModel extends EventTarget {
     #token = sessionStorage.getItem(TOKEN);
@@ -128,7 +128,7 @@ export class LocalModel extends EventTarget {
         const problem = new Problem(answer.status, await answer.json().catch(() => ({})));
         if (answer.status === 401 && this.#token) {
             this.#end();
-            this.dispatchEvent(new Event("ended"));
+            this.dispatchEvent(new CustomEvent("ended", { detail: problem }));
         }
         return problem;
     }

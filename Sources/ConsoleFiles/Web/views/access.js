@@ -55,10 +55,11 @@ export async function show({ model, body, on, signal }) {
         const what = grant.scheme ? t("grant.scheme", grant) : grant.service ? t("grant.service", grant) : grant.folder ? t("grant.folder",
             grant)
             : t("grant.transfer");
-        return row("ask", [who, " · ", what], [
+        const icon = grant.scheme ? "link" : grant.service ? "call" : grant.folder ? "folder" : "transfer";
+        return row(icon, [who, " · ", what], [joined(
             grant.until ? parts("access.until", { time: time(grant.until) }) : t("access.noEnd"), t(`grant.source.${grant.source}`),
-                uses(grant),
-        ], grant.source !== "settings" && removal("grants", grant, who));
+            uses(grant),
+        )], grant.source !== "settings" && removal("grants", grant, who));
     }
 
     function drawToken(token) {
@@ -66,7 +67,7 @@ export async function show({ model, body, on, signal }) {
         const limits = [devices, token.schemes, token.services].flatMap((each) => each ?? []);
         return row("key", token.name, [
             token.scopes.map((scope) => [tag(scope), " "]), limits.length > 0 && t("access.only", { list: list(limits) }),
-            token.expires && parts("access.until", { time: time(token.expires, true) }), uses(token),
+            joined(token.expires && parts("access.until", { time: time(token.expires, true) }), uses(token)),
         ], removal("tokens", token, token.name));
     }
 
@@ -92,7 +93,10 @@ export async function show({ model, body, on, signal }) {
     function drawSession(session) {
         const name = session.current ? t("access.thisTab") : t("access.tab");
         return row("browser", name, [
-            parts("access.begun", { time: time(session.begun) }), parts("access.until", { time: time(session.expires) }),
+            joined(parts("access.begun", { time: time(session.begun) }), parts("access.until", { time: time(session.expires) })),
         ], session.current ? button(t("signOut"), () => model.signOut()) : removal("sessions", session, name, "console/sessions"));
     }
 }
+
+/** Facts on one line. */
+const joined = (...facts) => facts.filter(Boolean).flatMap((fact, index) => [index > 0 && " · ", fact]);

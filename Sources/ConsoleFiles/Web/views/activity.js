@@ -76,9 +76,11 @@ export async function show({ model, body, on, signal }) {
 const actionWord = (action) => has(`action.${action}`) ? t(`action.${action}`) : action;
 
 const REFUSED = new Set(["no", "refused"]);
+/** It went on, and this entry does not know how it ended. */
+const OPEN = new Set(["stored", "accepted", "waking", "delivered"]);
 
 /** What came of it: an answer of a person, a state, or the code of a failure. */
 function answerState(answer) {
-    if (has(`answer.${answer}`)) return state({ word: t(`answer.${answer}`), tone: REFUSED.has(answer) ? "bad" : "good" });
+    if (has(`answer.${answer}`)) return state({ word: t(`answer.${answer}`), tone: REFUSED.has(answer) ? "bad" : OPEN.has(answer) ? "" : "good" });
     return state({ word: t("answer.failed", { code: answer }), tone: "bad" });
 }

@@ -6,6 +6,7 @@
 import { button, card, field, go, h, s, say, select } from "../dom.js";
 import { attempt, problemText } from "../question.js";
 import { address } from "../router.js";
+import { choices } from "../states.js";
 import { byName, milliseconds, t } from "../text.js";
 
 const PINGS = 20;
@@ -17,8 +18,9 @@ export async function show({ model, query, body, signal }) {
     if (!targets.length) {
         return body.replaceChildren(card(undefined, h("p", {}, t("call.nowhere")), go(t("view.devices"), address("devices"))));
     }
-    const device = select(targets.map((each) => [each.id, each.name]), { name: "device" });
-    if (targets.some((each) => each.id === query.get("device"))) device.value = query.get("device");
+    const { options, value } = choices(targets, query.get("device"));
+    const device = select(options, { name: "device" });
+    device.value = value;
     const service = h("select", { name: "service" });
     const message = h("textarea", { name: "message", spellcheck: "false", autocapitalize: "none" });
     message.value = "{}";

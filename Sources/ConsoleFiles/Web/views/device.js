@@ -7,11 +7,12 @@ import { button, card, facts, go, h, icon, redraw, row, rows, say, state, tag } 
 import { attempt, question } from "../question.js";
 import { address } from "../router.js";
 import { presence, trust } from "../states.js";
-import { list, parts, t, time } from "../text.js";
+import { has, list, parts, t, time } from "../text.js";
 
 export async function show({ model, path, body, heading, title, name, on, signal }) {
     const [id] = path;
-    let compares = false;
+    // A new device is looked at to compare it.
+    let compares;
     await draw();
     on(["device", "reset"], draw);
 
@@ -30,6 +31,7 @@ export async function show({ model, path, body, heading, title, name, on, signal
         heading.remove();
         const level = trust(device);
         const open = device.endpoints.filter((each) => !each.local && (each.new || each.unverified));
+        compares ??= open.some((each) => each.new);
         const opens = device.apps.some((app) => app.schemes.length);
         const services = [...new Set(device.apps.flatMap((app) => app.services))];
         redraw(body,
@@ -38,7 +40,7 @@ export async function show({ model, path, body, heading, title, name, on, signal
                 h("div", { class: "what" }, title,
                     h("div", {}, state(presence(device)), " ", level && tag(level.word, level.tone),
                         device.paired && [" ", tag(t("device.paired"))]),
-                    h("div", { class: "meta" }, list([t(`kind.${device.kind}`).replace(/^kind\./, ""), device.platform,
+                    h("div", { class: "meta" }, list([t(`kind.${device.kind}`).replace(/^kind\./, ""), has(`platform.${device.platform}`) ? t(`platform.${device.platform}`) : device.platform,
                         [device.manufacturer, device.model].filter(Boolean).join(" ")].filter(Boolean)))),
                 !device.local && h("div", { class: "buttons" },
                     opens && !device.new && go(t("view.open"), address("open", [], { device: id }),
@@ -47,7 +49,8 @@ export async function show({ model, path, body, heading, title, name, on, signal
                         { iconName: "call", key: "call" }),
                     services.includes("files") && !device.new && go(t("view.files"), address("files", [id]),
                         { iconName: "folder", key: "files" }),
-                    open.length > 0 && button(t("device.compare"), () => { compares = !compares; draw(); },
+                    go(t("device.check"), address("diagnosis", [], { device: id }), { iconName: "diagnosis", key: "diagnosis" }),
+                    open.length > 0 && !compares && button(t("device.compare"), compare,
                         { look: device.new ? "primary" : undefined, key: "compare" }))),
             compares && drawComparison(device, open, about),
             device.apps.length > 0 && card(t("device.apps"), rows(device.apps.map(drawApp))),
@@ -56,13 +59,19 @@ export async function show({ model, path, body, heading, title, name, on, signal
         if (isFocused) title.focus({ preventScroll: true });
     }
 
+    async function compare() {
+        compares = true;
+        await draw();
+        body.querySelector("#compare").focus();
+    }
+
     function drawComparison(device, endpoints, about) {
-        return h("section", { class: "card" }, h("h2", {}, t("compare.title", { name: device.name })),
+        return h("section", { class: "card" }, h("h2", { id: "compare", tabindex: "-1" }, t("compare.title", { name: device.name })),
             h("p", {}, t("compare.text", { name: device.name })), h("pre", {}, "relay whoami"),
             endpoints.map((endpoint) => [
                 facts([[t("compare.there", { name: endpoint.name }), drawWords(endpoint.words)],
-                    [t("compare.here"), about.words && drawWords(about.words)],
-                    [t("device.joined"), drawJoining(endpoint)]]),
+                    [t("compare.here"), about.words && drawWords(about.words)]]),
+                h("p", { class: "quiet small" }, drawJoining(endpoint)),
                 h("div", { class: "buttons" },
                     button(t("compare.same"), () => approve(endpoint), { look: "primary", key: `same-${endpoint.id}` }),
                     button(t("compare.different"), () => revoke(endpoint), { look: "destructive", key: `different-${endpoint.id}` })),

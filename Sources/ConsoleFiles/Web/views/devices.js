@@ -26,11 +26,12 @@ export async function show({ model, body, heading, on, signal }) {
             const { ways } = await import("./add.js");
             return redraw(all, h("p", {}, t("devices.none")), ways({ model, signal }), section(t("devices.here"), here));
         }
-        const fresh = others.filter((device) => device.new);
+        const isFresh = (device) => device.new || device.endpoints.some((each) => each.new);
+        const fresh = others.filter(isFresh);
         redraw(all,
             !current && h("p", { class: "note alarm" }, t("devices.notCurrent")),
             fresh.length > 0 && section(t("devices.new"), fresh),
-            section(fresh.length ? t("devices.known") : undefined, others.filter((device) => !device.new)),
+            section(fresh.length ? t("devices.known") : undefined, others.filter((device) => !isFresh(device))),
             section(t("devices.here"), here));
     }
 }

@@ -3,7 +3,7 @@
 
 // The way from this device to the relay and to another device, hop by hop.
 
-import { card, field, h, icon, redraw, say, select, state } from "../dom.js";
+import { card, field, h, icon, redraw, say, select, sentence, state } from "../dom.js";
 import { check as checkState } from "../states.js";
 import { byName, has, t } from "../text.js";
 
@@ -43,6 +43,7 @@ export async function show({ model, query, body, signal }) {
     function draw(checks) {
         const of = (place) => checks.filter((each) => PLACES.find(([name]) => name === place)[1].includes(each.name));
         const worst = (list) => WORST.find((status) => list.some((each) => each.status === status)) ?? "skipped";
+        const rank = (place) => Math.min(WORST.indexOf("ok"), WORST.indexOf(worst(of(place))));
         const bad = checks.filter((each) => each.status === "failed").length;
         const peer = target.value && others.find((each) => each.id === target.value);
         const stops = [
@@ -53,7 +54,8 @@ export async function show({ model, query, body, signal }) {
         const sum = bad ? t("diagnosis.bad", { count: bad }) : t("diagnosis.good");
         redraw(result,
             h("section", { class: "card" }, h("h2", {}, sum), h("ol", { class: "hops" }, stops)),
-            PLACES.map(([name]) => of(name).length > 0 && card(t(`diagnosis.${name}`),
+            // What does not work comes first.
+            PLACES.map(([name]) => name).sort((first, second) => rank(first) - rank(second)).map((name) => of(name).length > 0 && card(t(`diagnosis.${name}`),
                 h("ul", { class: "rows" }, of(name).map(drawCheck)))));
         say(sum);
     }
@@ -66,5 +68,5 @@ const way = (status) => h("li", { class: `way ${status}`, "aria-hidden": "true" 
 const drawCheck = ({ name, status, message, advice, node }) => h("li", { class: "row" },
     h("div", { class: "what" }, h("div", {}, h("span", { class: "name" }, has(`hop.${name}`) ? t(`hop.${name}`) : name), " ",
         state(checkState(status))),
-        h("div", { class: "meta" }, message), node && h("div", { class: "meta" }, node),
-        advice && h("p", { class: "note" }, advice)));
+        h("div", { class: "meta" }, sentence(message)), node && h("div", { class: "meta" }, node),
+        advice && h("p", { class: "note" }, sentence(advice))));

@@ -6,7 +6,7 @@
 import { button, card, field, go, h, redraw, say, select, state } from "../dom.js";
 import { attempt, problemText } from "../question.js";
 import { address } from "../router.js";
-import { attested, progress } from "../states.js";
+import { attested, choices, progress } from "../states.js";
 import { byName, t } from "../text.js";
 
 export async function show({ model, query, body, on, signal }) {
@@ -18,8 +18,9 @@ export async function show({ model, query, body, on, signal }) {
     }
     const uri = h("input", { name: "uri", type: "url", inputmode: "url", autocomplete: "off", autocapitalize: "none", spellcheck: "false",
         required: true, placeholder: "https://", value: query.get("uri") ?? "" });
-    const device = select(targets.map((each) => [each.id, each.name]), { name: "device" });
-    if (targets.some((each) => each.id === query.get("device"))) device.value = query.get("device");
+    const { options, value } = choices(targets, query.get("device"));
+    const device = select(options, { name: "device" });
+    device.value = value;
     const app = h("select", { name: "app" });
     const uriField = field(t("open.uri"), uri, t("open.uri.hint"));
     const appField = field(t("open.app"), app);

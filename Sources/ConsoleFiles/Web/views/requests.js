@@ -16,7 +16,7 @@ export async function show({ model, body, on, signal }) {
 
 /**
  * Shows the open asks, and keeps them up to date.
- * @param isQuiet Whether nothing is shown if nobody asks.
+ * @param isQuiet Whether nothing is shown if nobody asks, and no new device, which the list of devices shows.
  */
 export async function drawAsks(root, { model, on, signal }, isQuiet = false) {
     /** The card and the guard of each ask: they stay as they are while others come and go. */
@@ -26,10 +26,11 @@ export async function drawAsks(root, { model, on, signal }, isQuiet = false) {
     await read();
 
     async function read() {
-        const { asks } = await model.asks().catch((error) => {
+        const { asks: all } = await model.asks().catch((error) => {
             if (isQuiet) return { asks: [] };
             throw error;
         });
+        const asks = all.filter((ask) => !isQuiet || ask.kind !== "newDevice");
         if (signal.aborted) return;
         for (const [id, { card: old, left }] of shown) {
             if (asks.some((ask) => ask.id === id)) continue;

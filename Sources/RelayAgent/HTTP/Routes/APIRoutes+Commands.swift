@@ -78,10 +78,12 @@ extension APIRoutes {
         return try await local.submitted(by: exchange.principal.id).contains(command)
     }
 
-    /// The commands that the sender of a request may read.
+    /// The commands that the sender of a request may read. A token learns no links of others.
     private func readable(_ exchange: APIExchange) async throws -> CommandList.Result {
         var list = try await perform(CommandList())
-        guard case .token(let token) = exchange.principal, !token.scopes.contains(.commands) else { return list }
+        guard case .token(let token) = exchange.principal else { return list }
+        list.commands = list.commands.map { $0.with(nil) }
+        guard !token.scopes.contains(.commands) else { return list }
         let own = try await local.submitted(by: exchange.principal.id)
         list.commands.removeAll { !own.contains($0.id) }
         return list
@@ -107,7 +109,12 @@ extension APIRoutes {
         return entry
     }
 
-    private func command(_ exchange: APIExchange) async throws -> Response { try exchange.json(try await entry(exchange)) }
+    private func command(_ exchange: APIExchange) async throws -> Response {
+        let entry = try await entry(exchange)
+        if case .token = exchange.principal { return try exchange.json(entry) }
+        let command = if let id = CommandID(entry.id) { try await local.command(id) } else { nil as RemoteCommand? }
+        return try exchange.json(entry.with(await command?.content()))
+    }
 
     private func cancel(_ exchange: APIExchange) async throws -> Response {
         // A malformed id says so.

@@ -293,7 +293,7 @@ def launch():
     page.until(lambda: page.driver.find_elements(By.CSS_SELECTOR, "[role=alert]"), "refusal")
     page.keys(Keys.CONTROL, "a")
     page.keys(f"{LINK}?again", Keys.ENTER)
-    page.until(lambda: page.focused().text == "On its way to TV", "focus on the progress")
+    page.until(lambda: page.focused().text == "The link for TV", "focus on the progress")
     page.says("Opened on TV")
     # Each view of the navigation takes the focus to its heading, and is left again by the keyboard.
     for name in ["History", "Requests", "Access", "Activity", "Diagnosis", "Devices"]:
@@ -393,6 +393,12 @@ def asks():
     # The grant is taken back; then there is a question again, which No ends.
     page.press("Remove what TV may do")
     page.says("Ask again for TV?")
+    # A question ends with its view.
+    page.driver.back()
+    page.until(lambda: not page.driver.find_elements(By.TAG_NAME, "dialog"), "end of the question")
+    page.go("access")
+    page.press("Remove what TV may do")
+    page.says("Ask again for TV?")
     dialog = page.driver.find_element(By.TAG_NAME, "dialog")
     assert page.focused().tag_name == "h2", "an answer has the focus"
     page.check_access("a question")
@@ -472,7 +478,8 @@ def session():
     os.kill(setup["process"], signal.SIGTERM)
     page.says("The agent does not answer")
     page.says("relay console")
-    page.check_log([origin(first)], refused=["/v1/events", "/v1/asks", "/v1/devices?all=true", "/views/history.js"])
+    page.press("Sign out", "header")
+    page.says("This page is not signed in")
     agent = relay("desk", "agent", "--json")
     for line in agent.stdout:
         if '"ready"' in line:
@@ -481,7 +488,8 @@ def session():
         second = link()
         page.open(second)
         page.says("TV")
-        page.end(origin(first), origin(second))
+        page.end(origin(first), origin(second),
+                 refused=["/v1/events", "/v1/asks", "/v1/devices?all=true", "/views/history.js", "/v1/console/sessions/current"])
     finally:
         agent.terminate()
         agent.communicate(timeout=60)

@@ -104,13 +104,10 @@ import Testing
         var found: Set<String> = []
         for file in try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil) {
             let text = try String(contentsOf: file, encoding: .utf8)
-            for match in text.matches(of: /audited\(exchange, "([^"]+)"|\.audit\([^"\n]*"?(?:console", )?"([a-z-]+)", device/) {
-                found.insert("action.\(match.1 ?? match.2 ?? "")")
-            }
-            for match in text.matches(of: /answer: "([a-z]+)"|(?:return )?\([^\n]*, "([a-z]+)"\)\n/) where !match.0.contains("APIBody") {
-                guard let answer = match.1 ?? match.2, match.1 != nil || match.0.contains("exchange.json") else { continue }
-                found.insert("answer.\(answer)")
-            }
+            let actions = text.matches(of: /(?:audited\(exchange|audit\([^,\n]+), "(?<word>[^"]+)"/).map { "action.\($0.word)" }
+            let answers = text.matches(of: /answer: "(?<word>[a-z]+)"/).map { "answer.\($0.word)" }
+            let results = text.matches(of: /exchange\.json\([^\n]*, "(?<word>[a-z]+)"\)\n/).map { "answer.\($0.word)" }
+            found.formUnion(actions + answers + results)
         }
         #expect(found.count > 20, "\(found.sorted())")
         #expect(found.filter { words[$0] == nil } == [])

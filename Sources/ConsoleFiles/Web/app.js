@@ -3,7 +3,7 @@
 
 // The console: the session, the header, the navigation, and the agent's events.
 
-import { button, card, h, say } from "./dom.js";
+import { button, card, h, say, sentence } from "./dom.js";
 import { LocalModel } from "./model/local.js";
 import { problemNote, problemText } from "./question.js";
 import { address, MAIN_VIEWS, Router } from "./router.js";
@@ -87,7 +87,7 @@ async function begin() {
         return drawSignedOut(error);
     }
     if (!model.isSignedIn) return drawSignedOut();
-    model.addEventListener("lost", ({ detail }) => lost.replaceChildren(h("p", { class: "note alarm" }, problemText(detail))));
+    model.addEventListener("lost", ({ detail }) => lost.replaceChildren(h("p", { class: "note alarm" }, sentence(problemText(detail)))));
     model.addEventListener("found", () => {
         if (!lost.hasChildNodes()) return;
         lost.replaceChildren();

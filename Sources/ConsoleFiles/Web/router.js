@@ -45,7 +45,13 @@ export class Router {
     /** Shows nothing any more. */
     stop() {
         this.#isStopped = true;
+        this.#end();
+    }
+
+    /** A question belongs to its view, and ends with it. */
+    #end() {
         this.#leave.abort();
+        for (const each of document.querySelectorAll("dialog")) each.close();
     }
 
     async show() {
@@ -53,7 +59,7 @@ export class Router {
         const [place, search] = location.hash.replace(/^#\/?/, "").split("?");
         const [name, ...path] = place.split("/").map((part) => { try { return decodeURIComponent(part); } catch { return part; } });
         const view = Object.hasOwn(views, name) ? name : "devices";
-        this.#leave.abort();
+        this.#end();
         const leave = this.#leave = new AbortController();
         const title = h("h1", { tabindex: "-1" }, t(`view.${view}`));
         const body = h("div", { class: "view", "aria-busy": "true" }, h("p", { class: "quiet" }, t("wait")));

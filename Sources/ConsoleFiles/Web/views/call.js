@@ -104,17 +104,17 @@ function summary(times) {
 
 /** One bar for each answer, with the same times as a list. */
 function drawPlot(times) {
-    const [width, height, left, bottom] = [600, 170, 56, 8];
+    const [width, height, left, bottom] = [600, 190, 92, 14];
     const most = Math.max(...times);
     const step = 10 ** Math.floor(Math.log10(most));
     const top = Math.ceil(most / step) * step;
-    const y = (time) => 8 + (height - bottom - 8) * (1 - time / top);
+    const y = (time) => 14 + (height - bottom - 14) * (1 - time / top);
     const wide = (width - left) / PINGS;
     return h("figure", { class: "plot" },
         s("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": summary(times) },
             [0, top / 2, top].map((time) => [
                 s("line", { x1: left, x2: width, y1: y(time), y2: y(time), class: "grid" }),
-                s("text", { x: left - 8, y: y(time) + 4, "text-anchor": "end" }, milliseconds(time))]),
+                s("text", { x: left - 8, y: y(time) + 5, "text-anchor": "end" }, milliseconds(time))]),
             times.map((time, index) => s("rect", { x: left + index * wide + 3, width: wide - 6, y: y(time),
                 height: Math.max(1, y(0) - y(time)), rx: 2 },
                 s("title", {}, milliseconds(time))))),

@@ -76,9 +76,11 @@ export async function show({ model, query, body, on, signal }) {
         const now = progress(command);
         const steps = ["stored", "accepted", ...(command.wake || command.status === "waking" ? ["waking"] : []), "delivered"];
         const done = command.ended ? steps.length : Math.max(0, steps.indexOf(command.status));
+        // Of a link that ended elsewhere it is not known how far it came.
+        const arrived = !command.ended || command.attested?.by === "target";
         redraw(result, h("section", { class: "card" },
             h("h2", { tabindex: "-1", "data-key": "progress" }, t("open.progress", { name: command.deviceName })),
-            h("ol", { class: "steps" }, steps.map((step, index) =>
+            arrived && h("ol", { class: "steps" }, steps.map((step, index) =>
                 h("li", { class: index < done ? "done" : index === done ? "now" : "", "aria-current": index === done ? "step" : null },
                     t(`step.${step}`, { name: command.deviceName })))),
             h("p", {}, state(now)),

@@ -26,9 +26,9 @@ import Testing
         for uri in 42...45 { #expect(try JSON.object(try await host.line())["uri"] as? String == "https://films.example/\(uri)") }
         // Each line answers, and the last one shows what the others did.
         let objects = try output.output.filter { $0.utf8.first == UInt8(ascii: "{") }.map(JSON.object)
-        #expect(objects.count == 10)
+        #expect(objects.count == 11)
         let actions = (objects.last?["entries"] as? [[String: Any]] ?? []).compactMap { $0["action"] as? String }
-        #expect(Set(actions) == ["launch", "call", "token add"])
+        #expect(Set(actions) == ["launch", "call", "token add", "webhook add"])
         agent.send(SIGTERM)
         _ = await agent.finish()
     }
@@ -61,6 +61,68 @@ import Testing
         let python = try #require(Project.python)
         let output = await (try RelayProcess(["-m", "openapi_spec_validator", file.path], executable: python, environment: [:])).finish()
         #expect(output.status == 0, "\(output.text) \(output.errorText)")
+    }
+
+    private struct Operation: Hashable, CustomStringConvertible {
+        var method: String
+        var path: String
+        var description: String { "\(method) \(path)" }
+    }
+
+    /// The operations of the description.
+    private static var operations: [Operation] {
+        var path = ""
+        var found: [Operation] = []
+        for line in OpenAPIDocument.text.split(separator: "\n") {
+            if line.hasPrefix("components:") { break }
+            if let match = line.wholeMatch(of: #/  (/\S*):/#) { path = String(match.1) }
+            if let match = line.wholeMatch(of: #/    (get|head|put|post|delete):/#) {
+                found.append(Operation(method: match.1.uppercased(), path: path))
+            }
+        }
+        return found
+    }
+
+    /// The description has each route of the agent, and no other.
+    @Test func everyRouteIsDescribed() throws {
+        let folder = Project.root.appending(path: "Sources/RelayAgent/HTTP/Routes")
+        var routes: Set<Operation> = []
+        for file in try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil) {
+            let text = try String(contentsOf: file, encoding: .utf8)
+            for match in text.matches(of: /APIRoute\(\s*\.(\w+),\s*"([^"]+)"/) {
+                routes.insert(Operation(method: match.1.uppercased(), path: String(match.2)))
+            }
+        }
+        #expect(routes.count > 40)
+        #expect(Set(Self.operations) == routes, "\(Set(Self.operations).symmetricDifference(routes))")
+    }
+
+    /// Each route refuses each wrong credential, before it looks at anything else.
+    @Test func everyRouteNeedsItsCredential() async throws {
+        let port = try FreePort.take()
+        let pair = try await AgentPair("api: {listen: \"127.0.0.1:\(port)\"}")
+        var tokens: [String: String] = [:]
+        for (name, scope) in [("audit", "audit"), ("launch", "launch")] {
+            let made = try await AgentAPI.post(pair.desk, "/v1/tokens", #"{"name":"\#(name)","scopes":["\#(scope)"]}"#)
+            tokens[name] = try #require((try made.json["token"] as? [String: Any])?["token"] as? String)
+        }
+        // What shows a token its own, or what anybody may read.
+        let open: Set<String> = ["/v1", "/openapi.yaml", "/v1/commands", "/v1/commands/{id}", "/v1/events", "/v1/launches"]
+        for operation in Self.operations where operation.path != "/v1/console/sessions" || operation.method != "POST" {
+            let path = operation.path.replacing(/\{\w+\}/, with: "x")
+            func status(_ credential: String?) async throws -> Int {
+                var arguments = ["http://127.0.0.1:\(port)\(path)", "-X", operation.method]
+                if operation.method == "HEAD" { arguments += ["-I"] }
+                if ["POST", "PUT"].contains(operation.method) { arguments += ["-d", "{}", "-H", "Content-Type: application/json"] }
+                if let credential { arguments += ["-H", "Authorization: \(credential)"] }
+                return try await AgentAPI.curl(arguments).status
+            }
+            for wrong in [nil, "Bearer", "Bearer x", "Bearer drt_" + String(repeating: "A", count: 43), "Basic eDp4"] {
+                #expect(try await status(wrong) == 401, "\(operation) with \(wrong ?? "nothing")")
+            }
+            guard !open.contains(operation.path), operation.path != "/v1/audit" else { continue }
+            #expect(try await status("Bearer \(tokens["launch"] ?? "")") == 403, "\(operation) without its scope")
+        }
     }
 
     /// Generated requests, good and bad, get answers that the description names.

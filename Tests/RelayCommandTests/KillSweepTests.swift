@@ -102,6 +102,71 @@ struct KillSweepTests {
 
     private static var relay: URL { Project.products.appending(path: "relay") }
 
+    /// The agent is killed at a step of a launch that has a key. The client sends it again, and it is one command, opened once.
+    @Test func keyedLaunchOfTheAgent() async throws {
+        let pair = try await AgentPair()
+        var agent = pair.agent
+        var launch = 0
+        /// - Returns: Whether the agent was killed.
+        func strike(_ call: String, _ number: Int) async throws -> Bool {
+            launch += 1
+            let uri = "https://films.example/\(launch)"
+            let tracer = try RelayProcess(
+                [
+                    "-f", "-qq", "-o", "/dev/null", "-e", "trace=\(call)", "-e", "inject=\(call):signal=SIGKILL:when=\(number)",
+                    "-p", "\(agent.id)",
+                ],
+                executable: URL(filePath: "/usr/bin/strace"),
+                environment: [:]
+            )
+            while try !Self.isTraced(agent.id) { try await Task.sleep(for: .milliseconds(5)) }
+            let body = #"{"device":"TV","uri":"\#(uri)"}"#
+            let key = "Idempotency-Key: launch-\(launch)"
+            let first = try? await AgentAPI.post(pair.desk, "/v1/launches", body, key, "Prefer: wait=30")
+            let isKilled = first?.status != 200
+            if isKilled {
+                #expect(await agent.finish().status != 0)
+                agent = try await pair.desk.agent()
+            } else {
+                tracer.send(SIGTERM)
+            }
+            _ = await tracer.finish()
+            let again = try await AgentAPI.post(pair.desk, "/v1/launches", body, key, "Prefer: wait=30")
+            #expect(again.status == 200, "\(call) \(number): \(again.text)")
+            if let first { #expect(try first.json["command"] as? String == again.json["command"] as? String) }
+            // The next launch is the next event, so this one was opened once.
+            let end = "https://films.example/end-\(launch)"
+            _ = try await AgentAPI.post(pair.desk, "/v1/launches", #"{"device":"TV","uri":"\#(end)"}"#, "Prefer: wait=30")
+            var opened: [String] = []
+            while opened.last != end { opened.append(try JSON.object(try await pair.host.line())["uri"] as? String ?? "") }
+            #expect(opened == [uri, end], "\(call) \(number)")
+            return isKilled
+        }
+        let calls = ["pwrite64", "fdatasync", "fsync", "write", "writev", "sendmsg"]
+        guard Sweep.isFull else {
+            var random = SeededGenerator(seed: Sweep.seed)
+            var kills = 0
+            for _ in 0..<6 where try await strike(calls.randomElement(using: &random) ?? "", .random(in: 1...8, using: &random)) {
+                kills += 1
+            }
+            print("seed \(Sweep.seed): \(kills) kills")
+            return
+        }
+        for call in calls {
+            for number in 1..<200 { guard try await strike(call, number) else { break } }
+        }
+    }
+
+    /// Whether all threads of a process are traced.
+    private static func isTraced(_ process: Int32) throws -> Bool {
+        let threads = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/task")
+        return threads.allSatisfy { thread in
+            let status = try? String(contentsOfFile: "/proc/\(process)/task/\(thread)/status", encoding: .utf8)
+            // A thread that has ended meanwhile has none.
+            return status.map { !$0.contains("TracerPid:\t0\n") } ?? true
+        }
+    }
+
     @Test func firstStartOfTheRelay() async throws {
         try await Self.sweep(6) { step in
             let relayd = try await RelaydProcess()

@@ -31,7 +31,7 @@ package struct OpenConsole: AgentOnlyCommand {
     package func open(_ context: AgentContext) async throws {
         let result = try await run(context)
         for note in result.notes { context.console.note(note) }
-        let port = URL(string: result.url)?.port ?? 0
+        let port = URL(exactly: result.url)?.port ?? 0
         guard URIOpener.hasDisplay else {
             throw AgentError(
                 "displayMissing",

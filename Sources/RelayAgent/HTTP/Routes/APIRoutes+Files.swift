@@ -73,7 +73,7 @@ extension APIRoutes {
         let entry = try await remote.entry(path)
         if isStat {
             service.connection.close()
-            result.entry = Fetch.Entry(path.split(separator: "/").last.map { String($0) } ?? "", entry, etag: true)
+            result.entry = Fetch.Entry(Self.lastName(of: path), entry, etag: true)
             return (try exchange.json(result), "found")
         }
         guard entry.kind == .file else {
@@ -104,6 +104,10 @@ extension APIRoutes {
         }
         if !isRead { service.connection.close() }
         return (response, isRead ? "read" : "\(response.status.code)")
+    }
+
+    private static func lastName(of path: String) -> String {
+        path.utf8.split(separator: UInt8(ascii: "/")).last.map { String(decoding: $0, as: UTF8.self) } ?? ""
     }
 }
 

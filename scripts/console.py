@@ -509,12 +509,13 @@ def hostile():
         page.go(f"device/{known[name]}")
         assert page.js("return document.querySelector('h1').textContent") == name
         assert page.js("return document.title").startswith(name.strip()), page.js("return document.title")
-        page.go(f"diagnosis?device={known[name]}")
         page.go(f"open?device={known[name]}&uri={LINK}")
         assert page.js("return document.querySelector('[name=device] option:checked').textContent") == name
         page.press("Open")
         page.says(f"Opened on {name}")
         tags |= set(page.js("return [...document.querySelectorAll('main *')].map((each) => each.localName)"))
+    page.go(f"diagnosis?device={known[names[0]]}")
+    page.says(names[0])
     # The address decides about the view alone.
     for address in ["#/__proto__", "#/constructor/x", "#/%E0%A4%A/%", "#/device/<img src=x onerror=alert(1)>", "#/files/..%2f..%2f/%00",
                     "#/open?uri=javascript:alert(1)&device=x", "#/toString?x=" + "y" * 10_000]:

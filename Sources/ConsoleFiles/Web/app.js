@@ -6,7 +6,7 @@
 import { button, card, h, say, sentence } from "./dom.js";
 import { LocalModel } from "./model/local.js";
 import { problemNote, problemText } from "./question.js";
-import { address, MAIN_VIEWS, Router } from "./router.js";
+import { address, inTurn, MAIN_VIEWS, Router } from "./router.js";
 import { loadWords, t } from "./text.js";
 
 const main = document.getElementById("main");
@@ -45,14 +45,14 @@ async function drawPlace() {
 }
 
 /** Counts what waits for an answer, and says so when there is more of it. */
-async function countRequests() {
+const countRequests = inTurn(async () => {
     const { asks } = await model.asks().catch(() => ({ asks: [] }));
     const more = asks.length > Number(badge.textContent);
     badge.textContent = asks.length;
     badge.hidden = !asks.length;
     badge.setAttribute("aria-label", t("requests.count", { count: asks.length }));
     if (more) say(t("requests.count", { count: asks.length }));
-}
+});
 
 /** What is shown without a session. */
 function drawSignedOut(error) {

@@ -31,6 +31,29 @@ export function address(view, path = [], query = {}) {
     return `#/${[view, ...path].map(encodeURIComponent).join("/")}${search ? `?${search}` : ""}`;
 }
 
+/**
+ * Lets an action that reads and draws run once at a time: what changes meanwhile is read once more. Two answers could come in the wrong order,
+ * and show what was.
+ */
+export function inTurn(action) {
+    let running;
+    let isStale = false;
+    return () => {
+        isStale = true;
+        running ??= (async () => {
+            try {
+                while (isStale) {
+                    isStale = false;
+                    await action();
+                }
+            } finally {
+                running = undefined;
+            }
+        })();
+        return running;
+    };
+}
+
 export class Router {
     #leave = new AbortController();
     #isFirst = true;
@@ -73,7 +96,9 @@ export class Router {
             },
             /** Calls back at events of the model, until the person leaves. */
             on: (types, action) => {
-                for (const type of types) this.model.addEventListener(type, (event) => action(event.detail), { signal: leave.signal });
+                // What cannot be read now is read again when the agent answers.
+                const act = async (event) => { try { await action(event.detail); } catch { /* The page says that the agent is lost. */ } };
+                for (const type of types) this.model.addEventListener(type, act, { signal: leave.signal });
             },
         };
         context.name(t(`view.${view}`));

@@ -155,7 +155,7 @@ package enum StateText {
 
 extension StateText.Word {
     /// The text with its values. A value that looks like a placeholder stays as it is.
-    func text(_ values: [String: String]) -> String {
+    package func text(_ values: [String: String]) -> String {
         text.replacing(/\{([a-z]+)\}/) { match in values[String(match.1)] ?? String(match.0) }
     }
 }
@@ -165,5 +165,5 @@ extension StateText.Command {
     /// - Parameters:
     ///   - name: The name of its target.
     ///   - reason: Why it failed, if a text says so.
-    func text(on name: String, _ reason: String?) -> String { text(["name": name, "reason": reason ?? rawValue]) }
+    package func text(on name: String, _ reason: String?) -> String { text(["name": name, "reason": reason ?? rawValue]) }
 }

@@ -130,7 +130,7 @@ final class TestAccount {
     /// A joined device.
     func device(named name: String, in place: URL = FileManager.default.temporaryDirectory) async throws -> TestDevice {
         let device = try TestDevice(in: place)
-        let output = try await device.relay("join", try await link(), "--name", name)
+        let output = try await device.relay("join", try await link(), "--name=\(name)")
         guard output.status == 0 else { throw Refused(message: output.errorText) }
         return device
     }

@@ -5,13 +5,11 @@
 
 import { button, card, h, redraw, row, rows, say, state, tag } from "../dom.js";
 import { attempt, problemText, question } from "../question.js";
+import { inTurn } from "../router.js";
 import { list, parts, t, time } from "../text.js";
 
 export async function show({ model, body, on, signal }) {
-    await draw();
-    on(["reset"], draw);
-
-    async function draw() {
+    const draw = inTurn(async () => {
         const [grants, tokens, webhooks, sessions] = await Promise.all(
             [model.grants(), model.tokens(), model.webhooks(), model.sessions(),
                 model.devices()].map((each) => each.catch((error) => ({ error }))));
@@ -21,7 +19,9 @@ export async function show({ model, body, on, signal }) {
             part("tokens", tokens, tokens.tokens?.map(drawToken), h("pre", {}, "relay token add NAME --scope launch")),
             part("webhooks", webhooks, webhooks.webhooks?.map(drawWebhook)),
             part("sessions", sessions, sessions.sessions?.map(drawSession)));
-    }
+    });
+    await draw();
+    on(["reset"], draw);
 
     function part(name, answer, list, ...more) {
         const nothing = answer.error && (answer.error.status === 404 ? t("access.notHere") : problemText(answer.error));

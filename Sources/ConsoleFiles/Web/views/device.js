@@ -5,7 +5,7 @@
 
 import { button, card, facts, go, h, icon, redraw, row, rows, say, state, tag } from "../dom.js";
 import { attempt, question } from "../question.js";
-import { address } from "../router.js";
+import { address, inTurn } from "../router.js";
 import { presence, trust } from "../states.js";
 import { has, list, parts, t, time } from "../text.js";
 
@@ -13,10 +13,7 @@ export async function show({ model, path, body, heading, title, name, on, signal
     const [id] = path;
     // A new device is looked at to compare it.
     let compares;
-    await draw();
-    on(["device", "reset"], draw);
-
-    async function draw() {
+    const draw = inTurn(async () => {
         const [{ devices }, about] = await Promise.all([model.devices(), model.about()]);
         const device = devices.find((each) => each.id === id);
         if (signal.aborted) return;
@@ -57,7 +54,9 @@ export async function show({ model, path, body, heading, title, name, on, signal
             card(t("device.endpoints"), h("p", { class: "quiet small" }, t("device.endpoints.text")),
                 rows(device.endpoints.map((endpoint) => drawEndpoint(device, endpoint)), t("device.endpoints.none"))));
         if (isFocused) title.focus({ preventScroll: true });
-    }
+    });
+    await draw();
+    on(["device", "reset"], draw);
 
     async function compare() {
         compares = true;

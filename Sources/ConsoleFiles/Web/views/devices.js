@@ -4,7 +4,7 @@
 // The devices of the account, and what waits for an answer.
 
 import { card, go, h, icon, redraw, state, tag } from "../dom.js";
-import { address } from "../router.js";
+import { address, inTurn } from "../router.js";
 import { presence, trust } from "../states.js";
 import { byName, list, t } from "../text.js";
 import { drawAsks } from "./requests.js";
@@ -14,10 +14,7 @@ export async function show({ model, body, heading, on, signal }) {
     const waiting = h("div");
     const all = h("div");
     body.replaceChildren(waiting, all);
-    await Promise.all([drawAsks(waiting, { model, on, signal }, true), draw()]);
-    on(["device", "reset"], draw);
-
-    async function draw() {
+    const draw = inTurn(async () => {
         const { devices, current } = await model.devices();
         if (signal.aborted) return;
         const others = devices.filter((device) => !device.local).sort(byName);
@@ -33,7 +30,9 @@ export async function show({ model, body, heading, on, signal }) {
             fresh.length > 0 && section(t("devices.new"), fresh),
             section(fresh.length ? t("devices.known") : undefined, others.filter((device) => !isFresh(device))),
             section(t("devices.here"), here));
-    }
+    });
+    await Promise.all([drawAsks(waiting, { model, on, signal }, true), draw()]);
+    on(["device", "reset"], draw);
 }
 
 const section = (title, devices) => devices.length > 0 && h("section", {},

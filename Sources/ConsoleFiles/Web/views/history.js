@@ -5,6 +5,7 @@
 
 import { button, card, field, h, icon, redraw, rows, select, state } from "../dom.js";
 import { attempt } from "../question.js";
+import { inTurn } from "../router.js";
 import { attested, progress } from "../states.js";
 import { has, t, time } from "../text.js";
 
@@ -17,17 +18,22 @@ export async function show({ model, body, on, signal }) {
     const all = h("div");
     which.addEventListener("change", draw);
     body.replaceChildren(h("div", { class: "filters" }, field(t("history.which"), which)), all);
-    await read();
-    on(["command", "reset"], read);
+    /** What another device did here, of the audit: without contents. */
+    const received = ({ sequence, time, device, action, subject, answer }) => ({
+        id: `received-${sequence}`, direction: "received", deviceName: model.nameOf(device), endpoint: device, sent: time, ended: true,
+        outcome: has(`received.${answer}`) ? answer : "failed", scheme: subject, transfer: action === "transfer",
+    });
 
-    async function read() {
+    const read = inTurn(async () => {
         const [answer, audit] = await Promise.all([model.commands(), model.audit().catch(() => ({ entries: [] })),
             model.devices().catch(() => {})]);
         if (signal.aborted) return;
         commands = [...answer.commands, ...audit.entries.filter((each) => each.principal.startsWith("device:")).map(received)];
         hasMore = model.hasMore(answer.commands);
         draw();
-    }
+    });
+    await read();
+    on(["command", "reset"], read);
 
     async function readMore() {
         const answer = await attempt(all, () => model.commands(commands.findLast((each) => each.direction !== "received")?.id));
@@ -36,12 +42,6 @@ export async function show({ model, body, on, signal }) {
         hasMore = model.hasMore(answer.commands);
         draw();
     }
-
-    /** What another device did here, of the audit: without contents. */
-    const received = ({ sequence, time, device, action, subject, answer }) => ({
-        id: `received-${sequence}`, direction: "received", deviceName: model.nameOf(device), endpoint: device, sent: time, ended: true,
-        outcome: has(`received.${answer}`) ? answer : "failed", scheme: subject, transfer: action === "transfer",
-    });
 
     function draw() {
         const shown = commands.filter((each) => ({

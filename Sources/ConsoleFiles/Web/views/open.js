@@ -5,7 +5,7 @@
 
 import { button, card, field, go, h, redraw, say, select, state } from "../dom.js";
 import { attempt, problemText } from "../question.js";
-import { address } from "../router.js";
+import { address, inTurn } from "../router.js";
 import { attested, choices, progress } from "../states.js";
 import { byName, t } from "../text.js";
 
@@ -63,14 +63,14 @@ export async function show({ model, query, body, on, signal }) {
         if (!command.ended) await read();
     }
 
-    async function read() {
+    const read = inTurn(async () => {
         try {
             command = { deviceName: command.deviceName, ...await model.command(command.id) };
         } catch (error) {
             return say(problemText(error));
         }
         if (!signal.aborted) draw();
-    }
+    });
 
     function draw(isNew) {
         const now = progress(command);

@@ -5,6 +5,7 @@
 
 import { button, h, icon, say, tag } from "../dom.js";
 import { attempt, Guard } from "../question.js";
+import { inTurn } from "../router.js";
 import { trust } from "../states.js";
 import { bytes, t } from "../text.js";
 
@@ -21,11 +22,7 @@ export async function show({ model, body, on, signal }) {
 export async function drawAsks(root, { model, on, signal }, isQuiet = false) {
     /** The card and the guard of each ask: they stay as they are while others come and go. */
     const shown = new Map();
-    on(["ask", "reset"], read);
-    every(1_000, tick, signal);
-    await read();
-
-    async function read() {
+    const read = inTurn(async () => {
         const { asks: all } = await model.asks().catch((error) => {
             if (isQuiet) return { asks: [] };
             throw error;
@@ -47,7 +44,10 @@ export async function drawAsks(root, { model, on, signal }, isQuiet = false) {
         }
         root.querySelector(".nothing")?.remove();
         if (!shown.size && !isQuiet) root.append(h("p", { class: "card quiet nothing" }, t("requests.none")));
-    }
+    });
+    on(["ask", "reset"], read);
+    every(1_000, tick, signal);
+    await read();
 
     /** The cards below one that went away have moved. */
     function moved() { for (const { guard } of shown.values()) guard.restart(); }
@@ -88,7 +88,7 @@ export async function drawAsks(root, { model, on, signal }, isQuiet = false) {
         const tick = () => {
             const seconds = Math.ceil((Date.parse(ask.expires) - Date.now()) / 1_000);
             clock.textContent = Number.isNaN(seconds) ? "" : seconds > 0 ? t("ask.left", { count: seconds }) : t("ask.over");
-            if (seconds < -1) read();
+            if (seconds < -1) read().catch(() => {});
         };
         tick();
         return { card: box, guard, left, tick };

@@ -3,6 +3,7 @@
 
 #if os(Linux)
 import Foundation
+import RelayTesting
 import Testing
 
 /// Another user of the machine, and clients that hold on to what they get, at the agent's socket and port.

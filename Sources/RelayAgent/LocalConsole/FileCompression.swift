@@ -15,9 +15,10 @@ final class FileCompression: ChannelInboundHandler, RemovableChannelHandler {
         guard let codec = try? pipeline.context(handlerType: HTTP1ToHTTPServerCodec.self) else { return }
         let compressor = HTTPResponseCompressor { head, isSupported in
             let type = head.headers.first(name: "Content-Type") ?? ""
-            // What the API answers is small, and mixes texts of others with the person's own.
-            let isFile = ["text/html", "text/css", "text/javascript", "image/svg+xml"].contains { type.hasPrefix($0) }
-            return isFile && isSupported ? .compressIfPossible : .doNotCompress
+            let isText = ["text/html", "text/css", "text/javascript", "image/svg+xml", "application/json"].contains { type.hasPrefix($0) }
+            // What the API answers is small, and mixes texts of others with the person's own. It has no policy for pages.
+            let isFile = head.headers.contains(name: "Content-Security-Policy")
+            return isText && isFile && isSupported ? .compressIfPossible : .doNotCompress
         }
         try? pipeline.addHandler(compressor, position: .before(codec.handler))
     }

@@ -44,7 +44,8 @@ extension APIRoutes {
         let body = try await exchange.body(fields: ["answer", "until"])
         let word: String = try body.required("answer")
         let until = try Self.date(try body.optional("until"))
-        let ask = board.open.first { $0.id == id && exchange.principal.sees($0.device.id) }
+        let ask = board.open.first { $0.id == id }
+        if let ask, !exchange.principal.sees(ask.device.id) { throw Self.noAsk }
         let answer: AskAnswer
         switch word {
         case "once": answer = .once
@@ -72,10 +73,12 @@ extension APIRoutes {
             case .taken: return (try exchange.json(AskReply.Result(ask: id, answer: word)), ask?.device.id, word)
             case .answered: throw APIRefusal(409, AgentError("answered", "somebody else has answered this question already", .failed))
             case .over: throw APIRefusal(410, AgentError("over", "this question is over", .expired))
-            case .unknown: throw AgentError("notFound", "there is no such question: relay asks", .notFound)
+            case .unknown: throw Self.noAsk
             }
         }
     }
+
+    private static let noAsk = AgentError("notFound", "there is no such question: relay asks", .notFound)
 
     private static func date(_ text: String?) throws -> Date? {
         guard let text else { return nil }

@@ -92,9 +92,14 @@ class Wire:
         while True:
             try:
                 near = listener.accept()[0]
-                far = socket.create_connection(("127.0.0.1", self.port))
             except OSError:
                 return
+            try:
+                far = socket.create_connection(("127.0.0.1", self.port))
+            except OSError:
+                # The agent has ended.
+                near.close()
+                continue
             self.open += [near, far]
             for source, target in [(near, far), (far, near)]:
                 threading.Thread(target=self.copy, args=[source, target], daemon=True).start()
@@ -121,6 +126,8 @@ class Wire:
 class Page:
     """The console in a browser without a connection to any other place."""
 
+    all = []
+
     def __init__(self, wire=None):
         options = Options()
         options.binary_location = "/usr/bin/chromium"
@@ -133,6 +140,7 @@ class Page:
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         # With the path of the driver, nothing looks for one elsewhere.
         self.driver = webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
+        Page.all.append(self)
         self.cdp("Page.addScriptToEvaluateOnNewDocument", source=WATCH)
         self.look(1280, 900, False)
 
@@ -198,6 +206,10 @@ class Page:
 
     def keys(self, *keys):
         ActionChains(self.driver).send_keys(*keys).perform()
+
+    def retype(self, text):
+        """Replaces what a field has, and sends its form."""
+        ActionChains(self.driver).key_down(Keys.CONTROL).send_keys("a").key_up(Keys.CONTROL).send_keys(text, Keys.ENTER).perform()
 
     def tab_to(self, label):
         """Goes there by the keyboard, as far as it takes. Each stop has to be seen."""
@@ -288,18 +300,15 @@ def launch():
     page.keys("films", Keys.ENTER)
     page.says("A whole link begins with its scheme")
     assert page.focused().accessible_name == "Link" and page.focused().get_attribute("aria-invalid") == "true"
-    page.keys(Keys.CONTROL, "a")
-    page.keys("javascript:alert(1)", Keys.ENTER)
+    page.retype("javascript:alert(1)")
     page.until(lambda: page.driver.find_elements(By.CSS_SELECTOR, "[role=alert]"), "refusal")
-    page.keys(Keys.CONTROL, "a")
-    page.keys(f"{LINK}?again", Keys.ENTER)
+    page.retype(f"{LINK}?again")
     page.until(lambda: page.focused().text == "The link for TV", "focus on the progress")
     page.says("Opened on TV")
     # Each view of the navigation takes the focus to its heading, and is left again by the keyboard.
     for name in ["History", "Requests", "Access", "Activity", "Diagnosis", "Devices"]:
-        page.keys(Keys.CONTROL, Keys.HOME)
-        page.js("document.activeElement.blur()")
-        page.js("getSelection().removeAllRanges(); document.querySelector('.skip').focus()")
+        # From the beginning of the page.
+        page.js("document.querySelector('.skip').focus()")
         page.tab_to(name)
         page.keys(Keys.ENTER)
         page.until(lambda: page.focused().tag_name == "h1" and page.focused().text == name, f"focus on {name}")
@@ -535,4 +544,9 @@ def hostile():
     page.end(origin(first), refused=["/v1/files/..%2F..%2F/%00", "/v1/files/..%2F..%2F"])
 
 
-{each.__name__: each for each in [launch, views, asks, session, hostile]}[sys.argv[1]]()
+try:
+    {each.__name__: each for each in [launch, views, asks, session, hostile]}[sys.argv[1]]()
+finally:
+    # A browser outlives its program.
+    for each in Page.all:
+        each.driver.quit()

@@ -44,28 +44,42 @@ struct ConsolePageTests {
         #expect(try await PythonScript("console.py", [scene, file.path]).end() == 0)
     }
 
-    @Test func linkIsOpenedElsewhereInThreeClicksAndByTheKeyboard() async throws { try await play("launch", try await AgentPair()) }
+    /// The two devices know each other.
+    private func pair() async throws -> AgentPair {
+        let pair = try await AgentPair()
+        try await approve(pair.tv, on: pair.desk)
+        try await approve(pair.desk, on: pair.tv)
+        return pair
+    }
 
-    @Test func everyViewFitsItsWindowAndIsForEverybody() async throws { try await play("views", try await AgentPair()) }
+    private func approve(_ device: TestDevice, on other: TestDevice) async throws {
+        let id = try #require(try await device.relay("whoami", "--json").json["device"] as? String)
+        try #require(try await other.relay("approve", id).status == 0)
+    }
+
+    @Test func linkIsOpenedElsewhereInThreeClicksAndByTheKeyboard() async throws { try await play("launch", try await pair()) }
+
+    @Test func everyViewFitsItsWindowAndIsForEverybody() async throws { try await play("views", try await pair()) }
 
     @Test func personAnswersWhatOtherDevicesAsk() async throws {
-        let pair = try await AgentPair()
+        let pair = try await pair()
         let opened = pair.desk.directory.appending(path: "opened").path
         let command = try Settings.shell(#"printf '%s\n' "$2" >> "$1""#, opened)
-        try pair.desk.setAgent("open: {ask: [https], command: \(command)}")
+        try pair.desk.setAgent("open: {schemes: [x-note], ask: [https], command: \(command)}")
         pair.agent.send(SIGHUP)
         _ = try await pair.agent.line { $0.contains(#""event":"reloaded""#) }
         try await play("asks", pair)
     }
 
-    @Test func sessionEndsWithItsKeyItsPersonAndItsAgent() async throws { try await play("session", try await AgentPair()) }
+    @Test func sessionEndsWithItsKeyItsPersonAndItsAgent() async throws { try await play("session", try await pair()) }
 
     @Test func namesAreTextAndNothingElse() async throws {
-        let pair = try await AgentPair()
+        let pair = try await pair()
         var hosts: [RelayProcess] = []
         for name in NotificationAttackTests.plainNames {
             let device = try await pair.account.device(named: name)
             hosts.append(try await device.host("--scheme", "https"))
+            try await approve(device, on: pair.desk)
         }
         try await play("hostile", pair, names: NotificationAttackTests.plainNames)
         #expect(hosts.count == NotificationAttackTests.plainNames.count)

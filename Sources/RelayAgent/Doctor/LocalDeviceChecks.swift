@@ -17,6 +17,8 @@ struct LocalDeviceChecks: Sendable {
         } catch {
             return [Doctor.Check(.login, failed: error, advice: Self.advice(AgentError(error)))]
         }
+        // An agent keeps the list of devices when its connection is lost.
+        if let failure = await connectionFailure() { return [Doctor.Check(.login, failed: failure, advice: Self.advice(failure))] }
         let endpoints = local.platform.endpoints(for: local.account)
         let devices = Set(endpoints.filter { !$0.isLocal }.map(\.systemID)).count
         let node = local.platform.node(of: local.account)
@@ -37,8 +39,30 @@ struct LocalDeviceChecks: Sendable {
 
     /// The messages of the other problems say what to do.
     private static func advice(_ failure: AgentError) -> String? {
-        failure.code == "notSignedIn"
-            ? "join again with a new link, from `relay invite` on another device or `relayd invite`: relay join" : nil
+        switch failure.code {
+        case "notSignedIn": "join again with a new link, from `relay invite` on another device or `relayd invite`: relay join"
+        case "endpointInUse": copyAdvice
+        default: nil
+        }
+    }
+
+    private static let copyAdvice = "delete the copy on the other machine, and let that one join with a link of its own: relay invite"
+
+    /// Why this device is not connected now; `nil` if it is, or comes back within moments.
+    private func connectionFailure() async -> AgentError? {
+        let (platform, account) = (local.platform, local.account)
+        let isConnected = try? await within(.seconds(3)) { () -> Bool? in
+            for await state in platform.connectionStates(for: account) {
+                if state.phase == .connected { return true }
+                // It waits for minutes, because of another one.
+                if state.problem?.code == .endpointInUse { return false }
+            }
+            return nil
+        }
+        guard isConnected != true else { return nil }
+        let problem = await local.connectionState()?.problem
+        return problem.map { AgentError($0) }
+            ?? AgentError("networkNotAvailable", "this device is not connected to the relay now", .unreachable)
     }
 
     // MARK: This device
@@ -66,7 +90,7 @@ struct LocalDeviceChecks: Sendable {
                 .presence,
                 .warning,
                 "this device's data is used in two places, which take the connection from each other: it was copied",
-                advice: "delete the copy on the other machine, and let that one join with a link of its own: relay invite"
+                advice: Self.copyAdvice
             )
         }
         return Doctor.Check(.presence, .ok, "others see that this device is connected, with \(apps)")

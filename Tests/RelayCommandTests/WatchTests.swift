@@ -58,7 +58,7 @@ import Testing
         let radio = try await account.device(named: "Radio")
         let joined = try JSON.object(try await watch.line { $0.contains(#""event":"joined""#) })
         #expect((joined["endpoint"] as? [String: Any])?["name"] as? String == "Radio")
-        #expect(try await words.line { $0.contains("Radio") }.contains("Not started yet"))
+        #expect(try await words.line { $0.contains("Radio") }.contains("not started yet"))
         _ = radio
         #expect(try await tv.relay("leave").status == 0)
         #expect(try await watch.line { $0.contains(#""event":"removed""#) }.contains("TV"))

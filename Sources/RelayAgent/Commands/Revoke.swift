@@ -87,6 +87,21 @@ package struct Revoke: RoutedCommand {
         return Result(revoked: endpoints, sent: isSent, problem: problem?.message)
     }
 
+    /// This device, as a text may mean it.
+    private struct Own: NamedEndpoint {
+        var id: String
+        var device: String
+        var name: String
+        var summary: String { "this device, endpoint \(id)" }
+
+        init?(_ local: LocalDevice) {
+            guard let id = local.platform.accounts.endpoint(of: local.account), let device = try? local.platform.accounts.systemID,
+                let name = try? local.home.membership().name
+            else { return nil }
+            (self.id, self.device, self.name) = ("\(id)", "\(device)", name)
+        }
+    }
+
     /// The endpoints that the text means: of those that the relay lists or, without the relay, of those that this device knows.
     /// - Returns: Also why the relay could not be asked.
     private func endpoints(of local: LocalDevice) async throws -> ([EndpointResult], AgentError?) {
@@ -100,9 +115,6 @@ package struct Revoke: RoutedCommand {
             let failure = AgentError(error)
             guard failure.status == .unreachable else { throw failure }
             problem = failure
-            let own = local.platform.accounts.endpoint(of: local.account).map { "\($0)" }
-            // The own one cannot be revoked here, and is not among the known ones.
-            guard own?.utf8.elementsEqual(target.lowercased().utf8) != true else { throw Self.isLocal }
             all = await local.platform.knownEndpoints(for: local.account).map { EndpointResult($0) }
         }
         do {
@@ -111,6 +123,10 @@ package struct Revoke: RoutedCommand {
             return (meant, problem)
         } catch let error as AgentError where error.code == "notFound" {
             guard let problem else { throw error }
+            // The own one is not among the known ones.
+            if let own = Own(local), (try? EndpointResolver.endpoints(target, in: [own], isShown: question != nil)) != nil {
+                throw Self.isLocal
+            }
             throw AgentError(
                 "notFound",
                 "this device knows no device or endpoint \(target), and the relay cannot be asked: \(problem.message)",

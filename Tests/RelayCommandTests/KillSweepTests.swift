@@ -103,7 +103,8 @@ struct KillSweepTests {
     private static var relay: URL { Project.products.appending(path: "relay") }
 
     /// The agent is killed at a step of a launch that has a key. The client sends it again, and it is one command, opened once.
-    @Test func keyedLaunchOfTheAgent() async throws {
+    @Test(.enabled(if: Sweep.isFull, "scripts/sweep ends --full runs it"))
+    func keyedLaunchOfTheAgent() async throws {
         let pair = try await AgentPair()
         var agent = pair.agent
         var launch = 0
@@ -130,7 +131,7 @@ struct KillSweepTests {
                 #expect(await agent.finish().status != 0)
                 agent = try await pair.desk.agent()
             } else {
-                tracer.send(SIGTERM)
+                tracer.send(SIGKILL)
             }
             _ = await tracer.finish()
             let again = try await AgentAPI.post(pair.desk, "/v1/launches", body, key, "Prefer: wait=30")

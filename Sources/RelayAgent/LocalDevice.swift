@@ -24,6 +24,9 @@ package struct LocalDevice: Sendable {
     /// The endpoints of all accounts.
     var endpoints: [DeviceDirectory.Endpoint] { accounts.flatMap { platform.endpoints(for: $0) } }
 
+    /// The id of an endpoint's device; `nil` if the endpoint is not known any more.
+    func device(ofEndpoint id: String) -> String? { endpoints.first { "\($0.id)" == id }.map { "\($0.systemID)" } }
+
     /// The stored commands of all accounts.
     func commands() async throws(RemoteLaunchError) -> [RemoteCommand] {
         var all: [RemoteCommand] = []

@@ -44,8 +44,9 @@ struct APIBoundsTests {
 
     @Test func twoLargeCalls() {
         let bounds = APIBounds()
-        #expect((0..<3).map { _ in isRefused { try bounds.beginLargeCall() } } == [nil, nil, 1])
-        bounds.largeCallEnded()
-        #expect(isRefused { try bounds.beginLargeCall() } == nil)
+        var slots: [Slots.Slot] = []
+        #expect((0..<3).map { _ in isRefused { slots.append(try bounds.largeCall()) } } == [nil, nil, 1])
+        slots.removeFirst()
+        #expect(isRefused { slots.append(try bounds.largeCall()) } == nil)
     }
 }

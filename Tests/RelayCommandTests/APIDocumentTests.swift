@@ -97,6 +97,76 @@ import Testing
         #expect(Set(Self.operations) == routes, "\(Set(Self.operations).symmetricDifference(routes))")
     }
 
+    /// A token for some devices reads nothing of the others, in no list and in no stream.
+    @Test func tokenForSomeDevicesReadsNothingOfOthers() async throws {
+        let pair = try await AgentPair("open: {ask: [x-note], command: [/bin/true, \"{uri}\"]}", isMutual: true)
+        let tv = try await pair.tv.relay("whoami", "--json").json
+        let scopes = APIScope.allCases.map { "\"\($0.rawValue)\"" }.joined(separator: ",")
+        let other = String(repeating: "a", count: 52)
+        let made = try await AgentAPI.post(
+            pair.desk,
+            "/v1/tokens",
+            #"{"name":"other","scopes":[\#(scopes)],"devices":["\#(other)"]}"#
+        )
+        let secret = try #require((try made.json["token"] as? [String: Any])?["token"] as? String)
+        let token = "Authorization: Bearer \(secret)"
+        let stream = try AgentAPI.stream(pair.desk, "--url-query", "types=command,device,transfer,ask", "-H", token)
+        _ = try await stream.line { $0.hasPrefix(":") }
+        // Something of each kind, and a question that stays open.
+        let launch = try await AgentAPI.post(
+            pair.desk,
+            "/v1/launches",
+            #"{"device":"TV","uri":"https://films.example/1"}"#,
+            "Prefer: wait=30"
+        )
+        let command = try #require(try launch.json["command"] as? String)
+        #expect(launch.status == 200)
+        let granted = try await AgentAPI.post(pair.desk, "/v1/grants", #"{"known":true,"scheme":"x-note"}"#)
+        let grant = try #require((try granted.json["grant"] as? [String: Any])?["id"] as? String)
+        let call = #"{"device":"TV","service":"ping","message":{"a":1}}"#
+        #expect(try await AgentAPI.post(pair.desk, "/v1/calls", call).status == 200)
+        #expect(
+            try await AgentAPI.post(pair.desk, "/v1/webhooks", #"{"url":"http://127.0.0.1:9/","types":["command.final"]}"#).status == 201
+        )
+        #expect(try await pair.tv.relay("launch", "Desk", "x-note:1").status == 0)
+        let secrets = [
+            try #require(tv["device"] as? String), try #require(tv["endpoint"] as? String), "films.example", "x-note", "127.0.0.1:9",
+            "\"TV\"",
+        ]
+        let lists = Self.operations.filter {
+            $0.method == "GET" && !$0.path.contains("{") && !["/openapi.yaml", "/v1/events"].contains($0.path)
+        }
+        #expect(lists.count > 8)
+        for list in lists {
+            let all = try await AgentAPI.curl(pair.desk, list.path)
+            let some = try await AgentAPI.curl(pair.desk, list.path, "-H", token)
+            for secret in secrets { #expect(!some.text.contains(secret), "\(list): \(secret)") }
+            // The owner's own settings name the scheme, so the list shows that there was something to hide.
+            if ["/v1/devices", "/v1/commands", "/v1/audit"].contains(list.path) {
+                #expect(secrets.contains { all.text.contains($0) }, "\(list)")
+            }
+        }
+        for (method, path) in [
+            ("GET", "/v1/commands/\(command)"), ("DELETE", "/v1/commands/\(command)"), ("DELETE", "/v1/grants/\(grant)"),
+        ] {
+            #expect(try await AgentAPI.curl(pair.desk, path, "-X", method, "-H", token).status == 404, "\(method) \(path)")
+        }
+        // A question changes the list without a word of it. It is the last event.
+        let follower = try pair.desk.start("asks", "--follow", "--json")
+        _ = try await follower.line()
+        #expect(try await AgentAPI.curl(pair.desk, "/v1/grants/\(grant)", "-X", "DELETE").status == 200)
+        let asked = try pair.tv.start("launch", "Desk", "x-note:2", "--json")
+        _ = try await follower.line { $0.contains("x-note:2") }
+        var seen: [String] = []
+        repeat { seen.append(try await stream.line()) } while seen.last != "event: ask"
+        seen.append(try await stream.line())
+        for secret in secrets { #expect(!seen.joined().contains(secret), "\(secret)") }
+        for process in [follower, asked, stream] {
+            process.send(SIGKILL)
+            _ = await process.finish()
+        }
+    }
+
     /// Each route refuses each wrong credential, before it looks at anything else.
     @Test func everyRouteNeedsItsCredential() async throws {
         let port = try FreePort.take()

@@ -93,10 +93,10 @@ enum Principal: Sendable {
         }
     }
 
-    /// Whether it may see a device.
-    func sees(_ device: String) -> Bool {
+    /// Whether it may see a device, and what concerns it. What concerns no known device is hidden from a token for some devices.
+    func sees(_ device: String?) -> Bool {
         guard case .token(let token) = self, let devices = token.devices else { return true }
-        return devices.contains(device)
+        return device.map(devices.contains) ?? false
     }
 
     func requirePerson() throws {

@@ -181,12 +181,19 @@ struct AgentStore: Sendable {
     }
 
     /// The newest entries before one of them.
-    func audit(before sequence: Int64?, limit: Int) async throws -> [AuditEntry] {
-        try await database.read { database in
+    /// - Parameter reader: A token for some devices reads what concerns them.
+    func audit(before sequence: Int64?, of reader: Principal, limit: Int) async throws -> [AuditEntry] {
+        var devices: Set<String>?
+        if case .token(let token) = reader { devices = token.devices }
+        let list = devices.map(Self.json)
+        return try await database.read { database in
             try Row.fetchAll(
                 database,
-                sql: "SELECT * FROM audit WHERE sequence < ? ORDER BY sequence DESC LIMIT ?",
-                arguments: .bound(sequence ?? .max, limit)
+                sql: """
+                    SELECT * FROM audit WHERE sequence < ?1 AND (?2 IS NULL OR device IN (SELECT value FROM json_each(?2)))
+                    ORDER BY sequence DESC LIMIT ?3
+                    """,
+                arguments: .bound(sequence ?? .max, list, limit)
             ).map { row in
                 AuditEntry(
                     sequence: try row.required("sequence"),

@@ -82,14 +82,14 @@ struct EventStream: Sendable {
     private func visible(_ all: [EventLog.Event]) async throws -> [EventLog.Event] {
         let events = all.filter { ($0.kind == .reset || kinds.contains($0.kind)) && mayRead($0.kind) }
         guard case .token(let token) = principal, !events.isEmpty else { return events }
-        let own: Set<String> = token.scopes.contains(.commands) ? [] : try await local.submitted(by: principal.id)
+        let own = try await local.submitted(by: principal.id)
         return events.filter { event in
             switch event.kind {
             case .ask: true
-            case .command: token.scopes.contains(.commands) || event.command.map(own.contains) ?? false
-            case .device: token.scopes.contains(.devices) && event.device.map(principal.sees) ?? true
+            case .command: event.command.map(own.contains) ?? false || token.scopes.contains(.commands) && principal.sees(event.device)
+            case .device: token.scopes.contains(.devices) && principal.sees(event.device)
             case .transfer:
-                token.scopes.contains(.share) && event.principal == principal.id && event.device.map(principal.sees) ?? true
+                token.scopes.contains(.share) && event.principal == principal.id && principal.sees(event.device)
             case .reset: true
             }
         }
@@ -138,13 +138,18 @@ struct EventSource: Sendable {
         }
     }
 
+    private struct AskNews: Encodable {
+        var sequence: Int
+    }
+
     private func asks() async {
         var seen = board.changes
         while !Task.isCancelled {
             await board.wait(after: seen, within: Self.interval)
             guard board.changes != seen else { continue }
             seen = board.changes
-            guard let json = try? JSONText.line(AskList.Result(asks: board.open, sequence: seen)) else { continue }
+            // Which questions a reader may see is decided where it reads them.
+            guard let json = try? JSONText.line(AskNews(sequence: seen)) else { continue }
             log.add(.ask, device: nil, command: nil, json: DisplayText.escaped(json: json))
         }
     }
@@ -166,7 +171,12 @@ struct EventSource: Sendable {
                 // An event has the present state, so several changes of one command are one event.
                 for id in Set(next.changes.map(\.id)) {
                     guard let entry = try await CommandList.entry(id, on: local), let json = try? JSONText.line(entry) else { continue }
-                    log.add(.command, device: nil, command: entry.id, json: DisplayText.escaped(json: json))
+                    log.add(
+                        .command,
+                        device: local.device(ofEndpoint: entry.endpoint),
+                        command: entry.id,
+                        json: DisplayText.escaped(json: json)
+                    )
                 }
             } catch {
                 // The storage works again later. A cancelled task ends the loop.

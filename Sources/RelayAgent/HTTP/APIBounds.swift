@@ -43,10 +43,10 @@ final class APIBounds: Sendable {
     private struct State {
         var minutes: [Use: Minute] = [:]
         var streams: [String: Int] = [:]
-        var largeCalls = 0
     }
 
     private let state = Mutex(State())
+    private let largeCalls = Slots(largeCalls)
 
     /// Counts an action of a token.
     /// - Throws: `APIRefusal`: `limitExceeded` with the time until the next minute.
@@ -91,17 +91,14 @@ final class APIBounds: Sendable {
         }
     }
 
+    /// A place for a call with a large message, as long as it is referenced.
     /// - Throws: `APIRefusal`: `limitExceeded`.
-    func beginLargeCall() throws {
-        let isThere = state.withLock { state in
-            guard state.largeCalls < Self.largeCalls else { return false }
-            state.largeCalls += 1
-            return true
+    func largeCall() throws -> Slots.Slot {
+        guard let slot = largeCalls.take() else {
+            throw Self.refusal("\(Self.largeCalls) calls with a large message run here at most", retryAfter: 1)
         }
-        guard isThere else { throw Self.refusal("\(Self.largeCalls) calls with a large message run here at most", retryAfter: 1) }
+        return slot
     }
-
-    func largeCallEnded() { state.withLock { $0.largeCalls -= 1 } }
 
     private static func refusal(_ message: String, retryAfter: Int) -> APIRefusal {
         APIRefusal(429, AgentError("limitExceeded", message, .failed), retryAfter: retryAfter)

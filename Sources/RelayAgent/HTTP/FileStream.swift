@@ -4,7 +4,6 @@
 import DeviceRelay
 import NIOCore
 import RelayProtocol
-import Synchronization
 
 /// The content of one file of another device, as it arrives. What has arrived at once is all that is kept, so a slow reader slows the other
 /// device down.
@@ -170,31 +169,5 @@ private actor FilePieces: BulkTaking {
         // Nothing follows the end.
         if case .end = piece { return }
         guard await state.first(where: { $0.piece == nil }) != nil else { throw CancellationError() }
-    }
-}
-
-/// A number of things that may be in use at once.
-final class Slots: Sendable {
-    private let free: Mutex<Int>
-
-    init(_ count: Int) { free = Mutex(count) }
-
-    /// One in use, until it is no longer referenced.
-    final class Slot: Sendable {
-        private let slots: Slots
-
-        fileprivate init(_ slots: Slots) { self.slots = slots }
-
-        deinit { slots.free.withLock { $0 += 1 } }
-    }
-
-    /// - Returns: `nil` if all are in use.
-    func take() -> Slot? {
-        let isFree = free.withLock { free in
-            guard free > 0 else { return false }
-            free -= 1
-            return true
-        }
-        return isFree ? Slot(self) : nil
     }
 }

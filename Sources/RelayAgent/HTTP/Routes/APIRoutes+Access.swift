@@ -24,7 +24,8 @@ extension APIRoutes {
     private func audit(_ exchange: APIExchange) async throws -> Response {
         let before = exchange.query("after").map { Int64($0) }
         if case .some(.none) = before { throw AgentError("usage", "after is the sequence of an entry", .usage) }
-        return try exchange.json(AuditPage(entries: try await store.audit(before: before ?? nil, limit: Self.pageSize)))
+        let entries = try await store.audit(before: before ?? nil, of: exchange.principal, limit: Self.pageSize)
+        return try exchange.json(AuditPage(entries: entries))
     }
 
     private func tokens(_ exchange: APIExchange) async throws -> Response {

@@ -91,7 +91,7 @@ extension APIRoutes {
     // MARK: Grants
 
     private func listGrants(_ exchange: APIExchange) async throws -> Response {
-        let all = try await grants.all().filter { $0.device.map(exchange.principal.sees) ?? true }
+        let all = try await grants.all().filter { exchange.principal.sees($0.device) }
         return try exchange.json(GrantList.Result(grants: all))
     }
 
@@ -109,8 +109,8 @@ extension APIRoutes {
         let until = try Self.date(try body.optional("until")) ?? .now + GrantBook.longestLife
         let id = try await knownDevice(device)
         try exchange.principal.require(.grants, .init(device: id, schemes: Set([scheme?.lowercased()].compactMap(\.self))))
-        if id == nil, case .token(let token) = exchange.principal, token.devices != nil {
-            throw APIRefusal(403, AgentError("insufficientScope", "the token '\(token.name)' is not for all devices", .declined))
+        guard exchange.principal.sees(id) else {
+            throw APIRefusal(403, AgentError("insufficientScope", "this token is for some devices only", .declined))
         }
         return try await audited(exchange, "grant", device: id, subject: scheme ?? "transfer") {
             let grant = try await grants.add(subject, device: id, until: until, source: .command)
@@ -132,7 +132,7 @@ extension APIRoutes {
     private func removeGrant(_ exchange: APIExchange) async throws -> Response {
         let id = try exchange.parameter("id")
         let grant = try await grants.all().first { $0.id == id }
-        if let device = grant?.device, !exchange.principal.sees(device) {
+        if let grant, !exchange.principal.sees(grant.device) {
             throw AgentError("notFound", "there is no such grant: relay grants list", .notFound)
         }
         return try await audited(exchange, "grant remove", device: grant?.device) {

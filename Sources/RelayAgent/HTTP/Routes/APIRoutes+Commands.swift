@@ -55,8 +55,8 @@ extension APIRoutes {
         }
         try exchange.bounds.admit(.call, exchange.principal)
         guard exchange.hasLargeCall else { return try await call(exchange, try await exchange.bytes()) }
-        try exchange.bounds.beginLargeCall()
-        defer { exchange.bounds.largeCallEnded() }
+        let slot = try exchange.bounds.largeCall()
+        defer { withExtendedLifetime(slot) {} }
         return try await call(exchange, try await exchange.bytes(upTo: APIExchange.largestCall))
     }
 
@@ -73,24 +73,19 @@ extension APIRoutes {
         }
     }
 
-    private func mayRead(_ command: String, _ exchange: APIExchange) async throws -> Bool {
-        guard case .token(let token) = exchange.principal, !token.scopes.contains(.commands) else { return true }
-        return try await local.submitted(by: exchange.principal.id).contains(command)
-    }
-
-    /// The commands that the sender of a request may read. A token learns no links of others.
-    private func readable(_ exchange: APIExchange) async throws -> CommandList.Result {
-        var list = try await perform(CommandList())
-        guard case .token(let token) = exchange.principal else { return list }
-        list.commands = list.commands.map { $0.with(nil) }
-        guard !token.scopes.contains(.commands) else { return list }
-        let own = try await local.submitted(by: exchange.principal.id)
-        list.commands.removeAll { !own.contains($0.id) }
-        return list
+    /// The commands of a list that the sender of a request may read: a token its own ones, and with the scope those of its devices.
+    private func readable(_ entries: [CommandList.Entry], by principal: Principal) async throws -> [CommandList.Entry] {
+        guard case .token(let token) = principal else { return entries }
+        let own = try await local.submitted(by: principal.id)
+        let isForAll = token.scopes.contains(.commands)
+        return entries.filter { own.contains($0.id) || isForAll && principal.sees(local.device(ofEndpoint: $0.endpoint)) }
     }
 
     private func commands(_ exchange: APIExchange) async throws -> Response {
-        var list = try await readable(exchange)
+        var list = try await perform(CommandList())
+        list.commands = try await readable(list.commands, by: exchange.principal)
+        // A token learns no links of others.
+        if case .token = exchange.principal { list.commands = list.commands.map { $0.with(nil) } }
         if let after = exchange.query("after") {
             guard let place = list.commands.firstIndex(where: { $0.id == after }) else {
                 throw AgentError("notFound", "there is no command '\(DisplayText.sanitized(after))' to go on after", .notFound)
@@ -104,7 +99,7 @@ extension APIRoutes {
     private func entry(_ exchange: APIExchange) async throws -> CommandList.Entry {
         // What is stored needs no relay.
         guard let id = CommandID(try exchange.parameter("id")), let entry = try await CommandList.entry(id, on: local),
-            try await mayRead(entry.id, exchange)
+            try await !readable([entry], by: exchange.principal).isEmpty
         else { throw AgentError("notFound", "there is no such command here: see `relay commands`", .notFound) }
         return entry
     }

@@ -56,6 +56,14 @@ import Testing
         for number in 1...2 {
             #expect(try JSON.object(try await host.line())["uri"] as? String == "https://films.example/\(number)")
         }
+        // Who follows the devices keeps it connected.
+        let watch = try desk.start("watch", "--json")
+        _ = try await watch.line { $0.contains("enumerationCompleted") }
+        host.send(SIGTERM)
+        _ = await host.finish()
+        #expect(try await watch.line { $0.contains(#""status":"unavailable""#) }.contains("TV"))
+        watch.send(SIGINT)
+        #expect(await watch.finish().status == 0)
         agent.send(SIGTERM)
         #expect(await agent.finish().status == 0)
     }

@@ -2,43 +2,65 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import DeviceRelay
+import Synchronization
 
-/// The connection of an agent that polls. It is there while requests of the API need it, and for a while after, so that what was stored is
+/// The connection of an agent that polls. It is there while answers of the API need it, and for a while after, so that what was stored is
 /// also sent.
-actor RequestedConnection {
+final class RequestedConnection: Sendable {
     /// How long it stays.
     private static let linger = Duration.seconds(30)
 
     /// How long a request waits until the connection begins.
     private static let patience = Duration.seconds(5)
 
+    private struct State {
+        var users = 0
+        var ending: Task<Void, Never>?
+    }
+
     private let platform: ConnectedDevicesPlatform
     private let account: ConnectedDevicesAccount
-    private var users = 0
-    private var ending: Task<Void, Never>?
+    private let state = Mutex(State())
 
     init(_ platform: ConnectedDevicesPlatform, _ account: ConnectedDevicesAccount) {
         (self.platform, self.account) = (platform, account)
     }
 
-    func use<Result: Sendable>(_ body: @Sendable () async throws -> Result) async throws -> Result {
-        users += 1
-        ending?.cancel()
-        await begin()
-        defer {
-            users -= 1
-            if users == 0 {
-                ending = Task {  // Owner: this actor
-                    try? await Task.sleep(for: Self.linger)
-                    if !Task.isCancelled, users == 0 { await platform.suspend() }
-                }
+    /// Keeps the connection as long as it lives.
+    final class Use: Sendable {
+        private let connection: RequestedConnection
+
+        fileprivate init(_ connection: RequestedConnection) {
+            self.connection = connection
+            connection.state.withLock { state in
+                state.users += 1
+                state.ending?.cancel()
+                state.ending = nil
             }
         }
-        return try await body()
+
+        deinit { connection.released() }
     }
 
+    private func released() {
+        state.withLock { state in
+            state.users -= 1
+            guard state.users == 0 else { return }
+            state.ending = Task {  // Owner: this connection
+                try? await Task.sleep(for: Self.linger)
+                guard !Task.isCancelled, isUnused else { return }
+                await platform.suspend()
+                // A request came meanwhile.
+                if !isUnused { await platform.resume() }
+            }
+        }
+    }
+
+    private var isUnused: Bool { state.withLock { $0.users == 0 } }
+
     /// Resumes the platform, and waits until it has begun to connect: before that, commands would fail because it is suspended.
-    private func begin() async {
+    func use() async -> Use {
+        let use = Use(self)
         await platform.resume()
         let (platform, account) = (platform, account)
         _ = try? await within(Self.patience) { () -> Void? in
@@ -48,5 +70,6 @@ actor RequestedConnection {
             }
             return nil
         }
+        return use
     }
 }

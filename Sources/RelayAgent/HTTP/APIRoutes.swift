@@ -73,10 +73,17 @@ struct APIRoutes: Sendable {
         return router
     }
 
-    /// An agent that polls is connected meanwhile.
+    /// An agent that polls is connected until the answer is written.
     private func handle(_ route: APIRoute, _ exchange: APIExchange) async throws -> Response {
         guard let connection, route.access != .consoleKey else { return try await route.handle(exchange) }
-        return try await connection.use { try await route.handle(exchange) }
+        let use = await connection.use()
+        var response = try await route.handle(exchange)
+        let body = response.body
+        response.body = .init(contentLength: body.contentLength) { writer in
+            try await body.write(writer)
+            withExtendedLifetime(use) {}
+        }
+        return response
     }
 
     /// Runs a command. Its failure says what it says on the command line.

@@ -93,6 +93,39 @@ import Testing
         #expect(list.first?["id"] as? String == failure["command"] as? String && list.first?["ended"] as? Bool == false)
     }
 
+    /// `watch` follows the agent, and goes on when it ends, without a repetition.
+    @Test func watchOutlivesTheAgent() async throws {
+        let pair = try await AgentPair()
+        let (watch, words) = (try pair.desk.start("watch", "--json"), try pair.desk.start("watch"))
+        let added = try JSON.object(try await watch.line { $0.contains(#""event":"added""#) })
+        #expect((added["device"] as? [String: Any])?["name"] as? String == "TV")
+        #expect(try await words.line().hasPrefix("+ TV"))
+        _ = try await watch.line { $0.contains("enumerationCompleted") }
+        let radio = try await pair.account.device(named: "Radio")
+        #expect(try await watch.line { $0.contains(#""event":"joined""#) }.contains("Radio"))
+        #expect(try await words.line { $0.contains("joined") }.contains("Radio"))
+        pair.agent.send(SIGKILL)
+        _ = await pair.agent.finish()
+        pair.host.send(SIGTERM)
+        _ = await pair.host.finish()
+        let next = try await watch.line { $0.contains(#""event":"added""#) || $0.contains(#""status":"unavailable""#) }
+        #expect(next.contains(#""event":"updated""#))
+        #expect(try await words.line { $0.hasPrefix("+") || $0.contains("Switched off") }.hasPrefix("~ TV"))
+        watch.send(SIGINT)
+        words.send(SIGTERM)
+        #expect(await watch.finish().status == 0)
+        #expect(await words.finish().status == 0)
+        _ = radio
+    }
+
+    @Test(arguments: [SIGINT, SIGTERM]) func watchOfTheAgentEndsWithASignal(signal: Int32) async throws {
+        let pair = try await AgentPair()
+        let watch = try pair.desk.start("watch", "--json")
+        _ = try await watch.line { $0.contains("enumerationCompleted") }
+        watch.send(signal)
+        #expect(await watch.finish().status == 0)
+    }
+
     @Test func commandNeedsNothingButTheAgent() async throws {
         let pair = try await AgentPair()
         try FileManager.default.moveItem(atPath: pair.desk.home + "/relay.json", toPath: pair.desk.home + "/away.json")

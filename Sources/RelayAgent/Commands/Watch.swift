@@ -9,8 +9,8 @@ import RelayProtocol
 package struct Watch: Sendable {
     package init() {}
 
-    package struct Event: AgentResult {
-        package enum Kind: String, Encodable, Sendable {
+    package struct Event: AgentResult, Codable {
+        package enum Kind: String, Codable, Sendable {
             case added, updated, removed, joined, enumerationCompleted, error
         }
 
@@ -20,7 +20,7 @@ package struct Watch: Sendable {
         package var endpoint: EndpointResult?
         package var code: String?
         package var message: String?
-        var now: Date
+        var now = Date.now
 
         enum CodingKeys: CodingKey { case event, device, endpoint, code, message }
 
@@ -40,12 +40,11 @@ package struct Watch: Sendable {
             return table.lines(style).filter { !$0.isEmpty }.map { "\(style.show(sign.0, sign.1)) \($0)" }
         }
 
-        init(joined endpoint: EndpointResult) {
-            (event, self.endpoint, now) = (.joined, endpoint, .now)
-        }
+        init(_ event: Kind, _ device: DeviceResult? = nil) { (self.event, self.device) = (event, device) }
+
+        init(joined endpoint: EndpointResult) { (event, self.endpoint) = (.joined, endpoint) }
 
         init(_ event: RemoteSystemEvent) {
-            now = .now
             switch event {
             case .added(let system): (self.event, device) = (.added, DeviceResult(system))
             case .updated(let system): (self.event, device) = (.updated, DeviceResult(system))
@@ -59,14 +58,33 @@ package struct Watch: Sendable {
         }
     }
 
+    /// Follows the agent while one runs, and goes on by itself when it ends. What was printed once is not printed again.
     package func run(_ context: AgentContext) async throws {
-        try await context.untilStopped { try await run(on: $0, report: context.console.print) }
+        let seen = WatchedDevices()
+        let report: @Sendable (Event) throws -> Void = { event in
+            for change in seen.take(event) { try context.console.print(change) }
+        }
+        if let agent = await AgentClient.find(context) {
+            let stop = await StopSignal()
+            if try await stop.ends({ try await agent.watch(report) }) { return }
+            seen.begin()
+        }
+        try await context.untilStopped { try await run(on: $0, report: report) }
     }
 
     /// - Parameter report: Takes each event, until the task is cancelled.
     func run(on local: LocalDevice, report: @escaping @Sendable (Event) async throws -> Void) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await local.failure() }
+            group.addTask { try await Self.events(of: local, report: report) }
+            defer { group.cancelAll() }
+            try await group.next()
+        }
+    }
+
+    /// Reports until the task is cancelled.
+    static func events(of local: LocalDevice, report: @escaping @Sendable (Event) async throws -> Void) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
                 // A device that joins publishes no app yet, so the other events do not show it.
                 var known: Set<String>?

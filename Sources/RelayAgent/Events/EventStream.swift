@@ -131,10 +131,9 @@ struct EventSource: Sendable {
     }
 
     private func devices() async {
-        for await event in local.platform.remoteSystems(matching: RemoteSystemFilter.everybody) {
-            let result = Watch.Event(event)
-            guard let json = try? result.json() else { continue }
-            log.add(.device, device: result.device?.id, command: nil, json: DisplayText.escaped(json: json))
+        try? await Watch.events(of: local) { event in
+            guard let json = try? event.json() else { return }
+            log.add(.device, device: event.device?.id ?? event.endpoint?.device, command: nil, json: DisplayText.escaped(json: json))
         }
     }
 

@@ -50,4 +50,18 @@ final class StopSignal: Sendable {
         for await number in arrivals { return number }
         return nil
     }
+
+    /// Runs a closure until it returns, or a signal cancels it.
+    /// - Returns: Whether a signal came.
+    func ends(_ body: @escaping @Sendable () async throws -> Void) async throws -> Bool {
+        try await withThrowingTaskGroup(of: Bool.self) { group in
+            group.addTask { await self.arrived() != nil }
+            group.addTask {
+                try await body()
+                return false
+            }
+            defer { group.cancelAll() }
+            return try await group.next() ?? false
+        }
+    }
 }

@@ -121,6 +121,20 @@ let package = Package(
             dependencies: [server("CoreMetrics", "swift-metrics"), server("Logging", "swift-log")],
             swiftSettings: settings
         ),
+        // What the HTTP servers of both programs share.
+        .target(
+            name: "RelayHTTP",
+            dependencies: [
+                "RelayProtocol",
+                server("Hummingbird", "hummingbird"),
+                server("HummingbirdCore", "hummingbird"),
+                server("Logging", "swift-log"),
+                server("NIOCore", "swift-nio"),
+                server("NIOHTTP1", "swift-nio"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
         .target(
             name: "DeviceRelay",
             dependencies: [
@@ -155,6 +169,7 @@ let package = Package(
             dependencies: [
                 "ConsoleFiles",
                 "DeviceRelay",
+                "RelayHTTP",
                 "RelayProtocol",
                 "RelayResolver",
                 "RelayStorage",
@@ -234,6 +249,7 @@ let package = Package(
                 "CLinux",
                 "CResolver",
                 "RelayCollections",
+                "RelayHTTP",
                 "RelayLog",
                 "RelayProtocol",
                 "RelayStorage",

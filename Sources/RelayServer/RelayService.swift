@@ -6,6 +6,8 @@ package import Hummingbird
 import HummingbirdCore
 package import Logging
 import NIOCore
+import NIOPosix
+import RelayHTTP
 package import RelayLog
 package import RelayProtocol
 import ServiceLifecycle
@@ -72,7 +74,7 @@ package struct RelayService: Service {
     fileprivate struct Listener {
         var address: ListenAddress
         var setting: RelaySetting
-        var application: Application<RouterResponder<RelayRequestContext>>
+        var service: HTTPService<RouterResponder<RelayRequestContext>>
     }
 
     private let configuration: RelayConfiguration
@@ -181,8 +183,8 @@ package struct RelayService: Service {
                 obstacle: parts.obstacle,
                 node: parts.node
             )
-            let application = Application(
-                responder: routes.makeRouter(adding: parts.addRoutes).buildResponder(),
+            let service = HTTPService(
+                routes.makeRouter(adding: parts.addRoutes).buildResponder(),
                 server: HTTPServerBuilder { responder in
                     RelayChannel(
                         responder: responder,
@@ -200,11 +202,13 @@ package struct RelayService: Service {
                         tunnelMetrics: tunnelMetrics
                     )
                 },
-                configuration: ApplicationConfiguration(
+                configuration: ServerConfiguration(
                     address: .hostname(address.host, port: address.port),
                     backlog: Self.backlog
                 ),
-                onServerRunning: { channel in
+                group: EventLoops.connections,
+                logger: logger.forHTTPServers,
+                isRunning: { channel in
                     try? await channel.eventLoop
                         .submit {
                             try channel.pipeline.syncOperations.addHandlers(
@@ -214,27 +218,26 @@ package struct RelayService: Service {
                         }
                         .get()
                     bound.add(channel.localAddress, scheme: tls == nil ? "http" : "https")
-                },
-                eventLoopGroupProvider: .shared(EventLoops.connections),
-                logger: logger.forHTTPServers
+                }
             )
-            listeners.append(Listener(address: address, setting: .listen, application: application))
+            listeners.append(Listener(address: address, setting: .listen, service: service))
         }
         if let address = configuration.metricsListen {
-            let application = Application(
-                responder: MetricsRoutes(address: address, metrics: parts.metrics).makeRouter().buildResponder(),
+            let service = HTTPService(
+                MetricsRoutes(address: address, metrics: parts.metrics).makeRouter().buildResponder(),
                 server: .http1(configuration: .init(idleTimeout: .seconds(Int64(configuration.idleSeconds)))),
-                configuration: ApplicationConfiguration(address: .hostname(address.host, port: address.port)),
+                configuration: ServerConfiguration(address: .hostname(address.host, port: address.port)),
+                group: MultiThreadedEventLoopGroup.singleton,
+                logger: logger.forHTTPServers,
                 // Endpoints do not dial this address.
-                onServerRunning: { channel in
+                isRunning: { channel in
                     try? await channel.eventLoop
                         .submit { try channel.pipeline.syncOperations.addHandler(AcceptRestHandler(files), position: .first) }
                         .get()
                     bound.add(nil, scheme: nil)
-                },
-                logger: logger.forHTTPServers
+                }
             )
-            listeners.append(Listener(address: address, setting: .metricsListen, application: application))
+            listeners.append(Listener(address: address, setting: .metricsListen, service: service))
         }
         self.contexts = contexts
         self.listeners = listeners
@@ -295,14 +298,14 @@ private struct BackgroundService: Service {
     }
 }
 
-/// Calls the core every second, and informs it when the relay stops.
+/// Calls the core when something may be due, and informs it when the relay stops.
 private struct CoreService: Service {
     let core: any RelayCoreProtocol
 
     func run() async throws {
         try? await cancelWhenGracefulShutdown {
             while true {
-                try await Task.sleep(for: .seconds(1))
+                try await core.untilDue()
                 core.handleDeadlines()
             }
         }
@@ -317,8 +320,8 @@ private struct ListenerService: Service {
 
     func run() async throws {
         do {
-            try await listener.application.run()
-            // The application waits only for its requests; control channels may still be closing.
+            try await listener.service.run()
+            // The service waits only for its requests; control channels may still be closing.
             await connections.drained()
         } catch {
             throw ListenError(error, address: listener.address, setting: listener.setting) ?? error

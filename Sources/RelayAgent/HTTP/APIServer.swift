@@ -9,6 +9,7 @@ import HummingbirdTLS
 import Logging
 import NIOCore
 import NIOPosix
+import RelayHTTP
 import RelayStorage
 import Synchronization
 
@@ -49,18 +50,18 @@ struct APIServer: Sendable {
             instance: address.instance,
             version: version
         )
-        let application = Application(
-            router: routes.router(for: .socket),
+        let application = HTTPService(
+            routes.router(for: .socket).buildResponder(),
             server: .http1(configuration: .init(additionalChannelHandlers: [SameUserHandler(), HeadDeadline()], idleTimeout: idle)),
             configuration: Self.configuration(.unixDomainSocket(path: path)),
-            onServerRunning: { _ in
+            group: MultiThreadedEventLoopGroup.singleton,
+            logger: Self.logger,
+            isRunning: { _ in
                 // The directory keeps other users out meanwhile.
                 chmod(path, 0o600)
                 try? address.write(home)
                 opened()
-            },
-            eventLoopGroupProvider: .shared(MultiThreadedEventLoopGroup.singleton),
-            logger: Logger(label: "device-relay.api") { _ in SwiftLogNoOpLogHandler() }
+            }
         )
         defer {
             AgentAddress.remove(home)
@@ -88,28 +89,29 @@ struct APIServer: Sendable {
         }
     }
 
-    private static func configuration(_ address: BindAddress) -> ApplicationConfiguration {
-        let connections = MaximumAvailableConnections(
-            APIBounds.connections,
-            logger: Logger(label: "device-relay.api") { _ in SwiftLogNoOpLogHandler() }
+    private static let logger = Logger(label: "device-relay.api") { _ in SwiftLogNoOpLogHandler() }
+
+    private static func configuration(_ address: BindAddress) -> ServerConfiguration {
+        ServerConfiguration(
+            address: address,
+            availableConnectionsDelegate: MaximumAvailableConnections(APIBounds.connections, logger: logger)
         )
-        return ApplicationConfiguration(address: address, serverName: nil, availableConnectionsDelegate: connections)
     }
 
     private static func application(
         _ routes: APIRoutes,
         _ listener: APIListener,
         opened: @escaping @Sendable () -> Void
-    ) throws -> some ApplicationProtocol {
+    ) throws -> HTTPService<RouterResponder<APIContext>> {
         let tls = try listener.tls()
         let channel = HTTPServerBuilder.http1(configuration: .init(additionalChannelHandlers: [HeadDeadline()], idleTimeout: idle))
-        return Application(
-            router: routes.router(for: .network(listener)),
+        return HTTPService(
+            routes.router(for: .network(listener)).buildResponder(),
             server: try tls.map { try .tls(channel, tlsConfiguration: $0) } ?? channel,
             configuration: configuration(.hostname(listener.host, port: listener.port)),
-            onServerRunning: { _ in opened() },
-            eventLoopGroupProvider: .shared(MultiThreadedEventLoopGroup.singleton),
-            logger: Logger(label: "device-relay.api") { _ in SwiftLogNoOpLogHandler() }
+            group: MultiThreadedEventLoopGroup.singleton,
+            logger: logger,
+            isRunning: { _ in opened() }
         )
     }
 }
@@ -120,19 +122,19 @@ extension APIServer {
         _ routes: APIRoutes,
         _ console: ConsoleDoor,
         opened: @escaping @Sendable () -> Void
-    ) -> some ApplicationProtocol {
-        Application(
-            router: routes.router(for: .console(console)),
+    ) -> HTTPService<RouterResponder<APIContext>> {
+        HTTPService(
+            routes.router(for: .console(console)).buildResponder(),
             server: .http1(
                 configuration: .init(additionalChannelHandlers: [FileCompression(), HeadDeadline()], idleTimeout: idle)
             ),
             configuration: configuration(.hostname("127.0.0.1", port: 0)),
-            onServerRunning: { channel in
+            group: MultiThreadedEventLoopGroup.singleton,
+            logger: logger,
+            isRunning: { channel in
                 console.opened(port: channel.localAddress?.port ?? 0)
                 opened()
-            },
-            eventLoopGroupProvider: .shared(MultiThreadedEventLoopGroup.singleton),
-            logger: Logger(label: "device-relay.api") { _ in SwiftLogNoOpLogHandler() }
+            }
         )
     }
 }

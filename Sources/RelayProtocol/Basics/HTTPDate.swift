@@ -3,6 +3,7 @@
 
 /// The date format of HTTP (RFC 9110 §5.6.7): `Sun, 06 Nov 1994 08:49:37 GMT`. The obsolete formats are not supported.
 package enum HTTPDate {
+    private static let weekdays = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"]
     private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
     /// Milliseconds since 1970; `nil` for any other text.
@@ -17,6 +18,26 @@ package enum HTTPDate {
             let second = number(time[2], digits: 2, in: 0...60)
         else { return nil }
         return ((days(year, Int64(month) + 1, day) * 24 + hour) * 60 + minute) * 60_000 + second * 1_000
+    }
+
+    /// - Parameter second: Since 1970; a time in the years 1970 to 9999.
+    package static func text(second: Int64) -> String {
+        let second = min(max(second, 0), 253_402_300_799)
+        let (days, rest) = second.quotientAndRemainder(dividingBy: 86_400)
+        // Years of 400 and of one, from March on: see `days`.
+        let (era, dayOfEra) = (days + 719_468).quotientAndRemainder(dividingBy: 146_097)
+        let yearOfEra = (dayOfEra - dayOfEra / 1_460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
+        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
+        let month = (5 * dayOfYear + 2) / 153
+        let day = dayOfYear - (153 * month + 2) / 5 + 1
+        let year = yearOfEra + era * 400 + (month >= 10 ? 1 : 0)
+        let date = "\(weekdays[Int(days % 7)]), \(padded(day)) \(months[Int((month + 2) % 12)]) \(padded(year, to: 4))"
+        return "\(date) \(padded(rest / 3_600)):\(padded(rest / 60 % 60)):\(padded(rest % 60)) GMT"
+    }
+
+    private static func padded(_ number: Int64, to count: Int = 2) -> String {
+        let text = "\(number)"
+        return String(repeating: "0", count: max(0, count - text.utf8.count)) + text
     }
 
     /// The pause that a value of `Retry-After` asks for: seconds, at most a day, or a date (RFC 9110 §10.2.3).

@@ -197,7 +197,10 @@ extension Composition {
 
     /// Reads the push credentials again.
     package func reloadCredentials() async {
-        if await wakes.reload() { logger.notice("reloaded the push credentials") }
+        guard await wakes.reload() else { return }
+        // The core finds out what it can wake now.
+        parts.core.handleDeadlines()
+        logger.notice("reloaded the push credentials")
     }
 
     /// The embedded issuer as the relay trusts it: like any other one.

@@ -15,12 +15,14 @@ struct FreedMemory: Service {
 
     func run() async throws {
         try? await cancelWhenGracefulShutdown {
-            var ebb = Ebb()
-            while true {
-                try await Task.sleep(for: .seconds(1))
-                guard ebb.isWorthwhile(connections: connections.current) else { continue }
-                // Not on an event loop: it blocks other threads that allocate from the same arena.
-                try await NIOThreadPool.singleton.runIfActive { Self.trim() }
+            for await _ in connections.crowds {
+                var ebb = Ebb()
+                repeat {
+                    try await Task.sleep(for: .seconds(1))
+                    guard ebb.isWorthwhile(connections: connections.current) else { continue }
+                    // Not on an event loop: it blocks other threads that allocate from the same arena.
+                    try await NIOThreadPool.singleton.runIfActive { Self.trim() }
+                } while ebb.mayBecomeWorthwhile
             }
         }
     }
@@ -37,6 +39,9 @@ struct FreedMemory: Service {
         let least = AdmissionPolicy.standard.connectionsBeforeTrim
         private var most = 0
         private var last = 0
+
+        /// Whether that many were open since the last `true`.
+        var mayBecomeWorthwhile: Bool { most >= least }
 
         /// - Parameter connections: the current number; passed at regular intervals.
         /// - Returns: whether many have closed since the last `true`, and the number no longer falls.

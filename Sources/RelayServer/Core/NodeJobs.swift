@@ -25,7 +25,9 @@ struct NodeJobs: Sendable {
     }
 
     private enum CommandsPass: Sendable {
-        case idle, reading
+        /// - next: when the store has something to do next; `nil` if that is not known.
+        case idle(next: Int64?)
+        case reading
         /// - accounts: how many have not ended their commands.
         /// - mayBeMore: whether more commands are probably due.
         case ending(accounts: Int, mayBeMore: Bool)
@@ -63,7 +65,7 @@ struct NodeJobs: Sendable {
     private(set) var isStarted = false
     private var isStopping = false
     private var isStoreFailing = false
-    private var commandsPass = CommandsPass.idle
+    private var commandsPass = CommandsPass.idle(next: nil)
     private var loginsPass = LoginsPass.idle
     private var nextLoginsPass: Int64 = 0
     private var isReadingPushes = false
@@ -91,7 +93,21 @@ struct NodeJobs: Sendable {
 
     mutating func stop() { isStopping = true }
 
-    /// Called about once a second.
+    /// When the next pass has something to do, if nothing happens before; `nil` if that is not known. Several nodes look each second for
+    /// what others have left.
+    var nextDue: Int64? {
+        guard isStarted, !hasNodes, !isStoreFailing, !isReadingPushes, case .idle(let next?) = commandsPass, case .idle = loginsPass else {
+            return nil
+        }
+        let logins = hasLogins ? nextLoginsPass : .max
+        return switch wakeSearch {
+        case .waiting(let time): min(next, logins, time)
+        case .due, .reading: nil
+        case .done: min(next, logins)
+        }
+    }
+
+    /// Called when something may be due.
     mutating func tick(_ wakeable: WakeableApps, at now: Int64) -> [Job] {
         guard isStarted else { return [] }
         var jobs: [Job] = []
@@ -140,15 +156,16 @@ struct NodeJobs: Sendable {
     /// - Parameters:
     ///   - accounts: how many accounts have commands that are due.
     ///   - mayBeMore: whether more commands are probably due.
-    mutating func commandsRead(of accounts: Int, mayBeMore: Bool) {
-        commandsPass = accounts == 0 ? .idle : .ending(accounts: accounts, mayBeMore: mayBeMore)
+    ///   - next: when the store has something to do next, if it has nothing now; `nil` if that is not known.
+    mutating func commandsRead(of accounts: Int, mayBeMore: Bool, next: Int64?) {
+        commandsPass = accounts == 0 ? .idle(next: next) : .ending(accounts: accounts, mayBeMore: mayBeMore)
     }
 
     /// - Parameter isStored: commands that could not be stored are retried later.
     mutating func accountEnded(isStored: Bool) -> [Job] {
         guard case .ending(let accounts, let before) = commandsPass else { return [] }
         let mayBeMore = before && isStored
-        commandsPass = accounts == 1 ? .idle : .ending(accounts: accounts - 1, mayBeMore: mayBeMore)
+        commandsPass = accounts == 1 ? .idle(next: nil) : .ending(accounts: accounts - 1, mayBeMore: mayBeMore)
         return accounts == 1 && mayBeMore ? endCommands() : []
     }
 

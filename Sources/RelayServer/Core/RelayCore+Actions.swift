@@ -61,7 +61,10 @@ extension RelayCore {
     @discardableResult
     func change<Result: Sendable>(_ account: AccountID, _ input: (inout AccountRelay) -> Result) -> Result? {
         let (shard, now) = (shards[account], now())
-        defer { deliver(shard) }
+        defer {
+            pulse.beat()
+            deliver(shard)
+        }
         return shard.state.withLock { state -> Result? in
             guard let rules = state.rules else { return nil }
             let (result, actions, current, isIdle) = state.run(account, rules, at: now, input)

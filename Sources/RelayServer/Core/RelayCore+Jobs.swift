@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Logging
+import NIOPosix
+import RelayCollections
 import RelayProtocol
 import Synchronization
 
@@ -16,8 +18,25 @@ extension RelayCore {
     /// The number of registrations per second that are searched for commands.
     private static let maximumSearchedPushes = 1_024
 
-    /// Called about once a second.
+    /// Waits until something may be due.
+    package func untilDue() async throws {
+        try await Task.sleep(for: Pulse.pause)
+        let now = now()
+        guard let next = nextDue(at: now) else { return }
+        await pulse.rest(for: min(.milliseconds((next - now).count), Pulse.longestRest), on: EventLoops.connections.any())
+        try Task.checkCancellation()
+    }
+
+    /// When something is due next, as the last pass has found; `nil` if that is not known.
+    private func nextDue(at now: Milliseconds) -> Milliseconds? {
+        guard let stored = jobs.withLock({ $0.nextDue }) else { return nil }
+        let times = shards.all.compactMap { shard in shard.state.withLock { $0.deadlines.first } }
+        let next = times.reduce(Milliseconds(clamping: stored), min)
+        return next > now ? next : nil
+    }
+
     package func handleDeadlines() {
+        pulse.begin()
         let (now, wakeable) = (now(), wakeable)
         run(jobs.withLock { $0.tick(wakeable, at: now.count) })
         for shard in shards.all {
@@ -50,11 +69,12 @@ extension RelayCore {
     private func endCommands() {
         let (now, scope) = (now, scope)
         transact { store in
-            try store.dueCommands(in: scope, at: now().count, limit: Self.maximumDueCommands)
+            let due = try store.dueCommands(in: scope, at: now().count, limit: Self.maximumDueCommands)
+            return (due, due.isEmpty ? try store.nextDue(in: scope) ?? .max : nil)
         } then: { [self] result in
-            let due = (try? result.get()) ?? []
+            let (due, next) = (try? result.get()) ?? ([], nil)
             let accounts = Dictionary(grouping: due, by: \.account)
-            jobs.withLock { $0.commandsRead(of: accounts.count, mayBeMore: due.count == Self.maximumDueCommands) }
+            jobs.withLock { $0.commandsRead(of: accounts.count, mayBeMore: due.count == Self.maximumDueCommands, next: next) }
             for (account, keys) in accounts {
                 perform(.endCommands(keys.map(\.command)), on: account) { [self] answer in
                     run(jobs.withLock { $0.accountEnded(isStored: (try? answer.get()) != nil) })

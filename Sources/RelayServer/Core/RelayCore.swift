@@ -35,6 +35,7 @@ package final class RelayCore: RelayCoreProtocol {
     let shards: AccountShards
     let jobs: Mutex<NodeJobs>
     let tunnels: TunnelRegistry
+    let pulse = Pulse()
 
     /// - Parameter tasks: Owns what runs beside the callers.
     package init(

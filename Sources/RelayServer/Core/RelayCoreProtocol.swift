@@ -21,8 +21,10 @@ package protocol RelayCoreProtocol: TunnelGate {
     func link(_ identity: Identity, ref: RequestRef, on channel: ChannelID)
     /// The channel was closed or timed out. Called once for every connected channel.
     func disconnected(_ channel: ChannelID, isSilent: Bool)
-    /// Called about once a second.
+    /// Called after each `untilDue`.
     func handleDeadlines()
+    /// Waits until something may be due: a second at least, a minute at most.
+    func untilDue() async throws
     /// Called before the first connection.
     /// - Parameter tunnelPorts: the ports for plain tunnel connections.
     func start(tunnelPorts: [Int]) async throws

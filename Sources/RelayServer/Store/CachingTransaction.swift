@@ -30,6 +30,7 @@ struct CachingTransaction<Backend: StoreTransaction>: StoreTransaction {
     func dueCommands(in scope: AccountScope, at time: Int64, limit: Int) throws -> [StoredCommandKey] {
         try backend.dueCommands(in: scope, at: time, limit: limit)
     }
+    func nextDue(in scope: AccountScope) throws -> Int64? { try backend.nextDue(in: scope) }
     func duePushes(in scope: AccountScope, at time: Int64, limit: Int) throws -> [PushKey] {
         try backend.duePushes(in: scope, at: time, limit: limit)
     }

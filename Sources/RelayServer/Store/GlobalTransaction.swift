@@ -41,6 +41,8 @@ package protocol GlobalTransaction {
     func dueCommands(in scope: AccountScope, at time: Int64, limit: Int) throws -> [StoredCommandKey]
     /// The push registrations for which there is something to do, earliest first.
     func duePushes(in scope: AccountScope, at time: Int64, limit: Int) throws -> [PushKey]
+    /// When the next command has its deadline, or a push registration something to do; `nil` for never.
+    func nextDue(in scope: AccountScope) throws -> Int64?
     /// The endpoints with a push channel that got no wake since they were last connected, or whose last wake no provider has accepted. Ordered
     /// by id.
     func unwokenPushes(in scope: AccountScope, after endpoint: EndpointID?, at time: Int64, limit: Int) throws -> [UnwokenPush]

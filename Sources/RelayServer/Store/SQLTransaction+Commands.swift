@@ -155,6 +155,18 @@ extension SQLTransaction {
         ) { CommandKey(sender: sender, id: try $0.commandID(0)) }
     }
 
+    func nextDue(in scope: AccountScope) throws -> Int64? {
+        let times = try [("commands", "deadline"), ("pushes", "due")].compactMap { table, column in
+            let (condition, values) = scope.condition(on: table)
+            // In the order of the index, so that it is one look.
+            return try database.first(
+                "SELECT \(column) FROM \(table) WHERE \(column) IS NOT NULL \(condition) ORDER BY \(column) LIMIT 1",
+                values
+            ) { try $0.integer(0) }
+        }
+        return times.min()
+    }
+
     func dueCommands(in scope: AccountScope, at time: Int64, limit: Int) throws -> [StoredCommandKey] {
         let (condition, values) = scope.condition(on: "commands")
         return try database.rows(

@@ -261,5 +261,12 @@ private let policy = AdmissionPolicy.standard
         // Not while they are going, and once.
         #expect(worthwhile([5 * least, 2 * least, least, least - 5, least - 5, 1]) == [3])
         #expect(worthwhile([2 * least, 0, 0, 0, 2 * least, 0, 0]) == [2, 6])
+        // Who watches may stop once too few are open.
+        var ebb = FreedMemory.Ebb()
+        let states = [0, least, least / 2, 0, 0, 0, least - 1].map { count in
+            _ = ebb.isWorthwhile(connections: count)
+            return ebb.mayBecomeWorthwhile
+        }
+        #expect(states == [false, true, true, true, false, false, false])
     }
 }

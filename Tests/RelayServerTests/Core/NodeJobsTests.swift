@@ -20,18 +20,62 @@ import Testing
         #expect(jobs.tick(WakeableApps(), at: 1_000) == [.endCommands, .handlePushes])
         #expect(jobs.tick(WakeableApps(), at: 2_000) == [])
         jobs.pushesRead()
-        jobs.commandsRead(of: 2, mayBeMore: true)
+        jobs.commandsRead(of: 2, mayBeMore: true, next: nil)
         #expect(jobs.tick(WakeableApps(), at: 3_000) == [.handlePushes])
         #expect(jobs.accountEnded(isStored: true) == [])
         #expect(jobs.accountEnded(isStored: true) == [.endCommands])
         #expect(jobs.tick(WakeableApps(), at: 4_000) == [])
         // What could not be stored is not retried at once.
-        jobs.commandsRead(of: 2, mayBeMore: true)
+        jobs.commandsRead(of: 2, mayBeMore: true, next: nil)
         #expect(jobs.accountEnded(isStored: false) == [])
         #expect(jobs.accountEnded(isStored: true) == [])
         #expect(jobs.tick(WakeableApps(), at: 5_000) == [.endCommands])
-        jobs.commandsRead(of: 0, mayBeMore: false)
+        jobs.commandsRead(of: 0, mayBeMore: false, next: nil)
         #expect(jobs.tick(WakeableApps(), at: 6_000) == [.endCommands])
+    }
+
+    /// The relay rests only if it knows that nothing is due before.
+    @Test func restEndsWithWhatIsDueNext() {
+        var jobs = started(hasWakes: false)
+        func pass(_ next: Int64?) {
+            _ = jobs.tick(WakeableApps(), at: 1_000)
+            jobs.pushesRead()
+            jobs.commandsRead(of: 0, mayBeMore: false, next: next)
+        }
+        #expect(jobs.nextDue == nil)
+        _ = jobs.loginsEnded(at: 0)
+        _ = jobs.tick(WakeableApps(), at: 1_000)
+        #expect(jobs.nextDue == nil)
+        jobs.commandsRead(of: 0, mayBeMore: false, next: 5_000)
+        #expect(jobs.nextDue == nil)
+        jobs.pushesRead()
+        #expect(jobs.nextDue == 5_000)
+        // Logins that could not be ended are looked for.
+        pass(.max)
+        #expect(jobs.nextDue == 60_000)
+        // A pass that could not be read, and one that found something.
+        pass(nil)
+        #expect(jobs.nextDue == nil)
+        pass(.max)
+        _ = jobs.storeFailed()
+        #expect(jobs.nextDue == nil)
+        _ = jobs.storeWorks()
+        #expect(jobs.nextDue == 60_000)
+        _ = jobs.endLogins(at: 2_000)
+        #expect(jobs.nextDue == nil)
+        _ = jobs.loginsEnded(at: 2_000)
+        #expect(jobs.nextDue == 62_000)
+        var nodes = started(hasLogins: false, hasWakes: false, hasNodes: true)
+        _ = nodes.tick(WakeableApps(), at: 1_000)
+        nodes.pushesRead()
+        nodes.commandsRead(of: 0, mayBeMore: false, next: .max)
+        #expect(nodes.nextDue == nil)
+        // The search after the start begins in time.
+        var wakes = started(hasLogins: false)
+        _ = wakes.tick(WakeableApps(), at: 1_000)
+        wakes.pushesRead()
+        wakes.commandsRead(of: 0, mayBeMore: false, next: .max)
+        #expect(wakes.nextDue == Presences.startingPeriod)
     }
 
     @Test func loginsAreEndedAgainForWhatWasRevokedMeanwhile() {
@@ -138,7 +182,7 @@ import Testing
             switch job {
             case .endCommands:
                 let accounts = Int.random(in: 0..<3, using: &random)
-                jobs.commandsRead(of: accounts, mayBeMore: .random(using: &random))
+                jobs.commandsRead(of: accounts, mayBeMore: .random(using: &random), next: .random(using: &random) ? now : nil)
                 for _ in 0..<accounts { begin(jobs.accountEnded(isStored: .random(using: &random))) }
             case .endLogins: begin(jobs.loginsEnded(at: now))
             case .handlePushes: jobs.pushesRead()

@@ -78,6 +78,7 @@ import Testing
                 try store.duePushes(in: .all, at: time, limit: limit).map(\.endpoint)
             }
             #expect(try due(9).isEmpty)
+            #expect(try store.nextDue(in: .all) == 10)
             #expect(try due(20) == [written[1].endpoint, written[3].endpoint])
             #expect(try due(90) == [written[1].endpoint, written[3].endpoint, written[0].endpoint])
             #expect(try due(90, 1) == [written[1].endpoint])

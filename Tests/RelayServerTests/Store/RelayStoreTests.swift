@@ -401,6 +401,11 @@ import Darwin
         }
         #expect(due.0 == [key(commands[0], account)])
         #expect(due.1.count == 2)
+        try await store.transact { store in
+            let next = try #require(try store.nextDue(in: .all))
+            #expect(try store.dueCommands(in: .all, at: next, limit: 10).count == 1)
+            #expect(try store.dueCommands(in: .all, at: next - 1, limit: 10).isEmpty)
+        }
         let (gone, wrong) = (key(commands[3], account), key(commands[4], other))
         try await store.transact {
             try $0.removeCommand(gone)

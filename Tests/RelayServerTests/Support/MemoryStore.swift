@@ -282,6 +282,10 @@ final class MemoryRows: StoreTransaction {
         tables.pushes[push.endpoint] = push
     }
 
+    func nextDue(in scope: AccountScope) -> Int64? {
+        (tables.pushes.values.compactMap(\.due) + tables.commands.values.map(\.row.nextDeadline)).min()
+    }
+
     func duePushes(in scope: AccountScope, at time: Int64, limit: Int) -> [PushKey] {
         let due = tables.pushes.values.filter { $0.due.map { $0 <= time } ?? false }
         let sorted = due.sorted { ($0.due ?? 0, $0.endpoint) < ($1.due ?? 0, $1.endpoint) }

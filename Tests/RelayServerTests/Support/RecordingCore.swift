@@ -88,6 +88,7 @@ final class RecordingCore: RelayCoreProtocol {
         state.withLock { $0.disconnected[channel] = isSilent }
     }
 
+    func untilDue() async throws { try await Task.sleep(for: .seconds(1)) }
     func handleDeadlines() { state.withLock { $0.ticks += 1 } }
     // Tunnels are tested with the real core.
     func enter(_ tunnel: TunnelID, token: [UInt8], _ connection: TunnelConnection) -> EntrantID? { nil }

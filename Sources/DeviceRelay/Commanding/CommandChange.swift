@@ -56,12 +56,14 @@ extension ConnectedDevicesPlatform {
         for account: ConnectedDevicesAccount,
         after sequence: CommandSequence
     ) async throws(RemoteLaunchError) -> CommandChanges {
-        guard let journal = endpoint(of: account.id)?.journal else { throw RemoteLaunchError(.noAccount) }
+        guard let endpoint = endpoint(of: account.id) else { throw RemoteLaunchError(.noAccount) }
+        let journal = endpoint.journal
+        await endpoint.followCommands()
         while true {
             let seen = journal.commandRevision.value
             let next = try await read(journal) { try $0.commandChanges(after: sequence) }
             guard next.changes.isEmpty, !next.hasGap else { return next }
-            // The changes of other processes are not told: they are found at this interval.
+            // What the system does not tell of other processes is found at this interval.
             _ = await journal.commandRevision.first(within: Self.changeInterval) { $0 != seen }
             if Task.isCancelled { throw RemoteLaunchError(.taskCancelled) }
         }
@@ -80,7 +82,7 @@ extension ConnectedDevicesPlatform {
         return try await read(journal) { try $0.submissions(of: principal) }
     }
 
-    private static let changeInterval = Duration.seconds(5)
+    private static let changeInterval = Duration.seconds(60)
 
     private func read<Value: Sendable>(
         _ journal: Journal,

@@ -50,6 +50,9 @@ actor LocalEndpoint {
     private static let pairingInterval: Int64 = 3_000
     /// No relay tells what another process of the anonymous endpoint has paired.
     private let pairingWatch: ChangeWatch?
+    /// How often command changes of other processes are looked for where the system does not tell of writes, in milliseconds.
+    private static let commandInterval: Int64 = 5_000
+    private let commandWatch: ChangeWatch
     var pairingHosts: [PairingHost] = []
     var receptionHosts: [ReceptionHost] = []
     var browsers: [VisibleDeviceBrowser] = []
@@ -127,6 +130,7 @@ actor LocalEndpoint {
         self.pairingWatch =
             endpoint.isAnonymous
             ? ChangeWatch.file(journal.commitFile, loop, every: Self.pairingInterval) { [weak peers] in peers?.readPairings() } : nil
+        self.commandWatch = ChangeWatch.file(journal.commitFile, loop, every: Self.commandInterval) { journal.commandsChanged() }
         let isNearby = endpoint.settings.nearby.mode != .off
         let nearby = isNearby ? NearbyNetwork(endpoint, clock: clock) { [weak peers] in peers?.linkKeys ?? [:] } : nil
         self.nearby = nearby
@@ -332,6 +336,11 @@ actor LocalEndpoint {
         }
     }
 
+    /// Tells the journal's revision of what other processes write, from now on.
+    func followCommands() {
+        if !life.isShutDown { commandWatch.start() }
+    }
+
     /// Reconnects after a new sign-in with a join link. The link may be for another account, so the relay states the account again.
     func startAgain(joining link: JoinLink) async {
         identity.signedInAgain()
@@ -362,6 +371,7 @@ actor LocalEndpoint {
         // It may have started again while the connection closed.
         await nearby?.stop()
         try? await pairingWatch?.stop()?.get()
+        try? await commandWatch.stop()?.get()
         await endVisibility()
         poll?.cancel()
         storageGuard.end()

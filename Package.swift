@@ -415,6 +415,14 @@ let package = Package(
         example("PhotoShare"),
         example("PingPong"),
         example("PlaybackTransfer"),
+        // The model of the iOS sample. Its views are for Xcode, and part of no target here. Like an app's, its code sees public symbols only.
+        .target(
+            name: "RomeSampleModel",
+            dependencies: ["DeviceRelay"],
+            path: "Examples/RomeSample/Model",
+            packageAccess: false,
+            swiftSettings: settings
+        ),
         .target(
             name: "MainActorSnippets",
             dependencies: ["DeviceRelay"],
@@ -561,6 +569,11 @@ let package = Package(
         .testTarget(
             name: "RelayStorageTests",
             dependencies: ["RelayProtocol", "RelayStorage", "RelayTesting", .product(name: "GRDB", package: "GRDB.swift")],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "RomeSampleTests",
+            dependencies: ["DeviceRelay", "RelayProtocol", "RelayTesting", "RomeSampleModel", "relayd"],
             swiftSettings: settings
         ),
         .testTarget(

@@ -61,12 +61,20 @@ import Testing
         #expect(await results.next() == true)
     }
 
-    @Test func questionEndsWithItsTask() async throws {
-        let question = AccountQuestion()
-        let log = HostingLog()
-        #expect(log.entries.isEmpty)
-        question.answer(true)  // nothing is asked
-        #expect(question.account == nil)
+    @Test func endOfTheOwnerEndsTheTask() async {
+        let (started, start) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        let (ended, end) = AsyncStream.makeStream(of: Bool.self, bufferingPolicy: .bufferingNewest(1))
+        var work: Work? = Work()
+        work?.run("wait") {
+            start.yield()
+            let (never, _) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+            for await _ in never {}
+            end.yield(Task.isCancelled)
+        }
+        for await _ in started { break }
+        work = nil
+        var results = ended.makeAsyncIterator()
+        #expect(await results.next() == true)
     }
 
     @Test func logIsBounded() {

@@ -23,5 +23,5 @@
         tasks = [:]
     }
 
-    isolated deinit { cancelAll() }
+    deinit { for entry in tasks.values { entry.task.cancel() } }
 }

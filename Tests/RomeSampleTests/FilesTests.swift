@@ -88,7 +88,7 @@ import Testing
                 let text = try String(contentsOf: file, encoding: .utf8)
                 let objects =
                     "sample|device|list|launching|service|hosting|push|newDevices|sent|question|row|target|notice|entry|membership|filters"
-                let uses = try Regex("(?<![\\w\"])\\$?(?:\(objects))\\??\\.([a-z]\\w*)", as: (Substring, Substring).self)
+                let uses = try Regex("(?:^|[^\\w\"])\\$?(?:\(objects))\\??\\.([a-z]\\w*)", as: (Substring, Substring).self)
                 for use in text.matches(of: uses) {
                     seen += 1
                     #expect(declared.contains(String(use.1)), "\(file.lastPathComponent): \(use.0)")

@@ -91,12 +91,19 @@ import Testing
     /// Joins, and says yes to the account.
     func join(_ phone: Phone, _ link: String) async throws {
         phone.sample.link = link
-        async let joining: Void = phone.sample.join()
-        try await until { phone.sample.question.account != nil || phone.sample.notice?.kind == .problem }
-        phone.sample.question.answer(true)
-        await joining
+        await confirming(phone) { await phone.sample.join() }
         let device = try #require(phone.sample.device, "\(String(describing: phone.sample.notice))")
         try await until { device.connection.kind == .success && phone.sample.hosting.notice.kind == .success }
+    }
+
+    /// Signs in, and says yes if it is asked about the account.
+    func confirming(_ phone: Phone, _ signIn: @MainActor () async -> Void) async {
+        let answer = Task {
+            try await until { phone.sample.question.account != nil }
+            phone.sample.question.answer(true)
+        }
+        await signIn()
+        answer.cancel()
     }
 
     /// Ends all samples and the relay.
@@ -137,7 +144,8 @@ extension SampleBench.Phone {
     /// Runs a closure while the list of devices is followed, as its screen does.
     func watching(_ body: @MainActor (DeviceList) async throws -> Void) async throws {
         let list = try #require(sample.device?.devices)
-        let watch = Task { await list.watch() }
+        // It forgets the rows of the last watch before the closure runs.
+        let watch = Task.immediate { await list.watch() }
         defer { watch.cancel() }
         try await body(list)
     }

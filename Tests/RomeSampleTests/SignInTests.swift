@@ -86,10 +86,7 @@ import Testing
             await phone.sample.signInWithBrowser()
             #expect(phone.sample.notice?.title == "Sign-in refused", "\(String(describing: phone.sample.notice))")
             #expect(phone.sample.notice?.nextStep.isEmpty == false && phone.sample.device == nil && !hasFile(phone))
-            async let signIn: Void = phone.sample.signInWithBrowser()
-            try await until { phone.sample.question.account != nil || phone.sample.notice?.kind == .problem }
-            phone.sample.question.answer(true)
-            await signIn
+            await bench.confirming(phone) { await phone.sample.signInWithBrowser() }
             #expect(phone.sample.device != nil, "\(String(describing: phone.sample.notice))")
         }
     }

@@ -17,7 +17,7 @@ extension Presence {
         case (.unavailable, .signedOut): "Signed out"
         case (.unavailable, .neverSeen): "Not started yet"
         case (.unavailable, _) where isWakeable: "Asleep, can be woken"
-        case (.unavailable, .suspended): "Asleep until it is opened"
+        case (.unavailable, .suspended): expectedWithin.map { "Asleep, looks in every \($0.formatted())" } ?? "Asleep until it is opened"
         case (.unavailable, .shutdown): "Switched off" + sinceText
         case (.unavailable, _): "Offline" + sinceText
         case (_, .relayStarting): "Not known yet: the relay is starting"

@@ -30,12 +30,13 @@ import Observation
             self.connection = connection
             let way = RemoteSystemConnectionInfo(connection).isProximal ? "on this network" : "through the relay"
             state = .success("Connected", "To \(target.deviceName), \(way).")
-            defer { self.connection = nil }
+            defer {
+                connection.close()
+                self.connection = nil
+            }
             let closure = try await connection.closed
             state = Notice(closure, by: target.deviceName)
         } catch {
-            connection?.close()
-            connection = nil
             state = error.code == .cancelled ? .progress("Not connected") : Notice(error)
         }
     }

@@ -35,7 +35,7 @@ import Observation
         do throws(NotificationRegistrationError) {
             guard case .apns(let text, let isSandbox) = token else {
                 try await register(.polling, "", platform, account)
-                notice = .success("Asleep, this device looks in every 15 minutes", "There is no push token.")
+                notice = .success("This device looks in every 15 minutes", "There is no push token. iOS may stop the app in between.")
                 return
             }
             try await register(isSandbox ? .apnsSandbox : .apns, text, platform, account)
@@ -51,7 +51,7 @@ import Observation
             notice = Notice(error)
             guard error.code == .notSupported else { return }
             try? await register(.polling, "", platform, account)
-            notice.reason += " Asleep, this device looks in every 15 minutes."
+            notice.reason += " It looks in every 15 minutes, unless iOS stops the app."
         }
     }
 

@@ -7,7 +7,8 @@ import DeviceRelay
 enum SampleApp {
     static let id = "org.example.romesample"
     static let name = "Rome sample"
-    /// Launches with this scheme go to this app. The relay's other schemes are those that the original's sample declared.
+    /// Launches with this scheme go to this app. The other schemes are those that the original's sample
+    /// declared.
     static let scheme = "romesample"
     static let schemes = [scheme, "http", "https"]
     static let pingService = AppServiceInfo(name: "pingpong", appID: id)

@@ -73,6 +73,24 @@ name_commit() {
     export DEVICE_RELAY_COMMIT=$commit
 }
 
+# The version of the sources, such as 0.1.0.
+release_version() {
+    sed -n 's/.*static let release = "\([0-9.]*\)".*/\1/p' Sources/BuildVersion/BuildVersion.swift
+}
+
+# When the sources were committed, in seconds since 1970. What is made of them has this time.
+release_time() { echo "${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}"; }
+
+# The libraries that a debug build needs.
+swift_libraries() { echo "$(dirname "$(dirname "$(readlink -f "$(command -v swift)")")")/lib/swift/linux"; }
+
+# What the programs contain of others, by scripts/sbom.py. The sources are those that a build has fetched.
+third_party() {
+    local sources
+    for sources in .build/release-build/checkouts .build/checkouts; do [ ! -d "$sources" ] || break; done
+    python3 scripts/sbom.py "$@" "$(release_version)" "$(git rev-parse HEAD)" "$(release_time)" packaging/Package.resolved "$sources"
+}
+
 # Runs a build step, and prints its duration.
 timed() {
     local title=$1 begin=$SECONDS

@@ -63,7 +63,8 @@ build=(swift build --explicit-target-dependency-import-check error)
 # The release build for installation. It links Swift's libraries statically, except on macOS, where they belong to the system. Its folder is
 # its own, because SwiftPM lets one build or test at a time use a folder.
 release_build=(swift build -c release --scratch-path .build/release-build)
-[ "$(uname)" = Darwin ] || release_build+=(--static-swift-stdlib)
+# The linker would keep the names of all functions in the programs, for libraries that look them up; there are none.
+[ "$(uname)" = Darwin ] || release_build+=(--static-swift-stdlib -Xlinker --no-export-dynamic)
 
 # Sets the commit for `--version`, with `-modified` if the sources differ from it.
 name_commit() {
@@ -79,16 +80,32 @@ release_version() {
 }
 
 # When the sources were committed, in seconds since 1970. What is made of them has this time.
-release_time() { echo "${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}"; }
+release_time() { echo "${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}"; }
+
+# Writes the manual pages of the programs in folder $1, and the completions, into folder $2, as they are below /usr/share. The version is $3.
+write_share() {
+    local programs=$1 share=$2 version=$3 date completion name
+    date=$(python3 -c 'import datetime, sys; print(datetime.datetime.fromtimestamp(int(sys.argv[1]), datetime.timezone.utc).date())' "$(release_time)")
+    for name in relay=1 relayd=8; do
+        [ ! -x "$programs/${name%=*}" ] || python3 scripts/manual.py "$programs/${name%=*}" "${name#*=}" "$version" "$date" "$share/man/man${name#*=}"
+    done
+    for completion in bash=bash-completion/completions/relay zsh=zsh/vendor-completions/_relay fish=fish/vendor_completions.d/relay.fish; do
+        [ -x "$programs/relay" ] || break
+        mkdir -p "$(dirname "$share/${completion#*=}")"
+        # It is no program.
+        HOME=$share "$programs/relay" completions "${completion%%=*}" | sed '1{/^#!/d;}' >"$share/${completion#*=}"
+    done
+}
 
 # The libraries that a debug build needs.
 swift_libraries() { echo "$(dirname "$(dirname "$(readlink -f "$(command -v swift)")")")/lib/swift/linux"; }
 
 # What the programs contain of others, by scripts/sbom.py. The sources are those that a build has fetched.
 third_party() {
-    local sources
+    local sources commit
+    commit=$(git rev-parse HEAD 2>/dev/null) || commit=unknown
     for sources in .build/release-build/checkouts .build/checkouts; do [ ! -d "$sources" ] || break; done
-    python3 scripts/sbom.py "$@" "$(release_version)" "$(git rev-parse HEAD)" "$(release_time)" packaging/Package.resolved "$sources"
+    python3 scripts/sbom.py "$@" "$(release_version)" "$commit" "$(release_time)" packaging/Package.resolved "$sources"
 }
 
 # Runs a build step, and prints its duration.

@@ -57,6 +57,9 @@ def parts():
             for one in folder.glob(pattern):
                 number = re.search(mark, one.read_text())[1]
                 yield f"{inside}-of-{pin['identity']}", number, number, source, "NOASSERTION", []
+    # scripts/install links it into the programs.
+    number = re.search(r'SQLITE_VERSION +"([^"]+)"', pathlib.Path("/usr/include/sqlite3.h").read_text())[1]
+    yield "sqlite", number, number, "", "blessing", []
     # Its library is linked into the programs.
     swift = shutil.which("swift")
     shown = re.search(r"Swift version (\S+)", subprocess.run([swift, "--version"], check=True, capture_output=True, text=True).stdout)[1]

@@ -43,11 +43,22 @@ import Testing
     }
 
     @Test func bothProgramsPrintTheirVersion() async throws {
-        let version = #/(relayd?) [0-9]+\.[0-9]+\.[0-9]+ \(commit [0-9a-z-]+, protocol [0-9]+\)/#
+        // The commit is unknown to a plain build.
+        let version = #/(relayd?) ([0-9]+\.[0-9]+\.[0-9]+) \(commit [0-9a-z-]+, protocol [0-9]+\)/#
+        // The line that the scripts read for packages.
+        let stated = try #require(
+            try Project.text("Sources/BuildVersion/BuildVersion.swift").firstMatch(of: /static let release = "([0-9.]+)"/)?.1
+        )
         let relay = try await TestDevice().run(["--version"], withHome: false)
         #expect(relay.status == 0)
-        #expect(relay.text.trimmingCharacters(in: .newlines).wholeMatch(of: version)?.1 == "relay")
-        #expect(try await TestAccount().relay.run("--version").wholeMatch(of: version)?.1 == "relayd")
+        for (name, text) in [
+            ("relay", relay.text.trimmingCharacters(in: .newlines)), ("relayd", try await TestAccount().relay.run("--version")),
+        ] {
+            let match = try #require(text.wholeMatch(of: version), "\(text)")
+            #expect(match.1 == name && match.2 == stated)
+        }
+        #expect(try Project.text("CHANGELOG.md").contains("\n## \(stated)\n"))
+        #expect(try Project.text("docs/relay.md").contains("version=\"\(stated) (commit"))
     }
 
     #if os(Linux)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import BuildVersion
 import Foundation
 import Logging
 import RelayIssuer
@@ -53,7 +54,7 @@ package enum Backup {
                 try BackupArchive.copy(source, to: copy)
             }
         }
-        let description = BackupArchive.Description(relay: "\(key.id)", made: now.count)
+        let description = BackupArchive.Description(relay: "\(key.id)", made: now.count, version: BuildVersion.text)
         return (key.id, try BackupArchive.write(description, of: draft))
     }
 
@@ -67,7 +68,7 @@ package enum Backup {
         to directory: DataDirectory,
         replacing: Bool,
         now: Milliseconds
-    ) async throws -> Restored {
+    ) throws -> Restored {
         let directory = directory.path
         // Held until the end, so that no relay starts meanwhile.
         let lock = try StoreLock(directory: directory)
@@ -79,8 +80,12 @@ package enum Backup {
         let (draft, ready) = ("\(directory)/restore.partial", "\(directory)/\(DataDirectory.restoring)")
         if files.fileExists(atPath: draft) { try files.removeItem(atPath: draft) }
         try PrivateDirectory.create(draft)
-        let (relay, made) = try await unpack(path, into: draft, now: now) {
+        let description: BackupArchive.Description
+        do {
+            description = try unpack(path, into: draft, now: now)
+        } catch {
             try? files.removeItem(atPath: draft)
+            throw error
         }
         // The directory `restoring` of an earlier attempt stays, so that no relay starts with half of the files. Its content is replaced.
         if files.fileExists(atPath: ready) {
@@ -96,12 +101,26 @@ package enum Backup {
         for name in BackupArchive.names { try PrivateFile.move("\(ready)/\(name)", to: "\(directory)/\(name)") }
         try PrivateDirectory.flush(directory)
         try files.removeItem(atPath: ready)
-        return Restored(relay: relay, made: made, replaced: replaced, losses: replaced == nil ? nil : losses)
+        return Restored(
+            relay: description.relay,
+            made: Milliseconds(clamping: description.made),
+            replaced: replaced,
+            losses: replaced == nil ? nil : losses
+        )
+    }
+
+    /// Checks a backup as `restore` does before it changes anything, so what passes can be restored by this build. The files are unpacked
+    /// beside the backup meanwhile.
+    /// - Returns: What the backup says of itself.
+    package static func check(_ path: String, now: Milliseconds) throws -> BackupArchive.Description {
+        // It is removed with its last use.
+        let draft = try BackupDraft(beside: path)
+        return try withExtendedLifetime(draft) { try unpack(path, into: draft.path, now: now) }
     }
 
     /// What was restored.
     package struct Restored: Sendable {
-        package var relay: RelayID
+        package var relay: String
         /// When the backup was made.
         package var made: Milliseconds
         /// Where the old files are.
@@ -111,32 +130,22 @@ package enum Backup {
     }
 
     /// Unpacks the files, and checks that they belong to one relay.
-    private static func unpack(
-        _ path: String,
-        into directory: String,
-        now: Milliseconds,
-        failed: () -> Void
-    ) async throws -> (RelayID, Milliseconds) {
-        do {
-            let description = try BackupArchive.unpack(path, into: directory)
-            let key = try RelayKey.load(in: directory)
-            guard "\(key.id)" == description.relay else { throw BackupError.damaged(path, "its key is another relay's") }
-            let store = try SQLiteStore(directory: directory)
-            // The database is incomplete after the backup's time.
-            try store.beginAgain()
-            store.close()
-            try Issuer.open(
-                directory,
-                settings: .init(origins: [], audience: ""),
-                now: { now },
-                logger: Logger(label: "relayd") { _ in SwiftLogNoOpLogHandler() }
-            ).close()
-            try PrivateFile.delete("\(directory)/relay.lock")
-            return (key.id, Milliseconds(clamping: description.made))
-        } catch {
-            failed()
-            throw error
-        }
+    private static func unpack(_ path: String, into directory: String, now: Milliseconds) throws -> BackupArchive.Description {
+        let description = try BackupArchive.unpack(path, into: directory)
+        let key = try RelayKey.load(in: directory)
+        guard "\(key.id)" == description.relay else { throw BackupError.damaged(path, "its key is another relay's") }
+        let store = try SQLiteStore(directory: directory)
+        // The database is incomplete after the backup's time.
+        try store.beginAgain()
+        store.close()
+        try Issuer.open(
+            directory,
+            settings: .init(origins: [], audience: ""),
+            now: { now },
+            logger: Logger(label: "relayd") { _ in SwiftLogNoOpLogHandler() }
+        ).close()
+        try PrivateFile.delete("\(directory)/relay.lock")
+        return description
     }
 
     /// Moves the old files of a relay to a subdirectory.

@@ -29,12 +29,15 @@ package enum BackupArchive {
         package var relay: String
         /// Milliseconds since 1970.
         package var made: Int64
+        /// The build of `relayd` that made it; `nil` in a backup of an older version.
+        package var version: String?
         /// SHA-256 of each file, in hexadecimal.
         package var files: [String: String]
 
-        package init(relay: String, made: Int64, files: [String: String] = [:]) {
+        package init(relay: String, made: Int64, version: String? = nil, files: [String: String] = [:]) {
             self.relay = relay
             self.made = made
+            self.version = version
             self.files = files
         }
     }
@@ -122,7 +125,38 @@ package enum BackupArchive {
     /// Unpacks an archive into an empty directory. The archive is not trusted: only the known names are accepted, each once
     /// and in order, and each file must match the digest of the description.
     package static func unpack(_ path: String, into directory: String) throws -> Description {
-        let archive = try open(path)
+        try read(open(path)) { archive, name, size, description in
+            guard try unpack(size, of: archive, to: directory + "/" + name) == description.files[name] else {
+                throw BackupError.damaged(path, "\(name) has changed since it was made")
+            }
+        }
+    }
+
+    /// What an archive says of itself, if it has all its files in their full length. Their content is not read.
+    /// - Parameter path: Not trusted, as the file is not: no link is followed, and nothing but a regular file is read.
+    package static func outline(_ path: String) throws -> Description {
+        guard let archive = try StorageFile(reading: path), try archive.facts().isRegular else {
+            throw StorageError(.notReadable, path: path)
+        }
+        let size = try archive.facts().size
+        var end = Int64(0)
+        let description = try read(archive) { archive, _, length, _ in
+            let (next, isTooLong) = length.addingReportingOverflow(Int64(TarHeader.padding(of: length)))
+            guard !isTooLong, next <= size else { throw BackupError.damaged(path, "it is cut off") }
+            end = try archive.skip(next)
+        }
+        // A file system may have lost the end of a file, and its length says so.
+        guard end <= size else { throw BackupError.damaged(path, "it is cut off") }
+        return description
+    }
+
+    /// Reads the description, and the header of each file.
+    /// - Parameter body: Passes over the content of a file: its name and its size.
+    private static func read(
+        _ archive: borrowing StorageFile,
+        _ body: (borrowing StorageFile, String, Int64, Description) throws -> Void
+    ) throws -> Description {
+        let path = archive.path
         let header = try nextHeader(of: archive)
         guard header.name == descriptionName, header.size <= maximumDescriptionBytes else {
             throw BackupError.damaged(path, "it does not begin with \(descriptionName)")
@@ -136,9 +170,7 @@ package enum BackupArchive {
         for name in names {
             let header = try nextHeader(of: archive)
             guard header.name == name else { throw BackupError.damaged(path, "\(name) is missing") }
-            guard try unpack(header.size, of: archive, to: directory + "/" + name) == description.files[name] else {
-                throw BackupError.damaged(path, "\(name) has changed since it was made")
-            }
+            try body(archive, name, header.size, description)
         }
         guard try exactly(2 * TarHeader.blockBytes, of: archive).allSatisfy({ $0 == 0 }) else {
             throw BackupError.damaged(path, "its end is missing")

@@ -58,6 +58,14 @@ package struct StorageFile: ~Copyable, Sendable {
         return bytes
     }
 
+    /// Passes over bytes, also beyond the end.
+    /// - Returns: The place of the next byte.
+    package func skip(_ count: Int64) throws(StorageError) -> Int64 {
+        let place = lseek(descriptor, off_t(count), SEEK_CUR)
+        guard place >= 0 else { throw StorageError(system: errno, path: path) }
+        return Int64(place)
+    }
+
     package func append(_ bytes: [UInt8]) throws(StorageError) {
         var rest = bytes[...]
         while !rest.isEmpty {

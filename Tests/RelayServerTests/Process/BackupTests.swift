@@ -8,9 +8,9 @@ import Testing
 
 /// Backups of the real service, made while it runs, and put back.
 @Suite(.timeLimit(.minutes(10))) struct BackupTests {
-    private let relayd: RelaydProcess
+    let relayd: RelaydProcess
     /// The folder of the backup, which no other test uses.
-    private let folder = FileManager.default.temporaryDirectory.appending(path: "backup-\(UUID().uuidString)")
+    let folder = FileManager.default.temporaryDirectory.appending(path: "backup-\(UUID().uuidString)")
     private var file: URL { folder.appending(path: "relay.tar") }
 
     init() async throws {
@@ -18,11 +18,11 @@ import Testing
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
     }
 
-    private func run(_ arguments: String...) async throws -> RelaydProcess.Ended {
+    func run(_ arguments: String...) async throws -> RelaydProcess.Ended {
         try await RelaydProcess.run(arguments + ["--data-directory", relayd.directory.path])
     }
 
-    private func pair() async throws -> (phone: WireEndpoint, pc: WireEndpoint) {
+    func pair() async throws -> (phone: WireEndpoint, pc: WireEndpoint) {
         _ = try await relayd.start()
         _ = try await relayd.run("account", "add", "Anna")
         let (phone, pc) = (WireEndpoint("Phone", at: relayd), WireEndpoint("PC", at: relayd))
@@ -34,14 +34,14 @@ import Testing
         return (phone, pc)
     }
 
-    private func launch(_ number: UInt64, from phone: WireEndpoint, to pc: WireEndpoint) async throws {
+    func launch(_ number: UInt64, from phone: WireEndpoint, to pc: WireEndpoint) async throws {
         let command = try phone.launch("film:\(number)", on: pc, number: number)
         guard case .ok = try await phone.send(command) else { throw WireEndpoint.Unexpected(message: "not accepted") }
         #expect(try await pc.handleNext() == .launch(.init(uri: try LaunchURI("film:\(number)"))))
         #expect(try await phone.outcome(of: command, target: try pc.record().payload) == .succeeded)
     }
 
-    private func mode(_ path: String) throws -> Int? {
+    func mode(_ path: String) throws -> Int? {
         try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
     }
 

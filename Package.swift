@@ -292,6 +292,7 @@ let package = Package(
             name: "RelayComposition",
             dependencies: [
                 "BuildVersion",
+                "DeviceRelay",
                 "RelayIssuer",
                 "RelayLog",
                 "RelayPostgres",
@@ -304,6 +305,7 @@ let package = Package(
                 server("NIOCore", "swift-nio"),
                 server("NIOPosix", "swift-nio"),
                 server("NIOSSL", "swift-nio-ssl"),
+                server("NIOTLS", "swift-nio"),
             ],
             swiftSettings: settings
         ),

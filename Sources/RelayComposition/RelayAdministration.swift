@@ -77,7 +77,8 @@ struct RelayAdministration: Sendable {
         case .removeResourceServer(let name):
             guard try await issuer.removeResourceServer(name) else { throw IssuerError.unknownResourceServer }
             return .done
-        case .madeBackup: return .done
+        // The service itself answers what concerns its connections.
+        case .countForwarding, .madeBackup: return .done
         case .listApps: return .apps(try await registry.list())
         case .addApp(let id, let texts): return try await changeApp { try await registry.add(id, try Self.apps(texts)) }
         case .removeApp(let id, let texts): return try await changeApp { try await registry.remove(id, try Self.apps(texts)) }

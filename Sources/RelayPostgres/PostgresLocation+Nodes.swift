@@ -74,7 +74,7 @@ extension PostgresLocation {
         }
     }
 
-    private func transact<Value>(_ body: (PostgresConnection) throws -> Value) throws(StoreError) -> Value {
+    func transact<Value>(_ body: (PostgresConnection) throws -> Value) throws(StoreError) -> Value {
         _ = try prepare()
         return try Self.translated {
             let connection = try PostgresConnection(PostgresSettings.parameters(connected, of: nil))

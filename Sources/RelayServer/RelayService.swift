@@ -122,8 +122,16 @@ package struct RelayService: Service {
         let connections = connections
         let files = OpenFiles(logger: logger)
         self.files = files
-        self.admin = parts.administer.map {
-            AdminSocket(path: AdminSocket.path(in: configuration.dataDirectory), answer: $0, logger: logger, files: files)
+        self.admin = parts.administer.map { administer in
+            AdminSocket(
+                path: AdminSocket.path(in: configuration.dataDirectory),
+                answer: { request in
+                    guard request != .countForwarding else { return .forwarding(unauthenticated.forwarding.counts) }
+                    return await administer(request)
+                },
+                logger: logger,
+                files: files
+            )
         }
         let settings = RelayChannelStateMachine.Settings(
             relay: key.id,

@@ -12,14 +12,16 @@ package final class Nginx {
     private let directory = FileManager.default.temporaryDirectory.appending(path: "nginx-\(UUID().uuidString)")
     private let port: Int
     private let location: String
+    private let namesClients: Bool
     private let process = Process()
 
     /// Starts it. Whether it takes connections, the caller finds out.
     /// - Parameters:
     ///   - upstream: The servers and their options, in the syntax of nginx.
     ///   - location: Further directives for the requests.
-    package init(port: Int, upstream: String, location: String = "") throws {
-        (self.port, self.location) = (port, location)
+    ///   - namesClients: Whether it sends `X-Forwarded-For`.
+    package init(port: Int, upstream: String, location: String = "", namesClients: Bool = true) throws {
+        (self.port, self.location, self.namesClients) = (port, location, namesClients)
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: false)
         try write(upstream)
         process.executableURL = URL(filePath: Self.program)
@@ -70,7 +72,7 @@ package final class Nginx {
                         proxy_set_header Host $http_host;
                         proxy_set_header Upgrade $http_upgrade;
                         proxy_set_header Connection $connection_upgrade;
-                        proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+                        \(namesClients ? "proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;" : "")
                         proxy_read_timeout 90s;
                         \(location)
                     }

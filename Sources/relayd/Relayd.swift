@@ -20,7 +20,7 @@ struct Relayd: AsyncParsableCommand {
         subcommands: [
             ServeCommand.self, AccountCommand.self, InviteCommand.self, EndpointCommand.self, TokenCommand.self, AppCommand.self,
             ResourceServerCommand.self, NodeCommand.self, StoreCommand.self, BackupCommand.self, RestoreCommand.self, LimitsCommand.self,
-            DemoCommand.self,
+            DoctorCommand.self, DemoCommand.self,
         ],
         defaultSubcommand: ServeCommand.self
     )
@@ -46,6 +46,9 @@ struct Relayd: AsyncParsableCommand {
             leave("relayd: \(error)", code: 2)
         } catch let error as OutputError {
             leave(error)
+        } catch let code as ExitCode {
+            // The output has said why.
+            exit(withError: code)
         } catch {
             switch exitCode(for: error) {
             case .success:

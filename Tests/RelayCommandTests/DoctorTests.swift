@@ -92,7 +92,7 @@ import Testing
     )
     func onlyTheRelaySaysWhyItIsNotReady(status: Int, type: String?, body: String, reason: String?) {
         let answer = RelayProbe.Answer(status: status, date: nil, mediaType: type, body: Array(body.utf8))
-        #expect(RelayChecks.reason(answer) == reason)
+        #expect(answer.problem == reason)
     }
 
     @Test func otherRelayAtTheAddressIsNotTrusted() async throws {

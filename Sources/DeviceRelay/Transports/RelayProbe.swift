@@ -22,6 +22,15 @@ package struct RelayProbe: Sendable {
             self.mediaType = mediaType
             self.body = body
         }
+
+        /// Why the relay itself is not ready, in its own words (RFC 9457). A proxy in front of it, or another server, does not say so.
+        package var problem: String? {
+            struct Problem: Decodable { var detail: String }
+            guard status == 503, mediaType == "application/problem+json",
+                let problem = try? JSONDecoder().decode(Problem.self, from: Data(body)), !problem.detail.isEmpty
+            else { return nil }
+            return DisplayText.sanitized(String(problem.detail.prefix(200)))
+        }
     }
 
     package enum TunnelWay: Hashable, Sendable {
@@ -74,6 +83,22 @@ package struct RelayProbe: Sendable {
         } catch {
             throw ConnectionError(error)
         }
+    }
+
+    private struct Ports: Decodable {
+        var ports: [Int]
+    }
+
+    /// The ports that the relay names for tunnels over plain TCP, at most 8, and those of them that can be reached from here.
+    package func tunnelPorts() async -> (named: [Int], open: [Int]) {
+        guard let answer = try? await get("/v1/tunnels"), answer.status == 200,
+            let ports = try? JSONDecoder().decode(Ports.self, from: Data(answer.body)).ports.prefix(8)
+        else { return ([], []) }
+        var open: [Int] = []
+        for port in ports {
+            if (try? await test(.port(port))) != nil { open.append(port) }
+        }
+        return (Array(ports), open)
     }
 
     /// Tests whether a kind of tunnel entrance can be reached, with the id of a tunnel that does not exist.

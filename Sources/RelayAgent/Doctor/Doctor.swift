@@ -3,7 +3,7 @@
 
 import DeviceRelay
 import Foundation
-import RelayProtocol
+package import RelayProtocol
 
 /// Diagnoses the path to the relay and to a device, hop by hop, and gives advice.
 package struct Doctor: RoutedCommand {
@@ -13,15 +13,7 @@ package struct Doctor: RoutedCommand {
     package init(target: String?) { self.target = target }
 
     package struct Check: Codable, Sendable {
-        package enum Status: String, Codable, Sendable {
-            /// The check passed.
-            case ok
-            /// It works, but with a limitation.
-            case warning
-            case failed
-            /// The check could not run.
-            case skipped
-        }
+        package typealias Status = CheckStatus
 
         package enum Name: String, Codable, Sendable, CaseIterable {
             case account, relay, identity, clock, login, presence, tunnel, mailbox, device, nearby
@@ -75,9 +67,9 @@ package struct Doctor: RoutedCommand {
                     case .warning, .failed: .attention
                     case .skipped: .faint
                     }
-                let status = check.status.rawValue.padded(to: 7)
-                let first = "\(style.show(status, emphasis))  \(check.name.rawValue.padded(to: 9))  \(check.message)"
-                return [first] + (check.advice.map { [String(repeating: " ", count: 20) + "-> " + $0] } ?? [])
+                return check.status.lines(name: check.name.rawValue, width: 9, message: check.message, advice: check.advice) {
+                    style.show($0, emphasis)
+                }
             }
         }
     }
@@ -147,8 +139,4 @@ package struct Doctor: RoutedCommand {
             return [Check(.relay, failed: error)]
         }
     }
-}
-
-extension String {
-    fileprivate func padded(to count: Int) -> String { self + String(repeating: " ", count: max(0, count - self.count)) }
 }

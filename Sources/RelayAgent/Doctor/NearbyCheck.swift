@@ -53,7 +53,7 @@ struct NearbyCheck: Sendable {
         let endpoints = local.platform.endpoints(for: local.account)
         if let other = endpoints.first(where: { view.otherHours[$0.record.endpointID] != nil }) {
             let ahead = view.otherHours[other.record.endpointID] ?? 0
-            let size = RelayChecks.size(ofSeconds: abs(ahead) * 3_600)
+            let size = ClockDifference.size(ofSeconds: abs(ahead) * 3_600)
             let name = DisplayText.quoted(other.record.name)
             return Doctor.Check(
                 .nearby,

@@ -164,7 +164,7 @@ struct NetworkText {
     private func clocks(_ found: NetworkDiagnosis.Clocks) -> Doctor.Check {
         let advice = "correct the clock that is wrong, preferably with NTP: sudo timedatectl set-ntp true"
         func difference(_ ahead: Int64) -> String {
-            let size = RelayChecks.size(ofSeconds: Int(clamping: (ahead.magnitude + 500) / 1_000))
+            let size = ClockDifference.size(ofSeconds: Int(clamping: (ahead.magnitude + 500) / 1_000))
             return "the clock of \(name) is \(size) \(ahead > 0 ? "ahead of" : "behind") that of this device"
         }
         switch found {

@@ -21,22 +21,13 @@ struct RelayChecks: Sendable {
         }
         let own = Date.now
         guard answer.status == 200 else {
-            let problem = Self.reason(answer).map { ConnectionError(.relayRestarting, $0) } ?? ConnectionError(status: answer.status)
+            let problem = answer.problem.map { ConnectionError(.relayRestarting, $0) } ?? ConnectionError(status: answer.status)
             return [Doctor.Check(.relay, failed: problem, advice: Self.advice(problem, membership))]
         }
         let trust = membership.relay.hasPrefix("https:") ? ", and its certificate is valid" : ""
         return [
             Doctor.Check(.relay, .ok, "it answers\(trust)"), await identity(), Self.clock(own: own, relay: answer.date), await tunnel(),
         ]
-    }
-
-    /// Why the relay itself is not ready, in its own words (RFC 9457). A proxy in front of it, or another server, does not say so.
-    static func reason(_ answer: RelayProbe.Answer) -> String? {
-        struct Problem: Decodable { var detail: String }
-        guard answer.status == 503, answer.mediaType == "application/problem+json",
-            let problem = try? JSONDecoder().decode(Problem.self, from: Data(answer.body)), !problem.detail.isEmpty
-        else { return nil }
-        return DisplayText.sanitized(String(problem.detail.prefix(200)))
     }
 
     /// Other programs of this machine may reach the relay by a proxy that this one does not use.
@@ -76,46 +67,18 @@ struct RelayChecks: Sendable {
     /// - Parameter relay: Milliseconds since 1970, with a resolution of one second.
     static func clock(own: Date, relay: Int64?) -> Doctor.Check {
         guard let relay else { return Doctor.Check(.clock, .skipped, "the relay does not tell its time") }
-        let difference = own.timeIntervalSince1970 - Double(relay) / 1_000
-        let seconds = Int(min(abs(difference), 1e15))
-        guard seconds > 10 else { return Doctor.Check(.clock, .ok, "it agrees with the relay's clock") }
-        let text = "it is \(size(ofSeconds: seconds)) \(difference > 0 ? "ahead of" : "behind") the relay's"
-        let advice = "correct the clock that is wrong, preferably with NTP (`timedatectl set-ntp true`)"
-        // With a clock that is off by a day, waiting commands expire and certificates are not valid.
-        guard seconds >= 86_400 else { return Doctor.Check(.clock, .warning, text, advice: advice) }
-        var check = Doctor.Check(.clock, .failed, text, advice: advice)
+        let milliseconds = Int64(max(-1e17, min(1e17, own.timeIntervalSince1970 * 1_000)))
+        let difference = ClockDifference(own: Milliseconds(clamping: milliseconds), other: Milliseconds(clamping: relay))
+        guard difference.status != .ok else { return Doctor.Check(.clock, .ok, "it agrees with the relay's clock") }
+        var check = Doctor.Check(.clock, difference.status, "it is \(difference.text) the relay's", advice: ClockDifference.advice)
+        guard difference.status == .failed else { return check }
         check.code = "clockSkew"
         check.exit = .failed
         return check
     }
 
-    static func size(ofSeconds seconds: Int) -> String {
-        switch seconds {
-        case ..<120: "\(seconds) s"
-        case ..<7_200: "\(seconds / 60) min"
-        case ..<172_800: "\(seconds / 3_600) h"
-        default: "\(seconds / 86_400) d"
-        }
-    }
-
-    private struct Ports: Decodable {
-        var ports: [Int]
-    }
-
     private func tunnel() async -> Doctor.Check {
-        let ports: [Int]
-        do throws(ConnectionError) {
-            let answer = try await probe.get("/v1/tunnels")
-            ports =
-                answer.status == 200
-                ? (try? JSONDecoder().decode(Ports.self, from: Data(answer.body)))?.ports.prefix(8).map { $0 } ?? [] : []
-        } catch {
-            ports = []
-        }
-        var isOpen: [Int] = []
-        for port in ports {
-            if (try? await probe.test(.port(port))) != nil { isOpen.append(port) }
-        }
+        let (ports, isOpen) = await probe.tunnelPorts()
         if let port = isOpen.first { return Doctor.Check(.tunnel, .ok, "connections to devices go through TCP port \(port)") }
         let names = ports.map(String.init).joined(separator: ", ")
         do throws(ConnectionError) {

@@ -46,6 +46,8 @@ package enum AdminRequest: Codable, Hashable, Sendable {
     case addCredential(Secret<StoredCredential>, app: String)
     case removeCredential(String, app: String)
 
+    /// How requests have come since the relay's start.
+    case countForwarding
     /// A backup was made beside the relay: its log says so.
     case madeBackup
 
@@ -77,6 +79,7 @@ package enum AdminRequest: Codable, Hashable, Sendable {
         case .verifyApp: ("app verify", nil)
         case .addCredential: ("app credential add", nil)
         case .removeCredential: ("app credential remove", nil)
+        case .countForwarding: ("doctor", nil)
         case .madeBackup: ("backup", nil)
         }
     }
@@ -104,7 +107,27 @@ package enum AdminAnswer: Codable, Hashable, Sendable {
     case apps([AdminApp])
     /// What remains of an identity; `nil` after it was removed.
     case app(AdminApp?)
+    case forwarding(AdminForwarding)
     case done
+}
+
+/// How many requests have come since the relay's start.
+package struct AdminForwarding: Codable, Hashable, Sendable {
+    /// From trusted proxies, with `X-Forwarded-For`.
+    package var named: Int
+    /// From trusted proxies, without the field.
+    package var unnamed: Int
+    /// With the field, from addresses of this machine and its network that are no trusted proxies.
+    package var untrusted: Int
+    /// The address of the last of these.
+    package var lastUntrusted: String?
+
+    package init(named: Int, unnamed: Int, untrusted: Int, lastUntrusted: String?) {
+        self.named = named
+        self.unnamed = unnamed
+        self.untrusted = untrusted
+        self.lastUntrusted = lastUntrusted
+    }
 }
 
 /// The result of a revocation.

@@ -23,6 +23,8 @@ package final class UnauthenticatedConnections: Sendable {
     private let hasFoundProxy = Atomic(false)
     private let counts = Mutex<[Owner: Int]>([:])
     private let all = Atomic(0)
+    /// How requests came.
+    package let forwarding = ForwardingCounts()
 
     /// - Parameter foundProxy: Called once, if a proxy on this machine forwards requests, but no proxy is trusted.
     package init(allowed: Int, proxies: TrustedProxies = TrustedProxies(), foundProxy: @escaping @Sendable () -> Void = {}) {
@@ -46,6 +48,7 @@ package final class UnauthenticatedConnections: Sendable {
 
     /// Without trusted proxies, all clients of a proxy count as one.
     private func noticeProxy(at peer: SocketAddress?, forwardedFor: () -> [String]) {
+        forwarding.note(untrusted: IPAddress(peer), forwardedFor)
         guard proxies.networks.isEmpty, !hasFoundProxy.load(ordering: .relaxed), IPAddress(peer)?.isLoopback == true,
             !forwardedFor().isEmpty,
             !hasFoundProxy.exchange(true, ordering: .relaxed)
@@ -95,7 +98,9 @@ package final class UnauthenticatedConnections: Sendable {
                 counter.noticeProxy(at: peer, forwardedFor: forwardedFor)
                 return true
             }
-            let client = counter.proxies.client(of: peer, forwardedFor: forwardedFor())
+            let fields = forwardedFor()
+            counter.forwarding.note(trusted: fields)
+            let client = counter.proxies.client(of: peer, forwardedFor: fields)
             source.withLock { $0 = client }
             return move(to: .client(client?.network))
         }

@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import Foundation
+package import Foundation
 import NIOCore
-import RelayProtocol
-import SwiftASN1
-import X509
+package import RelayProtocol
 
 /// Why endpoints will reject a certificate. The relay serves it nevertheless, because it may be renewed while the relay runs.
-enum CertificateWarning: Hashable, Sendable, CustomStringConvertible {
+package enum CertificateWarning: Hashable, Sendable, CustomStringConvertible {
     case expired(Date)
     case notYetValid(Date)
     /// It does not name a host that endpoints dial.
     case otherName(host: String, names: [String])
 
-    var description: String {
+    package var description: String {
         switch self {
         case .expired(let date): "the certificate has expired on \(date.formatted(.iso8601)); renew it"
         case .notYetValid(let date): "the certificate is not valid before \(date.formatted(.iso8601)); check the clock"
@@ -32,29 +30,18 @@ enum CertificateWarning: Hashable, Sendable, CustomStringConvertible {
     ///   - pem: The chain, the relay's own certificate first.
     ///   - origins: The relay's public URLs.
     static func found(in pem: String, for origins: [Origin], at now: Date) -> [CertificateWarning] {
-        guard let first = try? PEMDocument.parseMultiple(pemString: pem).first, let certificate = try? Certificate(pemDocument: first)
-        else {
-            return []
-        }
+        guard let facts = try? CertificateFacts(pem: pem) else { return [] }
+        return found(in: facts, for: origins, at: now)
+    }
+
+    package static func found(in certificate: CertificateFacts, for origins: [Origin], at now: Date) -> [CertificateWarning] {
         var problems: [CertificateWarning] = []
         if now > certificate.notValidAfter { problems.append(.expired(certificate.notValidAfter)) }
         if now < certificate.notValidBefore { problems.append(.notYetValid(certificate.notValidBefore)) }
-        let names = names(of: certificate)
-        for origin in origins where origin.scheme == "https" && !names.contains(where: { matches($0, origin.host) }) {
-            problems.append(.otherName(host: origin.host, names: names.isEmpty ? ["nothing"] : names))
+        for origin in origins where origin.scheme == "https" && !certificate.names.contains(where: { matches($0, origin.host) }) {
+            problems.append(.otherName(host: origin.host, names: certificate.names.isEmpty ? ["nothing"] : certificate.names))
         }
         return problems
-    }
-
-    private static func names(of certificate: Certificate) -> [String] {
-        guard let alternatives = try? certificate.extensions.subjectAlternativeNames else { return [] }
-        return alternatives.compactMap { name in
-            switch name {
-            case .dnsName(let name): name.lowercased()
-            case .ipAddress(let bytes): (try? SocketAddress(packedIPAddress: ByteBuffer(bytes: bytes.bytes), port: 0))?.ipAddress
-            default: nil
-            }
-        }
     }
 
     /// An asterisk stands for the first label (RFC 6125 §6.4.3).

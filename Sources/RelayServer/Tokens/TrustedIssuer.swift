@@ -89,3 +89,29 @@ package struct FetchedKeys: Sendable {
         self.freshFor = freshFor
     }
 }
+
+extension TrustedIssuer {
+    /// Asks the issuer for its keys, or about an invented token.
+    /// - Returns: Why it does not answer, for people; `nil` if it does. It contains nothing of the answer.
+    package func obstacle() async -> String? {
+        do {
+            switch check {
+            case .keys(let read): _ = try await read()
+            case .introspection(let ask): _ = try await ask(Secret("invented-\(UInt64.random(in: .min ... .max))"))
+            }
+            return nil
+        } catch IssuerHTTPClient.Failure.credentialsRefused {
+            return "it refuses the relay's client id and secret"
+        } catch IssuerHTTPClient.Failure.addressMissing {
+            return "its metadata names no address for keys, or for questions about tokens"
+        } catch IssuerHTTPClient.Failure.addressNotAllowed {
+            return "its metadata names an address that is nearer than the issuer"
+        } catch IssuerHTTPClient.Failure.status(let status) {
+            return "it answers with HTTP status \(status)"
+        } catch IssuerHTTPClient.Failure.malformed {
+            return "what it publishes is not that of this issuer"
+        } catch {
+            return IssuerHTTPClient.reason(error)
+        }
+    }
+}

@@ -53,6 +53,7 @@ struct RelayAdministration: Sendable {
             return .revocation(try await revoke(id, withLetIn: withInvited))
         case .listAccounts: return .accounts(try await core.accounts().map(AdminAccount.init))
         case .addAccount(let name, let password): return try await add(name: name, password: password)
+        case .importAccounts(let names, let origin): return .imported(try await importAccounts(names, origin))
         case .renameAccount(let name, let new): return try await rename(account(name), to: new)
         case .disableAccount(let name): return try await setDisabled(true, account(name))
         case .enableAccount(let name): return try await setDisabled(false, account(name))
@@ -134,6 +135,28 @@ struct RelayAdministration: Sendable {
         let id = try await core.addAccount(of: Composition.identity(of: subject), name: name)
         events(.accountAdded(account: name, by: actor))
         return (id, subject)
+    }
+
+    /// Adds the accounts that there are not yet. The names are checked before the first one is added.
+    private func importAccounts(_ names: [String], _ origin: String) async throws -> [AdminImported] {
+        let names = try names.map { try Issuer.checked($0) }
+        var known: [String: AccountRow] = [:]
+        for account in try await core.accounts() {
+            if let key = account.name.flatMap(AccountName.init)?.key { known[key] = account }
+        }
+        var imported: [AdminImported] = []
+        for name in names {
+            if let account = known[name.key] {
+                imported.append(AdminImported(name: account.name ?? name.text, id: account.id.rawValue, link: nil))
+                continue
+            }
+            let subject = try await issuer.createUser(name: name.text)
+            let id = try await core.addAccount(of: Composition.identity(of: subject), name: name.text)
+            events(.accountAdded(account: name.text, by: .operator))
+            let link = try await issuer.setUpLink(subject: subject, origin: origin)
+            imported.append(AdminImported(name: name.text, id: id.rawValue, link: link))
+        }
+        return imported
     }
 
     private func rename(_ account: AccountRow, to name: String) async throws -> AdminAnswer {

@@ -13,7 +13,8 @@ struct AccountCommand: AsyncParsableCommand {
         abstract: "Add, list, disable and remove accounts.",
         discussion: "The commands need no restart. They also work while no relay runs on the data directory.",
         subcommands: [
-            List.self, Add.self, SetUp.self, Rename.self, Disable.self, Enable.self, Remove.self, Link.self, Unlink.self, Export.self,
+            List.self, Add.self, Import.self, SetUp.self, Rename.self, Disable.self, Enable.self, Remove.self, Link.self, Unlink.self,
+            Export.self,
             AccountKeyCommand.self,
         ],
         defaultSubcommand: List.self

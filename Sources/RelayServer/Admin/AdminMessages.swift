@@ -12,6 +12,9 @@ package enum AdminRequest: Codable, Hashable, Sendable {
     case listAccounts
     /// Adds an account, its user at the embedded issuer, and perhaps the user's password.
     case addAccount(name: String, password: Secret<String>?)
+    /// Adds the accounts that there are not yet, each with a set-up link.
+    /// - Parameter origin: The relay's URL in the links.
+    case importAccounts([String], origin: String)
     case renameAccount(String, to: String)
     case disableAccount(String)
     case enableAccount(String)
@@ -58,6 +61,7 @@ package enum AdminRequest: Codable, Hashable, Sendable {
         case .revokeEndpoint: ("endpoint revoke", nil)
         case .listAccounts: ("account list", nil)
         case .addAccount(let name, _): ("account add", name)
+        case .importAccounts: ("account import", nil)
         case .renameAccount(let account, _): ("account rename", account)
         case .disableAccount(let account): ("account disable", account)
         case .enableAccount(let account): ("account enable", account)
@@ -93,6 +97,8 @@ package enum AdminAnswer: Codable, Hashable, Sendable {
     case revocation(AdminRevocation)
     case accounts([AdminAccount])
     case account(AdminAccount)
+    /// In the order of the request.
+    case imported([AdminImported])
     case export(AdminExport)
     /// The code of a join link, and the account's user.
     case invitation(code: Secret<String>, subject: String)
@@ -109,6 +115,16 @@ package enum AdminAnswer: Codable, Hashable, Sendable {
     case app(AdminApp?)
     case forwarding(AdminForwarding)
     case done
+}
+
+/// An account of an import.
+package struct AdminImported: Codable, Hashable, Sendable {
+    package var name: String
+    package var id: String
+    /// The set-up link of a new account; `nil` if the account was there.
+    package var link: Secret<String>?
+
+    package init(name: String, id: String, link: Secret<String>?) { (self.name, self.id, self.link) = (name, id, link) }
 }
 
 /// How many requests have come since the relay's start.

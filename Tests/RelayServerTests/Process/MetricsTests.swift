@@ -9,7 +9,7 @@ import Testing
 /// The metrics of a real relay.
 @Suite(.timeLimit(.minutes(10))) struct MetricsTests {
     /// A relay with two endpoints, a command that waits, a failed sign-in and a refused token.
-    private func metrics(at ownPort: Int? = nil, _ arguments: [String] = []) async throws -> String {
+    func metrics(at ownPort: Int? = nil, _ arguments: [String] = []) async throws -> String {
         let port = try FreePort.take()
         let relayd = try await RelaydProcess(port: ownPort, arguments: ["--metrics-listen", "127.0.0.1:\(port)"] + arguments)
         _ = try await relayd.start()

@@ -40,22 +40,9 @@ package struct ConfigurationFile: Sendable {
         guard let facts = FileFacts(descriptor) else { throw problem("it cannot be read") }
         try check(facts, path, "it")
         guard facts.isFile, facts.size <= Self.largest,
-            let text = Self.contents(of: descriptor).flatMap({ String(validating: $0, as: UTF8.self) })
+            let text = BoundedFile.contents(of: descriptor, largest: Self.largest).flatMap({ String(validating: $0, as: UTF8.self) })
         else { throw problem("it cannot be read as a text of 1 MiB at most") }
         return try configuration(text)
-    }
-
-    /// The content of the file; `nil` if it cannot be read or is too large.
-    private static func contents(of descriptor: Int32) -> [UInt8]? {
-        var bytes: [UInt8] = []
-        var chunk = [UInt8](repeating: 0, count: 1 << 16)
-        while bytes.count <= largest {
-            let count = pread(descriptor, &chunk, chunk.count, off_t(bytes.count))
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else { return count == 0 ? bytes : nil }
-            bytes += chunk[..<count]
-        }
-        return nil
     }
 
     /// Rejects a file or directory that other users can write: they could run any program as this user.

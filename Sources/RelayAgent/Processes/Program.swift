@@ -33,10 +33,13 @@ struct Program: Hashable, Sendable {
 
 extension Program {
     /// Whether the program exists now.
-    var isThere: Bool {
+    var isThere: Bool { isThere(path: ProcessInfo.processInfo.environment["PATH"] ?? "") }
+
+    /// - Parameter path: The folders in which a name is searched, as in `PATH`.
+    func isThere(path: String) -> Bool {
         guard let name = arguments.first else { return false }
         if name.utf8.contains(UInt8(ascii: "/")) { return access(name, X_OK) == 0 }
-        let folders = (ProcessInfo.processInfo.environment["PATH"] ?? "").utf8.split(separator: UInt8(ascii: ":"))
+        let folders = path.utf8.split(separator: UInt8(ascii: ":"))
         return folders.contains { access("\(Substring($0))/\(name)", X_OK) == 0 }
     }
 

@@ -37,10 +37,14 @@ struct AsksAnswerCommand: AsyncParsableCommand {
     @OptionGroup var common: CommonOptions
     @Argument(help: "The id of the question, as `relay asks` prints it.") var id: String
     @Argument(help: "once, always or no.") var answer: AskReply.Word
+    @Option(
+        help: ArgumentHelp("The program that opens the link, of those that `relay asks` lists. Default: the first one.", valueName: "id")
+    )
+    var handler: String?
 
     func run() async throws {
         let context = try common.context
-        try context.console.print(try await AskReply(id: id, word: answer).run(context))
+        try context.console.print(try await AskReply(id: id, word: answer, handler: handler).run(context))
     }
 }
 

@@ -29,7 +29,7 @@ struct GrantsAddCommand: AsyncParsableCommand {
         commandName: "add",
         abstract: "Let a known device do without a question what agent.yaml asks about.",
         discussion:
-            "It allows nothing that agent.yaml does not mention: a scheme in `open: {ask: […]}`, or transfers with `receive: {accept: ask}`."
+            "It allows nothing that agent.yaml does not ask about: a scheme in `open: {ask: […]}`, one of `relay doctor` that only an installed program opens, or transfers with `receive: {accept: ask}`."
     )
 
     @OptionGroup var common: CommonOptions

@@ -49,9 +49,9 @@ import Testing
         async let reply = reply(board, ask, [Self.never])
         await posted(board)
         #expect(board.open == [ask])
-        #expect(board.take(.once, for: ask.id) == .taken)
+        #expect(board.take(.once(), for: ask.id) == .taken)
         #expect(board.take(.no, for: ask.id) == .answered)
-        #expect(await reply == .answer(.once))
+        #expect(await reply == .answer(.once()))
         #expect(board.open.isEmpty)
         #expect(board.take(.no, for: "another") == .unknown)
     }
@@ -62,7 +62,7 @@ import Testing
         board.readerCame()
         let ask = ask()
         #expect(await reply(board, ask, [Self.never, { .answer(.no) }]) == .answer(.no))
-        #expect(board.take(.once, for: ask.id) == .answered)
+        #expect(board.take(.once(), for: ask.id) == .answered)
     }
 
     /// A desktop without notifications does not end the question for the others.
@@ -72,15 +72,15 @@ import Testing
         let ask = ask()
         async let reply = reply(board, ask, [{ .impossible }])
         await posted(board)
-        #expect(board.take(.once, for: ask.id) == .taken)
-        #expect(await reply == .answer(.once))
+        #expect(board.take(.once(), for: ask.id) == .taken)
+        #expect(await reply == .answer(.once()))
     }
 
     @Test func questionIsOverInTime() async {
         let board = AskBoard()
         let ask = ask()
         #expect(await board.reply(to: ask, within: .milliseconds(20), others: [Self.never]) == .none)
-        #expect(board.take(.once, for: ask.id) == .over)
+        #expect(board.take(.once(), for: ask.id) == .over)
     }
 
     @Test func cancelledQuestionIsOver() async {
@@ -91,7 +91,7 @@ import Testing
         await posted(board)
         task.cancel()
         #expect(await task.value == .none)
-        #expect(board.take(.once, for: ask.id) == .over)
+        #expect(board.take(.once(), for: ask.id) == .over)
     }
 
     /// Many questions, each answered from several sides at once: each has exactly one answer.
@@ -105,7 +105,7 @@ import Testing
                     async let reply = self.reply(board, ask, [Self.never])
                     while !board.open.contains(where: { $0.id == ask.id }) { await Task.yield() }
                     let taken = await withTaskGroup(of: AskBoard.Outcome.self) { answers in
-                        for answer in [AskAnswer.once, .no, .once] { answers.addTask { board.take(answer, for: ask.id) } }
+                        for answer in [AskAnswer.once(), .no, .once()] { answers.addTask { board.take(answer, for: ask.id) } }
                         return await answers.reduce(into: []) { $0.append($1) }
                     }
                     #expect(taken.count { $0 == .taken } == 1)
@@ -134,17 +134,19 @@ import Testing
     @Test func grantAnswersWhatTheSettingsAsk() async throws {
         let book = try book { $0.open.ask = ["x-ask"] }
         let phone = Self.caller()
-        #expect(!(await book.allows(.scheme("x-ask"), to: phone)))
+        #expect(await book.answer(to: .scheme("x-ask"), of: phone) == nil)
         let grant = try await book.add(.scheme("x-ask"), device: "\(phone.systemID)", until: later, source: .ask)
-        #expect(await book.allows(.scheme("x-ask"), to: phone))
-        #expect(!(await book.allows(.scheme("x-ask"), to: Self.caller(isNew: true))), "new again, with the same name and keys")
-        #expect(!(await book.allows(.scheme("x-ask"), to: Self.caller(name: "TV"))))
-        #expect(!(await book.allows(.transfer, to: phone)))
+        #expect(await book.answer(to: .scheme("x-ask"), of: phone) != nil)
+        #expect(await book.answer(to: .scheme("x-ask"), of: Self.caller(isNew: true)) == nil, "new again, with the same name and keys")
+        #expect(await book.answer(to: .scheme("x-ask"), of: Self.caller(name: "TV")) == nil)
+        #expect(await book.answer(to: .transfer, of: phone) == nil)
         let listed = try #require(try await book.all().first { $0.id == grant.id })
         #expect(listed.uses == 1 && listed.lastUse != nil && listed.source == .ask)
         // The settings have the last word.
-        book.use(AgentConfiguration())
-        #expect(!(await book.allows(.scheme("x-ask"), to: phone)))
+        var forbidding = AgentConfiguration()
+        forbidding.open.others = .nothing
+        book.use(forbidding)
+        #expect(await book.answer(to: .scheme("x-ask"), of: phone) == nil)
         try await book.remove(grant.id)
         await #expect(throws: AgentError.self) { try await book.remove(grant.id) }
     }
@@ -152,8 +154,8 @@ import Testing
     @Test func grantForAllKnownDevices() async throws {
         let book = try book { $0.receive.accept = .ask }
         _ = try await book.add(.transfer, device: nil, until: later, source: .command)
-        #expect(await book.allows(.transfer, to: Self.caller()))
-        #expect(!(await book.allows(.transfer, to: Self.caller(isNew: true))))
+        #expect(await book.answer(to: .transfer, of: Self.caller()) != nil)
+        #expect(await book.answer(to: .transfer, of: Self.caller(isNew: true)) == nil)
     }
 
     /// What the settings allow or forbid without a question has no stored grant.
@@ -161,6 +163,7 @@ import Testing
         let book = try book {
             $0.open.schemes = ["https"]
             $0.open.ask = ["x-ask"]
+            $0.open.others = .nothing
         }
         for subject in [Grant.Subject.scheme("https"), .scheme("mailto"), .transfer, .service("files"), .folder("Photos")] {
             await #expect(throws: AgentError.self, "\(subject)") {
@@ -171,6 +174,34 @@ import Testing
         #expect(all.contains { $0.subject == .scheme("https") && $0.source == .settings })
         #expect(all.contains { $0.subject == .transfer && $0.source == .settings })
         for grant in all { await #expect(throws: AgentError.self) { try await book.remove(grant.id) } }
+    }
+
+    /// Schemes that the settings do not name have grants if they may be asked about, and no others have.
+    @Test func schemesOfInstalledPrograms() async throws {
+        let book = try book { $0.open.schemes = ["mailto"] }
+        for scheme in ["http", "https", "file", "javascript", "ssh", "mailto", "X-Upper", "no scheme", ""] {
+            await #expect(throws: AgentError.self, "\(scheme)") {
+                _ = try await book.add(.scheme(scheme), device: nil, until: later, source: .command)
+            }
+        }
+        #expect(try await book.add(.scheme("magnet"), device: nil, until: later, source: .command).handler == nil)
+    }
+
+    /// A grant is for the program that the person has chosen. Without it there is a question again.
+    @Test func grantIsForAProgram() async throws {
+        let book = try book { _ in }
+        let phone = Self.caller()
+        let chosen = LinkHandler(id: "b.desktop", name: "B")
+        _ = try await book.add(.scheme("x-a"), device: "\(phone.systemID)", until: later, source: .ask, handler: chosen)
+        #expect(await book.answer(to: .scheme("x-a"), of: phone, handlers: ["a.desktop", "b.desktop"]) == .once(handler: "b.desktop"))
+        for handlers in [[], ["a.desktop"], ["B.desktop", "b.desktop\u{301}"]] {
+            #expect(await book.answer(to: .scheme("x-a"), of: phone, handlers: handlers) == nil, "\(handlers)")
+        }
+        #expect(try await book.all().first { $0.source == .ask }?.handler == chosen)
+        // One for all known devices leaves the choice to the system.
+        _ = try await book.add(.scheme("x-a"), device: nil, until: later, source: .command)
+        #expect(await book.answer(to: .scheme("x-a"), of: phone, handlers: ["a.desktop"]) == .once(handler: nil))
+        #expect(await book.answer(to: .scheme("x-a"), of: phone, handlers: ["b.desktop"]) == .once(handler: "b.desktop"))
     }
 
     @Test(arguments: [-1.0, 0, 91 * 86_400, .infinity]) func lifeIsBounded(seconds: Double) async throws {

@@ -16,6 +16,7 @@ import Testing
         var trustsNewDevices = false
         let counts = LaunchLimits()
         var answerers = Answerers()
+        var finder: HandlerFinder?
 
         init() throws {
             try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
@@ -45,7 +46,8 @@ import Testing
                 environment: ProgramEnvironment(),
                 running: RunningPrograms(),
                 counts: counts,
-                answerers: answerers
+                answerers: answerers,
+                finder: finder
             )
             let caller = AppServiceCaller(
                 accountID: "me",
@@ -107,6 +109,44 @@ import Testing
                         #expect(machine.lines("asked") == (asked ? ["\(uri)|Phone|\(isNew ? 1 : 0)"] : []), "\(what)")
                     }
                 }
+            }
+        }
+    }
+
+    /// Links that the settings do not name open after a question, with the installed program, for known devices. The configured program opens
+    /// what the settings name, also if another one is installed.
+    @Test func installedProgramOpensWhatTheSettingsDoNotName() async throws {
+        for others in AgentConfiguration.Opening.Others.allCases {
+            for (scheme, isNew) in [
+                ("x-other", false), ("x-other", true), ("x-ask", false), ("ssh", false), ("http", false), ("x-none", false),
+            ] {
+                let machine = try Machine()
+                machine.opening.others = others
+                machine.opening.prompt = machine.recorder("asked", code: 0)
+                let folder = "\(machine.folder)/data/applications"
+                try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+                let program = "\(folder)/program"
+                try Data("#!/bin/sh\necho \"$1\" >> '\(machine.folder)/installed'\n".utf8).write(to: URL(filePath: program))
+                try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: program)
+                let types = ["x-other", "x-ask", "ssh", "http"].map { "x-scheme-handler/\($0);" }.joined()
+                try Data("[Desktop Entry]\nType=Application\nExec=\(program) %u\nMimeType=\(types)\n".utf8)
+                    .write(to: URL(filePath: folder + "/a.desktop"))
+                let variables = [
+                    "XDG_DATA_HOME": machine.folder + "/data", "XDG_DATA_DIRS": "/no", "XDG_CONFIG_DIRS": "/no", "HOME": "/no",
+                ]
+                machine.finder = HandlerFinder(environment: variables)
+                let uri = scheme == "http" ? "http://films.example/" : "\(scheme):1"
+                let answer = word(try await machine.launch(uri, isNew: isNew))
+                let (byProgram, byCommand) = (scheme == "x-other" && !isNew && others == .ask, scheme == "x-ask")
+                let what = "\(uri), new \(isNew), others \(others)"
+                #expect(answer == (byProgram || byCommand ? "launched" : "declined"), "\(what)")
+                #expect(machine.lines("installed") == (byProgram ? [uri] : []), "\(what)")
+                #expect(machine.lines("opened").count == (byCommand ? 1 : 0), "\(what)")
+                #expect(machine.lines("asked").count == (byProgram || byCommand ? 1 : 0), "\(what)")
+                // Without a configured program the installed one opens what is asked about.
+                guard byCommand else { continue }
+                machine.opening.command = nil
+                #expect(word(try await machine.launch(uri, isNew: false)) == "launched" && machine.lines("installed") == [uri])
             }
         }
     }

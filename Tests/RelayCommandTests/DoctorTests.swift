@@ -22,7 +22,7 @@ import Testing
         let agents = [try await desk.agent(), try await tv.agent()]
         let words = try await desk.relay("doctor", "TV")
         #expect(words.status == 0)
-        #expect(words.output.count == 9 && words.output.allSatisfy { $0.hasPrefix("ok ") }, "\(words.text)")
+        #expect(words.output.count == 10 && words.output.allSatisfy { $0.hasPrefix("ok ") }, "\(words.text)")
         #expect(words.error.isEmpty)
         // The relay has one node.
         #expect(!words.text.contains("served by"))

@@ -27,6 +27,17 @@ extension AgentStore {
         )
     }
 
+    /// Grants remember the program that the person chose.
+    static func addHandlersToGrants(_ database: Database) throws {
+        try database.execute(
+            sql: """
+                -- The id of a desktop entry; NULL for the default
+                ALTER TABLE grants ADD COLUMN handler TEXT;
+                ALTER TABLE grants ADD COLUMN handler_name TEXT;
+                """
+        )
+    }
+
     /// Adds a grant. One for the same takes its place.
     /// - Throws: `AgentError`: `limitExceeded`.
     func add(_ grant: Grant) async throws {
@@ -41,8 +52,19 @@ extension AgentStore {
                 throw AgentError("limitExceeded", "there are \(GrantBook.maximum) grants; remove one: relay grants list", .failed)
             }
             try database.execute(
-                sql: "INSERT INTO grants (id, device, kind, name, until, source) VALUES (?, ?, ?, ?, ?, ?)",
-                arguments: .bound(grant.id, grant.device, kind, name, Self.milliseconds(grant.until ?? .now), grant.source.rawValue)
+                sql: """
+                    INSERT INTO grants (id, device, kind, name, until, source, handler, handler_name) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+                    """,
+                arguments: .bound(
+                    grant.id,
+                    grant.device,
+                    kind,
+                    name,
+                    Self.milliseconds(grant.until ?? .now),
+                    grant.source.rawValue,
+                    grant.handler?.id,
+                    grant.handler?.name
+                )
             )
         }
     }
@@ -64,27 +86,33 @@ extension AgentStore {
                     until: Self.date(try row.required("until")),
                     source: source,
                     uses: try row.required("uses"),
-                    lastUse: (row["last_use"] as Int64?).map(Self.date)
+                    lastUse: (row["last_use"] as Int64?).map(Self.date),
+                    handler: (row["handler"] as String?).map { LinkHandler(id: $0, name: row["handler_name"] ?? $0) }
                 )
             }
         }
     }
 
     /// Counts one use of the grant of a device, or else of all known devices.
-    /// - Returns: Whether there is one.
-    func useGrant(_ subject: Grant.Subject, device: String) async throws -> Bool {
+    /// - Parameter handlers: The ids of the programs that there are. Grants for others do not count.
+    /// - Returns: The answer, with the program of the grant; `nil` if there is no grant.
+    func useGrant(_ subject: Grant.Subject, device: String, handlers: [String]) async throws -> AskAnswer? {
         let (kind, name) = Self.columns(of: subject)
+        let ids = Self.json(handlers)
         return try await database.write { database in
             let now = Self.milliseconds(.now)
-            try database.execute(
+            let row = try Row.fetchOne(
+                database,
                 sql: """
                     UPDATE grants SET uses = uses + 1, last_use = ?1 WHERE id = (
                         SELECT id FROM grants WHERE kind = ?2 AND name = ?3 AND until > ?1 AND (device IS NULL OR device = ?4)
+                        AND (handler IS NULL OR handler IN (SELECT value FROM json_each(?5)))
                         ORDER BY device IS NULL LIMIT 1)
+                    RETURNING handler
                     """,
-                arguments: .bound(now, kind, name, device)
+                arguments: .bound(now, kind, name, device, ids)
             )
-            return database.changesCount > 0
+            return row.map { .once(handler: $0["handler"]) }
         }
     }
 

@@ -55,6 +55,7 @@ struct AgentStore: Sendable {
         }
         migrator.registerMigration("2 grants", migrate: createGrants)
         registerWebhooks(&migrator)
+        migrator.registerMigration("3 programs of grants", migrate: addHandlersToGrants)
         return migrator
     }
 

@@ -183,7 +183,8 @@ package struct Agent: Sendable {
     }
 
     private static func event(_ kind: Event.Kind, _ configuration: AgentConfiguration, _ app: RemoteSystemAppRegistration) -> Event {
-        let (schemes, ask) = (configuration.open.schemes, configuration.open.ask)
+        let schemes = configuration.open.schemes
+        let ask = (app.launchHandler?.schemes ?? []).filter { !schemes.contains($0) }
         let services = app.services.map(\.name) + (app.sharing == nil ? [] : [ShareMessages.serviceName])
         return Event(event: kind, app: app.appID, schemes: schemes, ask: ask.isEmpty ? nil : ask, services: services)
     }
@@ -204,13 +205,15 @@ struct AgentServices: Sendable {
         let environment = ProgramEnvironment(more: configuration.environment)
         var answerers = answerers
         answerers.desktop = DesktopNotifier(environment: environment)
+        let finder = HandlerFinder.system
         let desk = LaunchPolicy(
             configuration: configuration.open,
             trustsNewDevices: configuration.newDevices == .everything,
             environment: environment,
             running: running,
             counts: counts,
-            answerers: answerers
+            answerers: answerers,
+            finder: finder
         )
         let files = configuration.files.map { FilesService(folder: SharedFolder(root: $0.folder), devices: $0.devices).service }
         let clipboard = Clipboard(environment: environment)
@@ -238,7 +241,7 @@ struct AgentServices: Sendable {
             appID: AgentConfiguration.appID,
             displayName: configuration.name,
             launchHandler: LaunchHandler(
-                schemes: configuration.open.schemes + configuration.open.ask,
+                schemes: configuration.open.schemes + configuration.open.ask + others(configuration.open, finder),
                 defaultFor: Set(configuration.open.schemes)
             ) { request in
                 let answer = await desk.take(request)
@@ -262,12 +265,25 @@ struct AgentServices: Sendable {
         return registration
     }
 
+    /// The schemes that the settings do not name, and for which a program is installed: as many as an app may have.
+    private func others(_ configuration: AgentConfiguration.Opening, _ finder: HandlerFinder?) -> [String] {
+        guard configuration.others == .ask, let finder else { return [] }
+        let named = Set(configuration.schemes + configuration.ask)
+        let all = finder.installed().schemes.filter { HandlerRules.mayOffer($0) && !named.contains($0) }
+        let room = max(0, Limits()[.schemesPerApp] - named.count)
+        if all.count > room {
+            log("programs are installed for \(all.count - room) more schemes than an app may open; name those in `open: {ask: […]}`")
+        }
+        return Array(all.prefix(room))
+    }
+
     /// What paired devices of other people may ask for: files, links and texts, and web pages, each after a question. Services are for the
     /// account's devices.
     func pairedRegistration(_ configuration: AgentConfiguration) -> RemoteSystemAppRegistration {
         var asking = configuration
         asking.open.ask = ["http", "https"]
         asking.open.schemes = []
+        asking.open.others = .nothing
         asking.receive.accept = configuration.receive.accept == .nothing ? .nothing : .ask
         var all = registration(asking)
         all.services = []

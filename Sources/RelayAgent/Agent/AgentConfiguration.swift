@@ -12,10 +12,18 @@ package struct AgentConfiguration: Hashable, Sendable {
 
     /// The settings for launches.
     struct Opening: Hashable, Sendable {
+        /// What becomes of links of other schemes, for which a program is installed.
+        enum Others: String, CaseIterable, Sendable {
+            case nothing
+            /// They open after a question.
+            case ask
+        }
+
         /// Schemes that open without a question.
         var schemes = ["http", "https"]
         /// Schemes that open after a question.
         var ask: [String] = []
+        var others = Others.ask
         /// The program that opens URIs; `nil` for the system's default.
         var command: Program?
         /// The program that approves a launch with exit code 0; `nil` to ask at the terminal.
@@ -164,7 +172,7 @@ extension AgentConfiguration: Decodable {
 
 extension AgentConfiguration.Opening: Decodable {
     enum CodingKeys: String, CodingKey, CaseIterable {
-        case schemes, ask, command, prompt, programs, launchesPerMinute, newLaunchesPerMinute
+        case schemes, ask, others, command, prompt, programs, launchesPerMinute, newLaunchesPerMinute
     }
 
     /// Schemes that the agent never opens: their URIs are programs for the application that opens them.
@@ -178,6 +186,7 @@ extension AgentConfiguration.Opening: Decodable {
         try container.check(.ask, twice == nil, "has '\(twice ?? "")', which 'schemes' has too")
         let most = Limits()[.schemesPerApp]
         try container.check(.ask, schemes.count + ask.count <= most, "and 'schemes' together have more than \(most) entries")
+        others = try container.choice(.others) ?? others
         programs = try container.number(.programs, 1...1_000) ?? programs
         launchesPerMinute = try container.number(.launchesPerMinute, 1...6_000) ?? launchesPerMinute
         newLaunchesPerMinute = try container.number(.newLaunchesPerMinute, 0...6_000) ?? newLaunchesPerMinute

@@ -58,8 +58,12 @@ final class LaunchLimits: Sendable {
 }
 
 /// Why the agent does not open a URI. The sender sees this text, so it contains nothing about this machine.
-enum LaunchRejection: Hashable, Sendable, CustomStringConvertible {
+enum LaunchRejection: Error, Hashable, CustomStringConvertible {
     case neverOpened(scheme: String)
+    /// The settings open it neither at once nor after a question.
+    case notOpened(scheme: String)
+    /// No installed program opens it.
+    case noProgram(scheme: String)
     case tooManyLaunches(perMinute: Int)
     case tooManyPrograms(Int, new: Bool)
     /// A page of the local network, launched by a new device.
@@ -75,6 +79,8 @@ enum LaunchRejection: Hashable, Sendable, CustomStringConvertible {
     var description: String {
         switch self {
         case .neverOpened(let scheme): "\(scheme): links are never opened there"
+        case .notOpened(let scheme): "\(scheme): links are not opened there"
+        case .noProgram(let scheme): "no program there opens \(scheme): links"
         case .tooManyLaunches(let perMinute): "too many launches: \(perMinute) launches a minute are accepted from one device"
         case .tooManyPrograms(let most, let isNew):
             isNew

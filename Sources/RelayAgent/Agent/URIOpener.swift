@@ -22,6 +22,8 @@ struct URIOpener: Sendable {
     /// The program that opens URIs; `nil` for the system's default.
     let command: Program?
     let environment: ProgramEnvironment
+    /// An installed program that opens them instead.
+    var handler: InstalledHandler?
 
     /// The program with the URI in place of `{uri}`, or as its last argument.
     static func program(_ program: Program, with uri: LaunchURI) -> Program {
@@ -33,11 +35,11 @@ struct URIOpener: Sendable {
 
     /// - Parameter ended: Called when the program exits, possibly long after the launch.
     func open(_ uri: LaunchURI, ended: @escaping @Sendable () -> Void) async -> LaunchAnswer {
-        if command == nil, !Self.hasDisplay {
+        if command == nil, handler == nil, !Self.hasDisplay {
             ended()
             return .failed(why: "the agent there has no display on which it could open it")
         }
-        let program = Self.program(command ?? Self.system, with: uri)
+        let program = handler?.program(with: uri) ?? Self.program(command ?? Self.system, with: uri)
         let file: ErrorFile
         do {
             file = try ErrorFile()

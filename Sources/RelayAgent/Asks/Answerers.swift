@@ -21,6 +21,8 @@ struct Answerers: Sendable {
         var subject: Grant.Subject
         /// For the terminal. The desktop shows the same.
         var lines: [String]
+        /// The programs of the question; the first one is the default.
+        var handlers: [LinkHandler] = []
         var terminal: String
         /// The title on the desktop, and the button that says yes.
         var title: String
@@ -36,7 +38,8 @@ struct Answerers: Sendable {
         of caller: AppServiceCaller,
         program: (@Sendable () async -> AskBoard.Reply)? = nil
     ) async -> AskBoard.Reply {
-        if let grants, await grants.allows(question.subject, to: caller) { return .answer(.once) }
+        let ids = question.handlers.map(\.id)
+        if let answer = await grants?.answer(to: question.subject, of: caller, handlers: ids) { return .answer(answer) }
         var others: [@Sendable () async -> AskBoard.Reply] = []
         if let program {
             others = [program]
@@ -45,15 +48,16 @@ struct Answerers: Sendable {
             if let desktop, desktop.isPossible { others.append { await ask(desktop, question) } }
         }
         let reply = await board.reply(to: question.ask, within: question.patience, others: others)
-        guard case .answer(.always(let until)) = reply else { return reply }
+        guard case .answer(.always(let until, let id)) = reply else { return reply }
+        let handler = question.handlers.first { $0.id == id } ?? question.handlers.first
         // Without the grant the answer still holds for this time.
-        _ = try? await grants?.add(question.subject, device: "\(caller.systemID)", until: until, source: .ask)
+        _ = try? await grants?.add(question.subject, device: "\(caller.systemID)", until: until, source: .ask, handler: handler)
         return reply
     }
 
     private func ask(_ terminal: TerminalQuestion, _ question: Question) async -> AskBoard.Reply {
         switch await terminal.ask(question.lines, question.terminal, within: question.patience) {
-        case true?: .answer(.once)
+        case true?: .answer(.once())
         case false?: .answer(.no)
         case nil: .none
         }
@@ -63,7 +67,7 @@ struct Answerers: Sendable {
         let body = question.lines.joined(separator: "\n")
         switch await desktop.show(question.title, body, actions: [question.yes, .decline], within: question.patience) {
         case .action(.decline): return .answer(.no)
-        case .action: return .answer(.once)
+        case .action: return .answer(.once())
         case .none: return .none
         case .unavailable: return .impossible
         }

@@ -31,6 +31,8 @@ package struct Ask: Codable, Hashable, Sendable, Identifiable {
     package var kind: Kind
     package var device: Device
     package var uri: String?
+    /// The installed programs that can open the URI; the first one does if the answer names none.
+    package var handlers: [LinkHandler]?
     /// The names of files.
     package var name: String?
     /// How many files, links and texts.
@@ -45,8 +47,9 @@ package struct Ask: Codable, Hashable, Sendable, Identifiable {
 
 /// What the person answers.
 package enum AskAnswer: Hashable, Sendable {
-    case once
+    /// - handler: The id of the program that opens the URI; `nil` for the first one of the question.
+    case once(handler: String? = nil)
     /// Also from now on, for this one device, until a time.
-    case always(until: Date)
+    case always(until: Date, handler: String? = nil)
     case no
 }

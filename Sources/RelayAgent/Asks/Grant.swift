@@ -35,14 +35,25 @@ package struct Grant: Codable, Hashable, Sendable, Identifiable {
     package var source: Source
     package var uses: Int
     package var lastUse: Date?
+    /// The program that opens the links of a scheme; `nil` for the system's default.
+    package var handler: LinkHandler?
 
     private enum CodingKeys: String, CodingKey {
-        case id, device, known, scheme, service, folder, transfer, until, source, uses, lastUse
+        case id, device, known, scheme, service, folder, transfer, until, source, uses, lastUse, handler
     }
 
-    init(id: String, device: String?, subject: Subject, until: Date? = nil, source: Source, uses: Int = 0, lastUse: Date? = nil) {
+    init(
+        id: String,
+        device: String?,
+        subject: Subject,
+        until: Date? = nil,
+        source: Source,
+        uses: Int = 0,
+        lastUse: Date? = nil,
+        handler: LinkHandler? = nil
+    ) {
         (self.id, self.device, self.subject, self.until, self.source) = (id, device, subject, until, source)
-        (self.uses, self.lastUse) = (uses, lastUse)
+        (self.uses, self.lastUse, self.handler) = (uses, lastUse, handler)
     }
 
     package init(from decoder: any Decoder) throws {
@@ -62,6 +73,7 @@ package struct Grant: Codable, Hashable, Sendable, Identifiable {
         source = try container.decode(Source.self, forKey: .source)
         uses = try container.decode(Int.self, forKey: .uses)
         lastUse = try container.decodeIfPresent(Date.self, forKey: .lastUse)
+        handler = try container.decodeIfPresent(LinkHandler.self, forKey: .handler)
     }
 
     package func encode(to encoder: any Encoder) throws {
@@ -79,5 +91,6 @@ package struct Grant: Codable, Hashable, Sendable, Identifiable {
         try container.encode(source, forKey: .source)
         try container.encode(uses, forKey: .uses)
         try container.encodeIfPresent(lastUse, forKey: .lastUse)
+        try container.encodeIfPresent(handler, forKey: .handler)
     }
 }

@@ -17,6 +17,9 @@ final class GrantBook: Sendable {
         var allowed: [Grant] = []
         /// The schemes that are opened after a question.
         var asked: Set<String> = []
+        /// Whether other schemes are asked about, too, except `opened`.
+        var asksAboutOthers = false
+        var opened: Set<String> = []
         var asksAboutTransfers = false
     }
 
@@ -27,7 +30,12 @@ final class GrantBook: Sendable {
 
     /// Takes the settings, at the start and after each change.
     func use(_ configuration: AgentConfiguration) {
-        var rules = Rules(asked: Set(configuration.open.ask), asksAboutTransfers: configuration.receive.accept == .ask)
+        var rules = Rules(
+            asked: Set(configuration.open.ask),
+            asksAboutOthers: configuration.open.others == .ask,
+            opened: Set(configuration.open.schemes),
+            asksAboutTransfers: configuration.receive.accept == .ask
+        )
         func allow(_ subject: Grant.Subject, _ devices: Set<RemoteSystem.ID>? = nil) {
             let all = devices?.map { "\($0)" }.sorted().map(Optional.some) ?? [nil]
             for device in all {
@@ -42,18 +50,23 @@ final class GrantBook: Sendable {
         self.rules.withLock { $0 = rules }
     }
 
-    /// Whether a stored grant answers the question about a use, which is counted then.
-    /// - Parameter caller: A device that is new or another person's has none.
-    func allows(_ subject: Grant.Subject, to caller: AppServiceCaller) async -> Bool {
-        guard !caller.isNew, !caller.isPaired, !caller.isStranger, isAsked(subject) else { return false }
-        return (try? await store.useGrant(subject, device: "\(caller.systemID)")) ?? false
+    /// The answer of a stored grant to the question about a use, which is counted then; `nil` if there is none.
+    /// - Parameters:
+    ///   - caller: A device that is new or another person's has none.
+    ///   - handlers: The ids of the programs of the question. A grant for another program, as one that was removed, does not count.
+    func answer(to subject: Grant.Subject, of caller: AppServiceCaller, handlers: [String] = []) async -> AskAnswer? {
+        guard !caller.isNew, !caller.isPaired, !caller.isStranger, isAsked(subject) else { return nil }
+        return try? await store.useGrant(subject, device: "\(caller.systemID)", handlers: handlers)
     }
 
     /// Whether the settings ask about something.
     func isAsked(_ subject: Grant.Subject) -> Bool {
         rules.withLock { rules in
             switch subject {
-            case .scheme(let scheme): rules.asked.contains(scheme)
+            case .scheme(let scheme):
+                rules.asked.contains(scheme)
+                    || rules.asksAboutOthers && !rules.opened.contains(scheme) && LaunchURI.isScheme(scheme)
+                        && HandlerRules.mayOffer(scheme)
             case .transfer: rules.asksAboutTransfers
             case .service, .folder: false
             }
@@ -67,12 +80,19 @@ final class GrantBook: Sendable {
     /// - Parameters:
     ///   - device: The id of a known device; `nil` for all of them.
     ///   - until: At most `longestLife` from now.
+    ///   - handler: The program that opens the links; `nil` for the default at each time.
     /// - Throws: `AgentError` that says what the settings have to say first.
-    func add(_ subject: Grant.Subject, device: String?, until: Date, source: Grant.Source) async throws -> Grant {
+    func add(
+        _ subject: Grant.Subject,
+        device: String?,
+        until: Date,
+        source: Grant.Source,
+        handler: LinkHandler? = nil
+    ) async throws -> Grant {
         guard isAsked(subject) else { throw Self.notAsked(subject) }
         try Self.check(until)
         let id = Base64.url.encode((0..<9).map { _ in UInt8.random(in: .min ... .max) })
-        let grant = Grant(id: id, device: device, subject: subject, until: until, source: source)
+        let grant = Grant(id: id, device: device, subject: subject, until: until, source: source, handler: handler)
         try await store.add(grant)
         return grant
     }

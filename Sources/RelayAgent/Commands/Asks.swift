@@ -73,10 +73,17 @@ extension Ask {
     /// What is asked about, as one text.
     fileprivate var what: String {
         switch kind {
-        case .launch, .localPage: DisplayText.sanitized(uri ?? "")
+        case .launch, .localPage: DisplayText.sanitized(uri ?? "") + programs
         case .transfer: "\(DisplayText.sanitized(name ?? "")) (\(count ?? 0), \(ByteCount.text(size ?? 0)))"
         case .newDevice: "relay approve \(id)"
         }
+    }
+
+    /// The programs that can open it. The ids are for a choice.
+    private var programs: String {
+        let handlers = handlers ?? []
+        guard handlers.count > 1 else { return handlers.first.map { " with \(DisplayText.sanitized($0.name))" } ?? "" }
+        return " with " + handlers.map { DisplayText.sanitized("\($0.name) [\($0.id)]") }.joined(separator: " or ")
     }
 }
 
@@ -88,8 +95,10 @@ package struct AskReply: AgentOnlyCommand {
 
     var id: String
     var word: Word
+    /// The id of the program that opens the link; `nil` for the first one of the question.
+    var handler: String?
 
-    package init(id: String, word: Word) { (self.id, self.word) = (id, word) }
+    package init(id: String, word: Word, handler: String? = nil) { (self.id, self.word, self.handler) = (id, word, handler) }
 
     package struct Result: AgentResult, Codable {
         package var ask: String
@@ -98,7 +107,12 @@ package struct AskReply: AgentOnlyCommand {
         package func lines(_ style: Style) -> [String] { ["answered: \(answer)"] }
     }
 
-    package func request() throws -> APIRequest { try APIRequest(.post, "asks", id).with(body: ["answer": word.rawValue]) }
+    private struct Body: Encodable {
+        var answer: Word
+        var handler: String?
+    }
+
+    package func request() throws -> APIRequest { try APIRequest(.post, "asks", id).with(body: Body(answer: word, handler: handler)) }
 }
 
 /// Lists what devices may do here without a question.
@@ -115,7 +129,7 @@ package struct GrantList: AgentOnlyCommand {
             var table = Table("MAY", "WHO", "UNTIL", "FROM", "USES", "ID")
             for grant in grants {
                 table.add(
-                    .init(grant.subject.words, .strong),
+                    .init(grant.words, .strong),
                     .init(grant.device.map { String($0.prefix(8)) } ?? "known devices"),
                     .init(grant.until.map(LocalTime.text) ?? "-"),
                     .init(grant.source.rawValue),
@@ -128,6 +142,10 @@ package struct GrantList: AgentOnlyCommand {
     }
 
     package func request() -> APIRequest { APIRequest(.get, "grants") }
+}
+
+extension Grant {
+    fileprivate var words: String { subject.words + (handler.map { " with \(DisplayText.sanitized($0.name))" } ?? "") }
 }
 
 extension Grant.Subject {
@@ -157,7 +175,7 @@ package struct GrantAdd: AgentOnlyCommand {
 
         package func lines(_ style: Style) -> [String] {
             let end = grant.until.map { ", until \(LocalTime.text($0))" } ?? ""
-            return ["\(grant.device.map { String($0.prefix(8)) } ?? "known devices") may \(grant.subject.words)\(end)"]
+            return ["\(grant.device.map { String($0.prefix(8)) } ?? "known devices") may \(grant.words)\(end)"]
         }
     }
 

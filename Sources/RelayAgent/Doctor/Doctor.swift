@@ -16,7 +16,7 @@ package struct Doctor: RoutedCommand {
         package typealias Status = CheckStatus
 
         package enum Name: String, Codable, Sendable, CaseIterable {
-            case account, relay, identity, clock, login, presence, tunnel, mailbox, device, nearby
+            case account, relay, identity, clock, login, presence, tunnel, mailbox, links, device, nearby
             // The local network between this device and another one.
             case network, multicast, outgoing, incoming, clocks
         }

@@ -33,6 +33,7 @@ struct LocalDeviceChecks: Sendable {
         let own = endpoints.first { $0.isLocal }
         checks.append(presence(own))
         checks.append(await mailbox(own))
+        checks.append(links(own))
         if let target { checks.append(await device(target)) }
         return checks
     }
@@ -117,6 +118,22 @@ struct LocalDeviceChecks: Sendable {
         } catch {
             return Doctor.Check(.mailbox, failed: error)
         }
+    }
+
+    /// Which links others can open here, and the programs that the system has for them.
+    private func links(_ own: DeviceDirectory.Endpoint?) -> Doctor.Check {
+        let schemes = own?.registrations.first { $0.appID == AgentConfiguration.appID }?.schemes ?? []
+        guard !schemes.isEmpty else { return Doctor.Check(.links, .skipped, "no process here opens links of others; run `relay agent`") }
+        let installed = HandlerFinder.system?.installed()
+        func list(_ asks: Bool) -> String {
+            schemes.filter { $0.isDefault != asks }.map { scheme in
+                let name = DisplayText.sanitized(scheme.name)
+                return installed?.handlers(for: scheme.name).first.map { "\(name) (\(DisplayText.sanitized($0.link.name)))" } ?? name
+            }.joined(separator: ", ")
+        }
+        let (open, asked) = (list(false), list(true))
+        let parts = [open.isEmpty ? nil : "can open links here: \(open)", asked.isEmpty ? nil : "after a question: \(asked)"]
+        return Doctor.Check(.links, .ok, "others \(parts.compactMap(\.self).joined(separator: "; "))")
     }
 
     // MARK: Another device

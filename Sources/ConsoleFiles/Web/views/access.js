@@ -56,7 +56,8 @@ export async function show({ model, body, on, signal }) {
             grant)
             : t("grant.transfer");
         const icon = grant.scheme ? "link" : grant.service ? "call" : grant.folder ? "folder" : "transfer";
-        return row(icon, [who, " · ", what], [joined(
+        const how = grant.handler && t("grant.handler", { name: grant.handler.name });
+        return row(icon, [who, " · ", what, how && ` ${how}`], [joined(
             grant.until ? parts("access.until", { time: time(grant.until) }) : t("access.noEnd"), t(`grant.source.${grant.source}`),
             uses(grant),
         )], grant.source !== "settings" && removal("grants", grant, who));

@@ -9,7 +9,7 @@ import { byName, has, t } from "../text.js";
 
 /** Where each check belongs: at a stop, or on the way between two. */
 const PLACES = [
-    ["here", ["account", "login", "clock", "identity"]],
+    ["here", ["account", "login", "clock", "identity", "links"]],
     ["way", ["relay", "presence", "mailbox", "tunnel"]],
     ["there", ["device"]],
     ["network", ["nearby", "network", "multicast", "outgoing", "incoming", "clocks"]],

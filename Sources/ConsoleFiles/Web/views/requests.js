@@ -3,7 +3,7 @@
 
 // What other devices ask for, and what a person answers.
 
-import { button, h, icon, say, tag } from "../dom.js";
+import { button, field, h, icon, say, select, tag } from "../dom.js";
 import { attempt, Guard } from "../question.js";
 import { inTurn } from "../router.js";
 import { trust } from "../states.js";
@@ -68,8 +68,11 @@ export async function drawAsks(root, { model, on, signal }, isQuiet = false) {
             ? [t("ask.transfer.files", { count: ask.count ?? 1 }), ask.name,
                 ask.size !== undefined && bytes(ask.size)].filter(Boolean).join(", ")
             : ask.uri ?? ask.name;
+        const handlers = ask.handlers ?? [];
+        // The first one is the system's default.
+        const choice = handlers.length > 1 && select(handlers.map((each) => [each.id, each.name]), {});
         const answer = (value) => guard.guarding(() => attempt(box.firstChild, async () => {
-            await model.answer(ask.id, { answer: value });
+            await model.answer(ask.id, { answer: value, ...choice && value !== "no" && { handler: choice.value } });
             say(t(`ask.${value}.done`, { name }));
             await read();
         }));
@@ -84,6 +87,7 @@ export async function drawAsks(root, { model, on, signal }, isQuiet = false) {
                 t(`ask.${ask.kind}`, { name })),
             h("p", {}, level && tag(level.word, level.tone), " ", clock),
             what && h("p", { class: "asked" }, what),
+            choice ? field(t("ask.handlers"), choice) : handlers.length > 0 && h("p", {}, t("ask.handler", { name: handlers[0].name })),
             h("div", { class: "buttons" }, buttons));
         const tick = () => {
             const seconds = Math.ceil((Date.parse(ask.expires) - Date.now()) / 1_000);

@@ -41,14 +41,18 @@ extension APIRoutes {
 
     private func answer(_ exchange: APIExchange) async throws -> Response {
         let id = try exchange.parameter("id")
-        let body = try await exchange.body(fields: ["answer", "until"])
+        let body = try await exchange.body(fields: ["answer", "until", "handler"])
         let word: String = try body.required("answer")
         let until = try Self.date(try body.optional("until"))
         let ask = board.open.first { $0.id == id }
         if let ask, !exchange.principal.sees(ask.device.id) { throw Self.noAsk }
+        let handler: String? = try body.optional("handler")
+        if let ask, let handler, ask.handlers?.contains(where: { $0.id == handler }) != true {
+            throw AgentError("usage", "handler is the id of a program that the question lists", .usage)
+        }
         let answer: AskAnswer
         switch word {
-        case "once": answer = .once
+        case "once": answer = .once(handler: handler)
         case "no": answer = .no
         case "always":
             try exchange.principal.require(.grants)
@@ -61,7 +65,7 @@ extension APIRoutes {
             }
             let until = until ?? .now + GrantBook.longestLife
             try GrantBook.check(until)
-            answer = .always(until: until)
+            answer = .always(until: until, handler: handler)
         default: throw AgentError("usage", "the answer is once, always or no", .usage)
         }
         if ask?.kind == .newDevice {

@@ -90,7 +90,8 @@ import Testing
             let line = try JSON.object(try await follower.line { $0.contains(#""uri":"\#(uri)""#) })
             let ask = try #require((line["asks"] as? [[String: Any]])?.first)
             let id = try #require(ask["id"] as? String)
-            #expect(try await desk.run(["asks", "answer", id] + answer).status == 0)
+            let answered = try await desk.run(["asks", "answer", id] + answer)
+            #expect(answered.status == 0, "\(answered.errorText)")
             return (ask, await launch.finish())
         }
 

@@ -145,7 +145,7 @@ extension APIToken {
         }
         let now = Date.now
         self.init(
-            id: Base64.url.encode((0..<9).map { _ in UInt8.random(in: .min ... .max) }),
+            id: TypedID.make(),
             name: name,
             scopes: Set(known),
             devices: devices.map(Set.init),

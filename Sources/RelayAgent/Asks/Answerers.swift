@@ -79,7 +79,7 @@ extension Ask {
     init(_ kind: Kind, from caller: AppServiceCaller, within patience: Duration, canAlways: Bool) {
         let isKnown = !caller.isNew && !caller.isPaired && !caller.isStranger
         self.init(
-            id: Base64.url.encode((0..<9).map { _ in UInt8.random(in: .min ... .max) }),
+            id: TypedID.make(),
             kind: kind,
             device: Device(
                 id: "\(caller.systemID)",

@@ -91,7 +91,7 @@ final class GrantBook: Sendable {
     ) async throws -> Grant {
         guard isAsked(subject) else { throw Self.notAsked(subject) }
         try Self.check(until)
-        let id = Base64.url.encode((0..<9).map { _ in UInt8.random(in: .min ... .max) })
+        let id = TypedID.make()
         let grant = Grant(id: id, device: device, subject: subject, until: until, source: source, handler: handler)
         try await store.add(grant)
         return grant

@@ -93,6 +93,78 @@ import Testing
         #expect(list.first?["id"] as? String == failure["command"] as? String && list.first?["ended"] as? Bool == false)
     }
 
+    /// Puts something in the place of the agent, which was killed.
+    private static func replaceAgent(_ pair: AgentPair, version: String?) async throws -> RelayProcess {
+        let about = try await AgentAPI.curl(pair.desk, "/v1").json
+        let (instance, own) = (try #require(about["instance"] as? String), try #require(about["version"] as? String))
+        let file = try JSON.object(String(contentsOfFile: pair.desk.home + "/agent.json", encoding: .utf8))
+        pair.agent.send(SIGKILL)
+        _ = await pair.agent.finish()
+        let script = Project.root.appending(path: "scripts/other-agent.py").path
+        let other = try RelayProcess(
+            [script, try #require(file["socket"] as? String), instance, version ?? own],
+            executable: URL(filePath: "/usr/bin/python3"),
+            environment: [:]
+        )
+        _ = try await other.line { $0 == "ready" }
+        return other
+    }
+
+    /// Beside an agent of another version, commands work by themselves, and ask it for nothing but its version.
+    @Test func agentOfAnotherVersionIsNotUsed() async throws {
+        let pair = try await AgentPair()
+        let other = try await Self.replaceAgent(pair, version: "0.0.1")
+        #expect(try await pair.desk.relay("launch", "TV", "https://films.example/1").status == 0)
+        #expect(try await pair.desk.relay("devices").output.contains { $0.hasPrefix("TV") })
+        let new = try await pair.desk.relay("asks")
+        #expect(new.status != 0 && !new.error.isEmpty)
+        other.send(SIGKILL)
+        let requests = await other.finish().output
+        #expect(!requests.isEmpty && requests.allSatisfy { $0 == "GET /v1 HTTP/1.1" }, "\(requests)")
+    }
+
+    /// What was sent to an agent that dies is never done a second time: `relay` says that it may have run.
+    @Test func whatADyingAgentMayHaveDoneIsNotRepeated() async throws {
+        let pair = try await AgentPair()
+        let other = try await Self.replaceAgent(pair, version: nil)
+        let commands = [
+            ["launch", "TV", "https://films.example/1"], ["call", "TV", "ping", "{}"], ["invite"], ["devices"], ["commands"],
+            ["cancel", "019a7c3e-0000-7000-8000-000000000000"],
+        ]
+        for command in commands {
+            let output = try await pair.desk.run(command + ["--json"])
+            let failure = try #require(try output.json["error"] as? [String: Any], "\(command)")
+            #expect(output.status == 1 && failure["code"] as? String == "agentLost", "\(command): \(output.text)")
+        }
+        other.send(SIGKILL)
+        let requests = await other.finish().output.filter { $0 != "GET /v1 HTTP/1.1" }
+        #expect(requests.count == commands.count, "\(requests)")
+        // The host got nothing before this one.
+        #expect(try await pair.desk.relay("launch", "TV", "https://films.example/2", "--no-agent").status == 0)
+        #expect(try JSON.object(try await pair.host.line())["uri"] as? String == "https://films.example/2")
+    }
+
+    /// What the agent says while others use its API has neither what they send nor what they prove themselves with.
+    @Test func secretsOfTheAPIReachNoOutput() async throws {
+        let pair = try await AgentPair("log: debug")
+        let canary = "canary-7f3e"
+        let made = try await AgentAPI.post(pair.desk, "/v1/tokens", #"{"name":"script","scopes":["launch","call"]}"#)
+        let token = try #require((try made.json["token"] as? [String: Any])?["token"] as? String)
+        let headers = ["Prefer: wait=30", "Idempotency-Key: \(canary)", "Authorization: Bearer \(token)"]
+        let body = #"{"device":"TV","uri":"https://films.example/\#(canary)"}"#
+        #expect(try await AgentAPI.post(pair.desk, "/v1/launches", body, headers).status == 200)
+        let call = #"{"device":"TV","service":"ping","message":{"text":"\#(canary)"}}"#
+        #expect(try await AgentAPI.post(pair.desk, "/v1/calls", call, "Authorization: Bearer \(token)").status == 200)
+        let wrong = try await AgentAPI.curl(pair.desk, "/v1/devices?\(canary)", "-H", "Authorization: Bearer drt_\(canary)")
+        #expect(wrong.status == 401)
+        #expect(try await AgentAPI.post(pair.desk, "/v1/launches", #"{"\#(canary)":1}"#).status == 400)
+        let link = try #require(try await pair.desk.relay("console", "--print").output.first)
+        let key = try #require(link.split(separator: "=").last.map(String.init))
+        pair.agent.send(SIGTERM)
+        let output = await pair.agent.finish()
+        for secret in [canary, token, key] { #expect(!output.text.contains(secret)) }
+    }
+
     /// `watch` follows the agent, and goes on when it ends, without a repetition.
     @Test func watchOutlivesTheAgent() async throws {
         let pair = try await AgentPair()

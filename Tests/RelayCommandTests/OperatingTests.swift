@@ -6,22 +6,22 @@ import RelayTesting
 import Testing
 
 #if os(Linux)
+/// Whether there is what the page's commands need.
+private let areProgramsThere: Bool = [
+    "/usr/bin/caddy", "/usr/sbin/nginx", "/usr/bin/promtool", "/usr/bin/curl", "/usr/bin/openssl",
+].allSatisfy { FileManager.default.isExecutableFile(atPath: $0) }
+
 /// An operator with two machines, by the text of docs/operating.md alone: its files are written where it says, and its commands run in its
 /// order. Scripts stand for systemd and for users of the system; folders of the test stand for those below / .
 @Suite(
     .serialized,
     .timeLimit(.minutes(10)),
     .enabled(
-        if: TestMachine.isPossible && OperatingTests.areProgramsThere,
+        if: TestMachine.isPossible && areProgramsThere,
         "root alone makes networks; needs Debian's packages iproute2, nftables, caddy, nginx, prometheus, curl and openssl"
     )
 )
 struct OperatingTests {
-    static let areProgramsThere = ["/usr/bin/caddy", "/usr/sbin/nginx", "/usr/bin/promtool", "/usr/bin/curl", "/usr/bin/openssl"].allSatisfy
-    {
-        FileManager.default.isExecutableFile(atPath: $0)
-    }
-
     /// What the page has in fences, in its order.
     private enum Block {
         case file(path: String, text: String)

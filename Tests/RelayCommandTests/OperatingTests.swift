@@ -32,7 +32,7 @@ struct OperatingTests {
 
     private static func blocks() throws -> [(heading: String, block: Block)] {
         let text = try Project.text(page)
-        let pattern = /(?m)^#+ (?<heading>.+)$|(?:`(?<path>\/[^`]+)`:\n\n)?```(?<language>[a-z]+)\n(?<code>[^`]*)```/
+        let pattern = #/(?m)^#+ (?<heading>.+)$|(?:`(?<path>\/[^`]+)`:\n\n)?```(?<language>[a-z]+)\n(?<code>[^`]*)```/#
         var (heading, blocks): (String, [(heading: String, block: Block)]) = ("", [])
         for match in text.matches(of: pattern) {
             if let title = match.heading {

@@ -50,7 +50,7 @@ export async function show({ model, body, on, signal }) {
 
     function draw() {
         const shown = entries.filter((each) => (!who.value || each.principal === who.value) && (!what.value || each.action === what.value));
-        redraw(all, card(undefined, rows(shown.map(drawEntry), t("activity.none"))),
+        redraw(all, card(undefined, rows(shown.map(drawEntry), t(entries.length ? "activity.nothing" : "activity.none"))),
             hasMore && button(t("more"), readMore, { key: "more" }));
     }
 
@@ -67,20 +67,21 @@ export async function show({ model, body, on, signal }) {
         return h("li", { class: "row" },
             h("div", { class: "what" },
                 h("div", { class: "name" }, actionWord(entry.action), entry.count > 1 && ` × ${entry.count}`),
-                h("div", { class: "meta" }, [principalWord(entry.principal), device, entry.subject].filter(Boolean).join(" · "))),
-            h("div", {}, answerState(entry.answer)),
-            h("span", { class: "meta" }, time(entry.time)));
+                h("div", { class: "meta" }, [...new Set([principalWord(entry.principal), device, entry.subject])].filter(Boolean).join(" · "))),
+            h("div", { class: "outcome" }, answerState(entry.answer), h("span", { class: "meta" }, time(entry.time))));
     }
 }
 
 const actionWord = (action) => has(`action.${action}`) ? t(`action.${action}`) : action;
 
-const REFUSED = new Set(["no", "refused"]);
+/** A person's No is an answer like others, and no fault. */
+const DECLINED = new Set(["no", "declined"]);
+const BAD = new Set(["refused", "failed"]);
 /** It went on, and this entry does not know how it ended. */
 const OPEN = new Set(["stored", "accepted", "waking", "delivered"]);
 
 /** What came of it: an answer of a person, a state, or the code of a failure. */
 function answerState(answer) {
-    if (has(`answer.${answer}`)) return state({ word: t(`answer.${answer}`), tone: REFUSED.has(answer) ? "bad" : OPEN.has(answer) ? "" : "good" });
-    return state({ word: t("answer.failed", { code: answer }), tone: "bad" });
+    if (has(`answer.${answer}`)) return state({ word: t(`answer.${answer}`), tone: BAD.has(answer) ? "bad" : OPEN.has(answer) || DECLINED.has(answer) ? "" : "good" });
+    return state({ word: has(`failure.${answer}`) ? t(`failure.${answer}`) : t("answer.failed.of", { code: answer }), tone: "bad" });
 }

@@ -3,7 +3,7 @@
 
 // One device: its endpoints, apps, and what can be done with it.
 
-import { button, card, facts, go, h, icon, redraw, row, rows, say, state, tag } from "../dom.js";
+import { button, card, go, h, icon, redraw, row, rows, say, state, tag } from "../dom.js";
 import { attempt, question } from "../question.js";
 import { address, inTurn } from "../router.js";
 import { presence, trust } from "../states.js";
@@ -68,13 +68,14 @@ export async function show({ model, path, body, heading, title, name, on, signal
         return h("section", { class: "card" }, h("h2", { id: "compare", tabindex: "-1" }, t("compare.title", { name: device.name })),
             h("p", {}, t("compare.text", { name: device.name })), h("pre", {}, "relay whoami"),
             endpoints.map((endpoint) => [
-                facts([[t("compare.there", { name: endpoint.name }), drawWords(endpoint.words)],
-                    [t("compare.here"), about.words && drawWords(about.words)]]),
+                h("p", { class: "expected" }, t("compare.expect", { name: endpoint.name }), drawWords(endpoint.words)),
                 h("p", { class: "quiet small" }, drawJoining(endpoint)),
                 h("div", { class: "buttons" },
                     button(t("compare.same"), () => approve(endpoint), { look: "primary", key: `same-${endpoint.id}` }),
                     button(t("compare.different"), () => revoke(endpoint), { look: "destructive", key: `different-${endpoint.id}` })),
-            ]));
+            ]),
+            // They are other ones: next to those of the device they would be compared with them.
+            about.words && h("details", { "data-key": "mine" }, h("summary", {}, t("compare.mine")), drawWords(about.words)));
     }
 
     function drawEndpoint(device, endpoint) {

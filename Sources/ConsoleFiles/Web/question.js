@@ -60,10 +60,10 @@ export function problemText(error) {
     return error.message ? t("problem.failed", { message: error.message }) : t("problem.unexplained", { code: error.code });
 }
 
-export const problemNote = (error) => h("p", { class: "note", role: "alert" }, sentence(problemText(error)));
+export const problemNote = (error) => h("p", { class: `note ${error?.code === "noAgent" ? "unanswered" : ""}`, role: "alert" },
+    sentence(problemText(error)));
 
-export const problemCard = (error, again) => h("div", { class: "card" },
-    h("p", { class: "note", role: "alert" }, sentence(problemText(error))), again && button(t("again"), again, { look: "primary" }));
+export const problemCard = (error, again) => h("div", { class: "card" }, problemNote(error), again && button(t("again"), again, { look: "primary" }));
 
 /**
  * Does something that may fail, and shows the failure before `place`.

@@ -37,7 +37,9 @@ export function choices(devices, chosen) {
     return { options, value: first.id };
 }
 
-const BUSY = new Set(["stored", "accepted", "pending", "waking", "delivered"]);
+const BUSY = new Set(["waking", "delivered"]);
+/** It may last for days: nothing turns meanwhile. */
+const WAITING = new Set(["stored", "accepted", "pending"]);
 const ENDED = new Set(["expired", "cancelled"]);
 
 /** The state of a command. */
@@ -46,6 +48,7 @@ export function progress(command) {
     const code = has(`command.${command.status}`) ? command.status : command.ended ? "failed" : "pending";
     const word = t(`command.${code}`, { name, reason: command.message ?? command.status });
     if (command.status === "succeeded") return { word, tone: "good" };
+    if (WAITING.has(command.status)) return { word, tone: "waiting" };
     if (BUSY.has(command.status)) return { word, tone: "busy" };
     return { word, tone: ENDED.has(command.status) ? "" : command.status === "indeterminate" ? "warn" : "bad" };
 }

@@ -3,16 +3,17 @@
 
 // Links and messages that were sent and received.
 
-import { button, card, field, h, icon, redraw, rows, select, state } from "../dom.js";
+import { button, card, field, go, h, icon, redraw, rows, select, state } from "../dom.js";
 import { attempt } from "../question.js";
-import { inTurn } from "../router.js";
+import { address, inTurn } from "../router.js";
 import { attested, progress } from "../states.js";
-import { has, t, time } from "../text.js";
+import { has, parts, t, time } from "../text.js";
 
 const RECEIVED = { launched: "good", received: "good", declined: "", failed: "bad" };
 
 export async function show({ model, body, on, signal }) {
     let commands = [];
+    let devices = [];
     let hasMore = false;
     const which = select(["all", "open", "sent", "received"].map((each) => [each, t(`history.${each}`)]), { "data-key": "which" });
     const all = h("div");
@@ -25,9 +26,10 @@ export async function show({ model, body, on, signal }) {
     });
 
     const read = inTurn(async () => {
-        const [answer, audit] = await Promise.all([model.commands(), model.audit().catch(() => ({ entries: [] })),
-            model.devices().catch(() => {})]);
+        const [answer, audit, known] = await Promise.all([model.commands(), model.audit().catch(() => ({ entries: [] })),
+            model.devices().catch(() => ({ devices: [] }))]);
         if (signal.aborted) return;
+        devices = known.devices;
         commands = [...answer.commands, ...audit.entries.filter((each) => each.principal.startsWith("device:")).map(received)];
         hasMore = model.hasMore(answer.commands);
         draw();
@@ -47,8 +49,16 @@ export async function show({ model, body, on, signal }) {
         const shown = commands.filter((each) => ({
             open: !each.ended, sent: each.direction !== "received", received: each.direction === "received",
         })[which.value] ?? true).sort((first, second) => second.sent.localeCompare(first.sent));
-        redraw(all, card(undefined, rows(shown.map(drawCommand), t("history.none"))),
+        redraw(all, card(undefined, rows(shown.map(drawCommand), t(commands.length ? "history.nothing" : "history.none"))),
             hasMore && button(t("more"), readMore, { key: "more" }));
+    }
+
+    /** Where a link that was not opened can be sent once more. */
+    function retry({ ended, status, uri, endpoint }) {
+        if (!ended || status === "succeeded" || !uri) return undefined;
+        const device = devices.find((each) => each.endpoints.some(({ id }) => id === endpoint));
+        if (!device || device.new || !device.apps.some((app) => app.schemes.length)) return undefined;
+        return address("open", [], { device: device.id, uri });
     }
 
     function drawCommand(command) {
@@ -56,14 +66,18 @@ export async function show({ model, body, on, signal }) {
         const content = command.transfer ? t("history.transfer") : command.uri ?? (command.service && t("history.message", { service: command.service }))
             ?? (command.scheme && t("history.scheme", { scheme: command.scheme })) ?? t("history.launch");
         const peer = t(isReceived ? "history.from" : "history.to", { name: command.deviceName ?? command.endpoint.slice(0, 8) });
+        const again = !isReceived && retry(command);
         return h("li", { class: "row" }, icon(command.service ? "call" : "link"),
             h("div", { class: "what" }, h("div", { class: "name" }, content),
                 h("div", { class: "meta" }, peer, " · ", time(command.sent)),
-                h("div", {}, state(isReceived ? { word: t(`received.${command.outcome}`), tone: RECEIVED[command.outcome] }
-                    : progress(command))), command.attested && h("div", { class: "meta" }, attested(command.attested)),
+                h("div", { class: "line" }, state(isReceived
+                    ? { word: t(`received.${command.outcome}`), tone: RECEIVED[command.outcome] } : progress(command)),
+                command.attested && h("span", { class: "meta" }, attested(command.attested)),
+                !command.ended && command.expires && h("span", { class: "meta" }, parts("history.until", { time: time(command.expires) }))),
                 !isReceived && h("details", { "data-key": `details-${command.id}` }, h("summary", {}, t("details")),
-                    h("div", {}, t("history.id"), " ", h("code", {}, command.id)),
-                    !command.ended && h("div", {}, t("history.expires"), " ", time(command.expires)))),
+                    h("div", {}, t("history.id"), " ", h("code", {}, command.id)))),
+            again && h("div", { class: "act" }, go(t("history.again"), again,
+                { minor: true, key: `again-${command.id}`, label: t("history.again.of", { uri: command.uri, name: command.deviceName }) })),
             !command.ended && !isReceived && h("div", { class: "act" },
                 button(t("cancel"), () => attempt(all, async () => { await model.cancel(command.id); await read(); }),
                     { key: `cancel-${command.id}` })));

@@ -3,6 +3,8 @@
 
 // Makes elements. Text becomes text: nothing here, or elsewhere in the console, parses HTML.
 
+import { t } from "./text.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 function fill(element, attributes, children) {
@@ -31,6 +33,10 @@ export const icon = (name) =>
 
 /** A state: a word with the colour and shape of its tone: good, busy, asleep, warn, bad, or none. */
 export const state = ({ word, tone }) => h("span", { class: `state ${tone ?? ""}` }, word);
+
+/** The way back to a device, or to all of them. */
+export const back = (device) => h("p", { class: "back" },
+    h("a", { href: device ? `#/device/${encodeURIComponent(device.id)}` : "#/devices" }, device ? device.name : t("view.devices")));
 
 export const tag = (word, tone) => h("span", { class: `tag ${tone ?? ""}` }, word);
 

@@ -3,7 +3,7 @@
 
 // Calls a service of a device, and plots how long its answers take.
 
-import { button, card, field, go, h, s, say, select } from "../dom.js";
+import { back, button, card, field, go, h, s, say, select } from "../dom.js";
 import { attempt, problemText } from "../question.js";
 import { address } from "../router.js";
 import { choices } from "../states.js";
@@ -11,9 +11,10 @@ import { byName, milliseconds, t } from "../text.js";
 
 const PINGS = 20;
 
-export async function show({ model, query, body, signal }) {
+export async function show({ model, query, body, heading, signal }) {
     const { devices } = await model.devices();
     if (signal.aborted) return;
+    heading.before(back(devices.find((each) => each.id === query.get("device"))));
     const targets = devices.filter((device) => !device.local && !device.new && device.apps.some((app) => app.services.length)).sort(byName);
     if (!targets.length) {
         return body.replaceChildren(card(undefined, h("p", {}, t("call.nowhere")), go(t("view.devices"), address("devices"))));

@@ -3,7 +3,7 @@
 
 // One device: its endpoints, apps, and what can be done with it.
 
-import { button, card, go, h, icon, redraw, row, rows, say, state, tag } from "../dom.js";
+import { back, button, card, go, h, icon, redraw, row, rows, say, state, tag } from "../dom.js";
 import { attempt, question } from "../question.js";
 import { address, inTurn } from "../router.js";
 import { presence, trust } from "../states.js";
@@ -19,8 +19,8 @@ export async function show({ model, path, body, heading, title, name, on, signal
         if (signal.aborted) return;
         if (!device) {
             name(t("device.gone"));
-            return body.replaceChildren(card(t("device.gone"), h("p", {}, t("device.gone.text")),
-                go(t("view.devices"), address("devices"))));
+            return body.replaceChildren(card(undefined, h("p", {}, t("device.gone.text")),
+                go(t("view.devices"), address("devices"), { look: "primary" })));
         }
         name(device.name || t("device.unnamed"));
         // The title stands in the device's card.
@@ -32,7 +32,7 @@ export async function show({ model, path, body, heading, title, name, on, signal
         const opens = device.apps.some((app) => app.schemes.length);
         const services = [...new Set(device.apps.flatMap((app) => app.services))];
         redraw(body,
-            h("p", { class: "back" }, h("a", { href: address("devices") }, t("view.devices"))),
+            back(),
             h("div", { class: "card device whole" }, icon(device.limited ? "browser" : device.kind),
                 h("div", { class: "what" }, title,
                     h("div", {}, state(presence(device)), " ", level && tag(level.word, level.tone),

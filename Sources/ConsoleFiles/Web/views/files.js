@@ -3,7 +3,7 @@
 
 // The files that a device shares.
 
-import { button, card, h, icon, rows, say } from "../dom.js";
+import { back, button, card, h, icon, rows, say } from "../dom.js";
 import { attempt } from "../question.js";
 import { address } from "../router.js";
 import { bytes, shell, t, time } from "../text.js";
@@ -11,8 +11,12 @@ import { bytes, shell, t, time } from "../text.js";
 /** A larger file does not fit into a page. */
 const LARGEST = 256 << 20;
 
-export async function show({ model, path, body, name, signal }) {
+export async function show({ model, path, body, heading, name, signal }) {
     const [device, ...folder] = path;
+    const known = (await model.devices().catch(() => ({ devices: [] }))).devices.find((each) => each.id === device);
+    if (signal.aborted) return;
+    heading.before(back(known));
+    if (known) name(t("files.of", { name: known.name }));
     const { entries, leftOut, deviceName } = await model.listing(device, folder);
     if (signal.aborted) return;
     name(t("files.of", { name: deviceName }));

@@ -6,7 +6,7 @@
 import { card, go, h, icon, redraw, state, tag } from "../dom.js";
 import { address, inTurn } from "../router.js";
 import { presence, trust } from "../states.js";
-import { byName, list, t } from "../text.js";
+import { byName, t } from "../text.js";
 import { drawAsks } from "./requests.js";
 
 export async function show({ model, body, heading, on, signal }) {
@@ -25,32 +25,35 @@ export async function show({ model, body, heading, on, signal }) {
         }
         const isFresh = (device) => device.new || device.endpoints.some((each) => each.new);
         const fresh = others.filter(isFresh);
+        const settled = others.filter((device) => !isFresh(device));
         redraw(all,
             !current && h("p", { class: "note alarm" }, t("devices.notCurrent")),
             fresh.length > 0 && section(t("devices.new"), fresh),
-            section(fresh.length ? t("devices.known") : undefined, others.filter((device) => !isFresh(device))),
+            section(t("devices.known"), settled, current && t("devices.online",
+                { count: settled.length, online: settled.filter((each) => presence(each).tone === "good").length })),
             section(t("devices.here"), here));
     });
     await Promise.all([drawAsks(waiting, { model, on, signal }, true), draw()]);
     on(["device", "reset"], draw);
 }
 
-const section = (title, devices) => devices.length > 0 && h("section", {},
-    title && h("h2", {}, title), h("ul", { class: "cards" }, devices.map((device) => drawDevice(device, title ? "h3" : "h2"))));
+const section = (title, devices, sum) => devices.length > 0 && h("section", {},
+    h("div", { class: "line" }, h("h2", {}, title), sum && h("span", { class: "meta" }, sum)),
+    h("ul", { class: "cards" }, devices.map(drawDevice)));
 
-function drawDevice(device, heading) {
+function drawDevice(device) {
     const level = trust(device);
-    const apps = [...new Set(device.apps.map((app) => app.name || app.id))];
+    const apps = device.apps.map((app) => app.name || app.id);
+    const about = [t(`kind.${device.kind}`).replace(/^kind\./, ""), ...apps];
     const link = address("device", [device.id]);
     const canOpen = !device.local && !device.new && device.apps.some((app) => app.schemes.length);
     return h("li", { class: "card device" },
         icon(device.limited ? "browser" : device.kind),
         h("div", { class: "what" },
-            h(heading, { class: "name" }, h("a", { href: link, "data-key": `device-${device.id}` }, device.name || t("device.unnamed"))),
+            h("h3", { class: "name" }, h("a", { href: link, "data-key": `device-${device.id}` }, device.name || t("device.unnamed"))),
             h("div", {}, state(presence(device))),
-            h("div", { class: "meta" }, t(`kind.${device.kind}`).replace(/^kind\./, ""),
-                level?.tone && [" ", tag(level.word, level.tone)], device.paired && [" ", tag(t("device.paired"))]),
-            apps.length > 0 && h("div", { class: "meta" }, list(apps))),
+            h("div", { class: "meta" }, [...new Set(about)].filter((each) => each !== device.name).join(" · ")),
+            h("div", {}, level?.tone && [tag(level.word, level.tone), " "], device.paired && tag(t("device.paired")))),
         h("div", { class: "buttons" },
             device.new && go(t("device.look"), link, { minor: true, look: "primary", label: t("device.look.of", { name: device.name }) }),
             canOpen && go(t("view.open"), address("open", [], { device: device.id }),

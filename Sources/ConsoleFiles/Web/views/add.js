@@ -3,12 +3,21 @@
 
 // The three ways in which a device joins the account.
 
-import { button, h, icon, s, say } from "../dom.js";
+import { button, h, icon, s, say, sentence } from "../dom.js";
 import { attempt } from "../question.js";
+import { address, inTurn } from "../router.js";
 import { duration, shell, t } from "../text.js";
 
-export async function show({ model, body, signal }) {
-    body.replaceChildren(h("p", {}, t("add.text")), ways({ model, signal }));
+export async function show({ model, body, on, signal }) {
+    const joined = h("div", { role: "status" });
+    body.replaceChildren(joined, h("p", {}, t("add.text")), ...ways({ model, signal }));
+    const before = new Set((await model.devices()).devices.map((each) => each.id));
+    on(["device", "ask", "reset"], inTurn(async () => {
+        const { devices } = await model.devices();
+        joined.replaceChildren(...devices.filter((each) => !before.has(each.id)).map(({ id, name, new: isNew }) => h("p", { class: "note" },
+            t(isNew ? "add.joined.new" : "add.joined", { name }), " ",
+            h("a", { href: address("device", [id]) }, t(isNew ? "device.look" : "add.joined.see")))));
+    }));
 }
 
 /** The ways, as cards. */
@@ -17,12 +26,15 @@ export function ways({ model, signal }) {
         h("li", { class: "card" }, h("h2", {}, icon("desktop"), t("add.computer")), h("p", {}, t("add.computer.text")),
             invitation("computer")),
         h("li", { class: "card" }, h("h2", {}, icon("phone"), t("add.phone")), h("p", {}, t("add.phone.text")), invitation("phone")));
+    const far = h("p", { class: "note alarm", hidden: true });
     model.about().then(addLogin).catch(() => {});
-    return all;
+    return [far, all];
 
     /** A device without an account at a relay has no sign-in. */
     function addLogin({ relay, relayID }) {
         if (!relay) return;
+        far.hidden = !/^(localhost|127\..*|\[::1\])$/.test(new URL(relay).hostname);
+        far.replaceChildren(...sentence(t("add.loopback", { relay })));
         const command = `relay login ${shell(`${relay.replace(/\/$/, "")}/#relay=${relayID}`)}`;
         all.append(h("li", { class: "card" }, h("h2", {}, icon("hub"), t("add.login")), h("p", {}, t("add.login.text")),
             h("pre", { tabindex: "0" }, command)));
@@ -50,8 +62,8 @@ export function ways({ model, signal }) {
                     getSelection().selectAllChildren(shown);
                     say(t("copy.byHand"));
                 }
-            });
-            place.replaceChildren(...[kind === "phone" && await drawCode(link), shown, h("div", { class: "buttons" }, copy),
+            }, { look: kind === "computer" ? "primary" : undefined });
+            place.replaceChildren(...[kind === "phone" && await drawCode(link), h("div", { class: "buttons" }, copy), shown,
                 clock].filter(Boolean));
             shown.focus();
             const timer = setInterval(tick, 1_000);

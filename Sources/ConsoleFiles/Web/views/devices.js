@@ -21,7 +21,7 @@ export async function show({ model, body, heading, on, signal }) {
         const here = devices.filter((device) => device.local);
         if (!others.length) {
             const { ways } = await import("./add.js");
-            return redraw(all, h("p", {}, t("devices.none")), ways({ model, signal }), section(t("devices.here"), here));
+            return redraw(all, h("p", {}, t("devices.none")), ...ways({ model, signal }), section(t("devices.here"), here));
         }
         const isFresh = (device) => device.new || device.endpoints.some((each) => each.new);
         const fresh = others.filter(isFresh);

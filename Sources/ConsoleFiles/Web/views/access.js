@@ -45,6 +45,8 @@ export async function show({ model, body, on, signal }) {
     }
 
     function uses(entry) {
+        // What the settings allow is not counted.
+        if (entry.source === "settings") return undefined;
         if (!entry.lastUse) return entry.uses === 0 && t("access.unused");
         return parts(entry.uses === 1 ? "access.used.once" : "access.used", { count: entry.uses ?? "", time: time(entry.lastUse) });
     }

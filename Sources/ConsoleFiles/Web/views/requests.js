@@ -76,10 +76,13 @@ export async function drawAsks(root, { model, on, signal }, isQuiet = false) {
             say(t(`ask.${value}.done`, { name }));
             await read();
         }));
+        const canAlways = ask.canAlways !== false && level?.tone !== "warn";
+        const always = ask.kind !== "newDevice" && canAlways && h("p", { class: "hint" }, t(ask.kind === "transfer" ? "ask.always.files"
+            : "ask.always.links", { name, scheme: ask.uri?.split(":")[0] }));
         const buttons = ask.kind === "newDevice"
             ? h("a", { class: "button primary", href: `#/device/${encodeURIComponent(ask.device.id)}` }, t("device.look"))
             : [button(t("ask.once"), answer("once"), { label: t("ask.once.what", { what, name }) }),
-                ask.canAlways !== false && level?.tone !== "warn" && button(t("ask.always"), answer("always"),
+                canAlways && button(t("ask.always"), answer("always"),
                     { label: t("ask.always.what", { name }) }),
                 button(t("ask.no"), answer("no"), { label: t("ask.no.what", { what, name }) })];
         const box = h("section", { class: "card ask" },
@@ -88,7 +91,7 @@ export async function drawAsks(root, { model, on, signal }, isQuiet = false) {
             h("p", {}, level && tag(level.word, level.tone), " ", clock),
             what && h("p", { class: "asked" }, what),
             choice ? field(t("ask.handlers"), choice) : handlers.length > 0 && h("p", {}, t("ask.handler", { name: handlers[0].name })),
-            h("div", { class: "buttons" }, buttons));
+            h("div", { class: "buttons" }, buttons), always);
         const tick = () => {
             const seconds = Math.ceil((Date.parse(ask.expires) - Date.now()) / 1_000);
             clock.textContent = Number.isNaN(seconds) ? "" : seconds > 0 ? t("ask.left", { count: seconds }) : t("ask.over");

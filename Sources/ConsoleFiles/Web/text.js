@@ -64,7 +64,9 @@ export function duration(seconds) {
 export function bytes(count) {
     const units = ["byte", "kilobyte", "megabyte", "gigabyte", "terabyte"];
     const step = Math.min(units.length - 1, Math.floor(Math.log10(Math.max(1, count)) / 3));
-    return new Intl.NumberFormat(locale, { style: "unit", unit: units[step], unitDisplay: "short", maximumFractionDigits: step ? 1 : 0 })
+    // The short form of bytes is not that of more than one.
+    const unitDisplay = step ? "short" : "long";
+    return new Intl.NumberFormat(locale, { style: "unit", unit: units[step], unitDisplay, maximumFractionDigits: step ? 1 : 0 })
         .format(count / 1000 ** step);
 }
 

@@ -61,6 +61,9 @@ export async function show({ model, query, body, signal }) {
     }
 }
 
+/** The messages are parts of lines of a terminal. */
+const asSentence = (text) => text.replace(/^[a-z]/, (first) => first.toUpperCase());
+
 const stop = (iconName, name, status) => h("li", { class: "stop" }, icon(iconName), h("span", { class: "name" }, name),
     state(checkState(status)));
 const way = (status) => h("li", { class: `way ${status}`, "aria-hidden": "true" });
@@ -68,5 +71,5 @@ const way = (status) => h("li", { class: `way ${status}`, "aria-hidden": "true" 
 const drawCheck = ({ name, status, message, advice, node }) => h("li", { class: "row" },
     h("div", { class: "what" }, h("div", {}, h("span", { class: "name" }, has(`hop.${name}`) ? t(`hop.${name}`) : name), " ",
         state(checkState(status))),
-        h("div", { class: "meta" }, sentence(message)), node && h("div", { class: "meta" }, node),
-        advice && h("p", { class: "note" }, sentence(advice))));
+        h("div", { class: "meta" }, sentence(asSentence(message))), node && h("div", { class: "meta" }, node),
+        advice && h("p", { class: "note" }, sentence(asSentence(advice)))));

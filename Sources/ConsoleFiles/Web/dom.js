@@ -50,11 +50,6 @@ export const row = (iconName, name, lines, ...actions) => h("li", { class: "row"
 
 export const rows = (list, nothing) => list.length ? h("ul", { class: "rows" }, list) : h("p", { class: "quiet" }, nothing);
 
-/** Pairs of a name and a value, without those that have no value. */
-export const facts = (pairs) => h("dl", { class: "facts" },
-    pairs.filter(([, value]) => value !== undefined && value !== null && value !== "").map(([name, value]) => [h("dt", {}, name),
-        h("dd", {}, value)]));
-
 /** A button. `look` is primary, destructive or nothing; `key` keeps its focus when the view is drawn again. */
 export const button = (text, action, { look, key, iconName, minor, label } = {}) =>
     h("button", { type: "button", class: [look, minor && "minor"].filter(Boolean).join(" ") || null, onclick: action, "data-key": key,

@@ -50,7 +50,7 @@ export async function show({ model, body, on, signal }) {
 
     function draw() {
         const shown = entries.filter((each) => (!who.value || each.principal === who.value) && (!what.value || each.action === what.value));
-        redraw(all, card(undefined, rows(shown.map(drawEntry), t(entries.length ? "activity.nothing" : "activity.none"))),
+        redraw(all, card(undefined, rows(fold(shown).map(drawEntry), t(entries.length ? "activity.nothing" : "activity.none"))),
             hasMore && button(t("more"), readMore, { key: "more" }));
     }
 
@@ -70,6 +70,20 @@ export async function show({ model, body, on, signal }) {
                 h("div", { class: "meta" }, [...new Set([principalWord(entry.principal), device, entry.subject])].filter(Boolean).join(" · "))),
             h("div", { class: "outcome" }, answerState(entry.answer), h("span", { class: "meta" }, time(entry.time))));
     }
+}
+
+/** The same several times in a row is one entry with a number. */
+function fold(entries) {
+    const folded = [];
+    for (const entry of entries) {
+        const last = folded.at(-1);
+        if (last && ["principal", "action", "device", "subject", "answer"].every((each) => entry[each] === last[each])) {
+            last.count = (last.count ?? 1) + (entry.count ?? 1);
+        } else {
+            folded.push({ ...entry });
+        }
+    }
+    return folded;
 }
 
 const actionWord = (action) => has(`action.${action}`) ? t(`action.${action}`) : action;

@@ -46,11 +46,16 @@ export async function show({ model, body, on, signal }) {
     }
 
     function draw() {
-        const shown = commands.filter((each) => ({
+        const shown = commands.filter((each) => !isProbe(each)).filter((each) => ({
             open: !each.ended, sent: each.direction !== "received", received: each.direction === "received",
         })[which.value] ?? true).sort((first, second) => second.sent.localeCompare(first.sent));
         redraw(all, card(undefined, rows(shown.map(drawCommand), t(commands.length ? "history.nothing" : "history.none"))),
             hasMore && button(t("more"), readMore, { key: "more" }));
+    }
+
+    /** The diagnosis sends messages to its own device. */
+    function isProbe({ service, endpoint }) {
+        return service === "ping" && devices.some((each) => each.local && each.endpoints.some(({ id }) => id === endpoint));
     }
 
     /** Where a link that was not opened can be sent once more. */

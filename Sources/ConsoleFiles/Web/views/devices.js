@@ -38,7 +38,7 @@ export async function show({ model, body, heading, on, signal }) {
 }
 
 const section = (title, devices, sum) => devices.length > 0 && h("section", {},
-    h("div", { class: "line" }, h("h2", {}, title), sum && h("span", { class: "meta" }, sum)),
+    h("div", { class: "line" }, h("h2", {}, title), sum && h("span", { class: "meta sum" }, sum)),
     h("ul", { class: "cards" }, devices.map(drawDevice)));
 
 function drawDevice(device) {

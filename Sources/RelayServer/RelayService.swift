@@ -92,7 +92,9 @@ package struct RelayService: Service {
     /// All connections, authenticated or not.
     package let connections = OpenConnections()
 
-    /// - Parameter ready: called once when all addresses are bound, with the URLs that lead to them.
+    /// - Parameters:
+    ///   - software: the version of this program, which endpoints are told.
+    ///   - ready: called once when all addresses are bound, with the URLs that lead to them.
     package init(
         configuration: RelayConfiguration,
         key: RelayKey,
@@ -100,6 +102,7 @@ package struct RelayService: Service {
         logger: Logger,
         clock: RelayClock = .system,
         intervals: RelayMessage.Welcome.Intervals = RelayMessage.Welcome.Intervals(),
+        software: String? = nil,
         ready: @escaping @Sendable ([Origin]) -> Void
     ) throws {
         self.configuration = configuration
@@ -137,7 +140,8 @@ package struct RelayService: Service {
             relay: key.id,
             limits: configuration.limits,
             intervals: intervals,
-            urls: configuration.urls.map(\.description)
+            urls: configuration.urls.map(\.description),
+            software: software
         )
         // One for all addresses: an endpoint gains nothing by using several.
         let rates = EndpointRates(limits: configuration.limits)

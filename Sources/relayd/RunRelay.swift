@@ -39,7 +39,13 @@ func runRelay(
     metrics.add { [process = ProcessMetrics()] in process.samples + stores.samples() + [BuildVersion.sample] }
     let composition = try await Composition(configuration, stores: stores, metrics: metrics, logger: logger)
     let (ready, isReady) = AsyncStream.makeStream(of: [Origin].self, bufferingPolicy: .bufferingOldest(1))
-    let service = try RelayService(configuration: configuration, key: key, parts: composition.parts, logger: logger) { urls in
+    let service = try RelayService(
+        configuration: configuration,
+        key: key,
+        parts: composition.parts,
+        logger: logger,
+        software: BuildVersion.release
+    ) { urls in
         // Other `relayd` commands find the running relay by the run file.
         do {
             let made = try serving.writeRunFile(in: directory.path)

@@ -80,6 +80,8 @@ actor LocalEndpoint {
         var node: String?
         /// The account's name at the relay; `nil` if the relay has stated none.
         var accountName: String?
+        /// The version of the relay's program, as it has said last.
+        var relaySoftware: String?
     }
 
     init(

@@ -161,6 +161,8 @@ final class OwnIdentity {
     /// Records that the relay has accepted the record and its account. Without a new sign-in the relay must not state another account.
     func welcomed(_ welcome: RelayMessage.Welcome) {
         setAccountName(welcome.accountName)
+        let software = Self.shown(welcome.software)
+        if endpoint.status.value.relaySoftware != software { endpoint.status.update { $0.relaySoftware = software } }
         outdatedRecords = 0
         mayChangeAccount = false
     }
@@ -193,9 +195,9 @@ final class OwnIdentity {
         return setAccount(account.id)
     }
 
-    /// The name is the relay's statement: it is bounded, and made safe to show.
-    private static func shown(_ name: String?) -> String? {
-        name.map { DisplayText.sanitized(String($0.prefix(maximumNameCharacters))) }
+    /// A text is the relay's statement: it is bounded, and made safe to show.
+    private static func shown(_ text: String?) -> String? {
+        text.map { DisplayText.sanitized(String($0.prefix(maximumCharacters))) }
     }
 
     private func setAccountName(_ stated: String?) {
@@ -211,7 +213,7 @@ final class OwnIdentity {
         }
     }
 
-    private static let maximumNameCharacters = 64
+    private static let maximumCharacters = 64
 
     /// Stores the account that the relay states. If there was another account before, all peers are forgotten, and listed endpoints are not
     /// pinned. Otherwise a relay could make its own endpoints known by changing the account.

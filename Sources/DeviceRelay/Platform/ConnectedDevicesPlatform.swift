@@ -182,6 +182,9 @@ public final class ConnectedDevicesPlatform: Sendable {
     /// The URL of the node that serves an account, if the relay has sent this process to one of several; `nil` while not connected.
     package func node(of account: ConnectedDevicesAccount) -> String? { endpoint(of: account.id)?.link.value.node }
 
+    /// The version of the relay's program, as it has said last, made safe to show; `nil` if it says none.
+    package func relaySoftware(of account: ConnectedDevicesAccount) -> String? { endpoint(of: account.id)?.link.value.relaySoftware }
+
     /// The running endpoint of an account, so that tests can observe its release.
     package func running(_ account: ConnectedDevicesAccount) -> AnyObject? { endpoint(of: account.id) }
 

@@ -23,10 +23,11 @@ struct LocalDeviceChecks: Sendable {
         let devices = Set(endpoints.filter { !$0.isLocal }.map(\.systemID)).count
         let node = local.platform.node(of: local.account)
         let served = node.map { ", and is served by \($0)" } ?? ""
+        let version = local.platform.relaySoftware(of: local.account).map { " (version \($0))" } ?? ""
         var login = Doctor.Check(
             .login,
             .ok,
-            "the relay accepts this device; the account has \(devices) other device\(devices == 1 ? "" : "s")\(served)"
+            "the relay\(version) accepts this device; the account has \(devices) other device\(devices == 1 ? "" : "s")\(served)"
         )
         login.node = node
         var checks = [login]

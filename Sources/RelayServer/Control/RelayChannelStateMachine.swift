@@ -43,24 +43,30 @@ package struct RelayChannelStateMachine {
         package var intervals: RelayMessage.Welcome.Intervals
         /// The addresses for reconnecting.
         package var urls: [String]
+        /// The version of this program; `nil` if it is not told.
+        package var software: String?
 
         package init(
             relay: RelayID,
             limits: Limits = Limits(),
             intervals: RelayMessage.Welcome.Intervals = RelayMessage.Welcome.Intervals(),
-            urls: [String] = []
+            urls: [String] = [],
+            software: String? = nil
         ) {
             self.relay = relay
             self.limits = limits
             self.intervals = intervals
             self.urls = urls
+            self.software = software
         }
 
         /// What this relay does beyond the version.
         private var features: ControlFeatures { [ControlFeatures.candidates] }
 
         package func welcome(accountName: String?) -> RelayMessage {
-            .welcome(.init(limits: limits, intervals: intervals, urls: urls, features: features, accountName: accountName))
+            .welcome(
+                .init(limits: limits, intervals: intervals, urls: urls, features: features, accountName: accountName, software: software)
+            )
         }
 
         /// How long each step of the greeting may take.

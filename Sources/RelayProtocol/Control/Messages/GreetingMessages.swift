@@ -59,13 +59,23 @@ extension RelayMessage {
         package var features: ControlFeatures
         /// The name of the account, for people; `nil` if it has none.
         package var accountName: String?
+        /// The version of the relay's program, such as `0.1.0`, for people.
+        package var software: String?
 
-        package init(limits: Limits, intervals: Intervals, urls: [String], features: ControlFeatures, accountName: String? = nil) {
+        package init(
+            limits: Limits,
+            intervals: Intervals,
+            urls: [String],
+            features: ControlFeatures,
+            accountName: String? = nil,
+            software: String? = nil
+        ) {
             self.limits = limits
             self.intervals = intervals
             self.urls = urls
             self.features = features
             self.accountName = accountName
+            self.software = software
         }
 
         /// The time limits for silence on the channel.
@@ -97,6 +107,7 @@ extension RelayMessage {
             self.urls = try json.member("urls")
             self.features = try json.member("features")
             self.accountName = try json.optional("accountName")
+            self.software = try json.optional("software")
         }
 
         package func writeMembers(to json: inout JSONWriter) {
@@ -105,6 +116,7 @@ extension RelayMessage {
             json.member("urls", urls)
             json.member("features", features)
             json.member("accountName", accountName)
+            json.member("software", software)
         }
     }
 

@@ -29,6 +29,7 @@ export async function show({ model, path, body, heading, title, name, on, signal
         const level = trust(device);
         const open = device.endpoints.filter((each) => !each.local && (each.new || each.unverified));
         compares ??= open.some((each) => each.new);
+        const others = device.endpoints.filter((each) => !each.local);
         const opens = device.apps.some((app) => app.schemes.length);
         const services = [...new Set(device.apps.flatMap((app) => app.services))];
         redraw(body,
@@ -48,11 +49,14 @@ export async function show({ model, path, body, heading, title, name, on, signal
                         { iconName: "folder", key: "files" }),
                     go(t("device.check"), address("diagnosis", [], { device: id }), { iconName: "diagnosis", key: "diagnosis" }),
                     open.length > 0 && !compares && button(t("device.compare"), compare,
-                        { look: device.new ? "primary" : undefined, key: "compare" }))),
+                        { look: device.new ? "primary" : undefined, key: "compare" }),
+                    // Who has lost a device looks for this in its head. Several endpoints are chosen among below.
+                    others.length === 1 && button(t("device.remove"), () => revoke(others[0]),
+                        { look: "destructive", key: `revoke-${others[0].id}` }))),
             compares && drawComparison(device, open, about),
             device.apps.length > 0 && card(t("device.apps"), rows(device.apps.map(drawApp))),
             card(t("device.endpoints"), h("p", { class: "quiet small" }, t("device.endpoints.text")),
-                rows(device.endpoints.map((endpoint) => drawEndpoint(device, endpoint)), t("device.endpoints.none"))));
+                rows(device.endpoints.map((endpoint) => drawEndpoint(device, endpoint, others.length > 1)), t("device.endpoints.none"))));
         if (isFocused) title.focus({ preventScroll: true });
     });
     await draw();
@@ -78,7 +82,7 @@ export async function show({ model, path, body, heading, title, name, on, signal
             about.words && h("details", { "data-key": "mine" }, h("summary", {}, t("compare.mine")), drawWords(about.words)));
     }
 
-    function drawEndpoint(device, endpoint) {
+    function drawEndpoint(device, endpoint, isOneOfSeveral) {
         const level = trust(endpoint);
         return row("key", [endpoint.name, " ", endpoint.local ? tag(t("device.local")) : level && tag(level.word, level.tone)], [
             state(presence(endpoint)),
@@ -87,7 +91,7 @@ export async function show({ model, path, body, heading, title, name, on, signal
             h("details", { "data-key": `details-${endpoint.id}` }, h("summary", {}, t("details")),
                 h("div", {}, t("device.endpoint"), " ", h("code", {}, endpoint.id)),
                 h("div", {}, t("device.device"), " ", h("code", {}, device.id))),
-        ], !endpoint.local && button(t("device.revoke"), () => revoke(endpoint), { look: "destructive", key: `revoke-${endpoint.id}` }));
+        ], !endpoint.local && isOneOfSeveral && button(t("device.revoke"), () => revoke(endpoint), { look: "destructive", key: `revoke-${endpoint.id}` }));
     }
 
     function drawJoining({ joined, address: from, invitedBy, inviterRevoked }) {

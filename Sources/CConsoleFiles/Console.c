@@ -26,8 +26,17 @@ static const unsigned char states_js[] = {
 static const unsigned char text_js[] = {
 #embed "../ConsoleFiles/Web/text.js"
 };
+static const unsigned char i18n_de_json[] = {
+#embed "../ConsoleFiles/Web/i18n/de.json"
+};
 static const unsigned char i18n_en_json[] = {
 #embed "../ConsoleFiles/Web/i18n/en.json"
+};
+static const unsigned char i18n_fr_json[] = {
+#embed "../ConsoleFiles/Web/i18n/fr.json"
+};
+static const unsigned char i18n_zh_json[] = {
+#embed "../ConsoleFiles/Web/i18n/zh.json"
 };
 static const unsigned char model_events_js[] = {
 #embed "../ConsoleFiles/Web/model/events.js"
@@ -82,7 +91,10 @@ static const CConsoleFile files[] = {
     FILE("router.js", router_js),
     FILE("states.js", states_js),
     FILE("text.js", text_js),
+    FILE("i18n/de.json", i18n_de_json),
     FILE("i18n/en.json", i18n_en_json),
+    FILE("i18n/fr.json", i18n_fr_json),
+    FILE("i18n/zh.json", i18n_zh_json),
     FILE("model/events.js", model_events_js),
     FILE("model/local.js", model_local_js),
     FILE("vendor/qrcode.js", vendor_qrcode_js),

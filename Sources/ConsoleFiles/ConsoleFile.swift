@@ -31,11 +31,17 @@ package struct ConsoleFile: Hashable, Sendable {
         }
     }
 
-    /// The next file of the console alone; `nil` at the end.
-    init?(at index: Int) {
-        let file = cconsole_file(index)
-        guard file.path != nil else { return nil }
-        self.init(file)
+    /// The words of the issuer's pages, a file for each language.
+    package static let words: [ConsoleFile] = all { cconsole_words($0) }
+
+    /// All files of a list whose end has no path.
+    static func all(_ next: (Int) -> CConsoleFile) -> [ConsoleFile] {
+        var files: [ConsoleFile] = []
+        while true {
+            let file = next(files.count)
+            guard file.path != nil else { return files }
+            files.append(ConsoleFile(file))
+        }
     }
 
     private init(_ file: CConsoleFile) {

@@ -10,8 +10,7 @@ package enum LocalConsole {
 
     /// All files, by their path below the address of the console.
     package static let files: [String: ConsoleFile] = {
-        var all = [ConsoleFile.style, .mark, .icons]
-        while let next = ConsoleFile(at: all.count - 3) { all.append(next) }
+        let all = [ConsoleFile.style, .mark, .icons] + ConsoleFile.all { cconsole_file($0) }
         return Dictionary(all.map { ($0.path, $0) }, uniquingKeysWith: { first, _ in first })
     }()
 

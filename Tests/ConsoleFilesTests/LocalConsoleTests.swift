@@ -10,22 +10,26 @@ import Testing
     private static let folder = URL(filePath: #filePath).deletingLastPathComponent()
         .appending(path: "../../Sources/ConsoleFiles/Web").standardizedFileURL
     /// What only the issuer's pages use.
-    private static let issuerOnly: Set<String> = ["passkey.js", "times.js"]
+    private static let issuerOnly = Set(["passkey.js", "times.js"] + PageLanguage.allCases.map { "i18n/pages/\($0.rawValue).json" })
 
     @Test func allFilesOfTheFolderAreEmbeddedAsTheyAre() throws {
         let paths = try FileManager.default.subpathsOfDirectory(atPath: Self.folder.path)
             .filter { !Self.folder.appending(path: $0).hasDirectoryPath && $0.contains("." as Character) }  // ASCII only
         #expect(Set(paths).subtracting(Self.issuerOnly) == Set(LocalConsole.files.keys))
-        for file in Array(LocalConsole.files.values) + [.passkey, .times] {
+        for file in Array(LocalConsole.files.values) + [.passkey, .times] + ConsoleFile.words {
             #expect(try Data(contentsOf: Self.folder.appending(path: file.path)) == Data(file.bytes), "\(file.path)")
             #expect(file.mediaType != "application/octet-stream", "\(file.path)")
         }
     }
 
-    /// Without compression, in bytes: the browser gets it as gzip, about a third. Views are loaded when a person opens them.
-    @Test func firstViewIsSmall() {
+    /// Without compression, in bytes: the browser gets it as gzip, about a third. Views are loaded when a person opens them, and words of one
+    /// language alone.
+    @Test(arguments: PageLanguage.allCases) func firstViewIsSmall(_ language: PageLanguage) {
+        func isOf(_ language: PageLanguage, _ path: String) -> Bool {
+            !path.utf8.starts(with: "i18n/".utf8) || path == "i18n/\(language.rawValue).json"
+        }
         func size(_ isCounted: (String) -> Bool) -> Int {
-            LocalConsole.files.values.filter { isCounted($0.path) }.reduce(0) { $0 + $1.bytes.count }
+            LocalConsole.files.values.filter { isCounted($0.path) && isOf(language, $0.path) }.reduce(0) { $0 + $1.bytes.count }
         }
         let first = size { path in
             let isView = path.utf8.starts(with: "views/".utf8)

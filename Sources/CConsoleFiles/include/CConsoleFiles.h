@@ -20,6 +20,9 @@ CConsoleFile cconsole_icons(void);
 CConsoleFile cconsole_times(void);
 CConsoleFile cconsole_passkey(void);
 
+/// The words of all other pages, a file for each language. `path` is null at the end.
+CConsoleFile cconsole_words(size_t index);
+
 /// The files of the console alone. `path` is null at the end.
 CConsoleFile cconsole_file(size_t index);
 

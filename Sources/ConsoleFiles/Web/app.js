@@ -12,6 +12,7 @@ import { loadWords, t } from "./text.js";
 const main = document.getElementById("main");
 const place = document.getElementById("place");
 const navigation = document.getElementById("views");
+const skip = document.querySelector(".skip");
 const lost = document.getElementById("lost");
 
 const model = new LocalModel();
@@ -69,9 +70,11 @@ function drawSignedOut(error) {
 }
 
 async function begin() {
-    await loadWords("en");
+    await loadWords();
     signOut.textContent = t("signOut");
-    document.querySelector(".skip").addEventListener("click", (event) => {
+    navigation.setAttribute("aria-label", t("page.views"));
+    skip.textContent = t("page.skip");
+    skip.addEventListener("click", (event) => {
         event.preventDefault();
         main.focus();
     });

@@ -3,18 +3,35 @@
 
 // The words of `i18n`, and times, sizes and lists in the reader's language.
 
+/** The languages of `i18n`, each with the script of its words. */
+const LANGUAGES = { de: "Latn", en: "Latn", fr: "Latn", zh: "Hans" };
+
+/** The reader's first language that has words here, with its region, such as `de-AT`: times and numbers are as there. */
+const locale = (navigator.languages ?? []).find((tag) => {
+    try {
+        const { language, script } = new Intl.Locale(tag).maximize();
+        return LANGUAGES[language] === script;
+    } catch {
+        return false;
+    }
+}) ?? "en";
+
+const plural = new Intl.PluralRules(locale);
 let words = {};
 
-export async function loadWords(language) {
+/** Loads the words of the reader's language, and no others. */
+export async function loadWords() {
+    const { language } = new Intl.Locale(locale);
     const answer = await fetch(`i18n/${language}.json`);
     words = await answer.json();
+    document.documentElement.lang = language;
 }
 
 /** The words of a key; `{name}` stands for a value. A key with a count has the forms of its language: `devices.one`, `devices.other`. */
 export function t(key, values = {}) {
     let text = words[key];
     if (text === undefined && "count" in values) {
-        const form = new Intl.PluralRules(document.documentElement.lang).select(values.count);
+        const form = plural.select(values.count);
         text = words[`${key}.${form}`] ?? words[`${key}.other`];
     }
     return (text ?? key).replace(/\{(\w+)\}/g, (all, name) => values[name] ?? all);
@@ -22,7 +39,6 @@ export function t(key, values = {}) {
 
 export const has = (key) => key in words;
 
-const locale = navigator.languages?.[0];
 const clock = new Intl.DateTimeFormat(locale, { timeStyle: "short" });
 const full = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "short" });
 const day = new Intl.DateTimeFormat(locale, { dateStyle: "medium" });
@@ -74,7 +90,7 @@ export const milliseconds = (count) =>
     new Intl.NumberFormat(locale, { style: "unit", unit: "millisecond", unitDisplay: "short", maximumFractionDigits: count < 10 ? 1 : 0 })
         .format(count);
 
-export const list = (texts) => new Intl.ListFormat(document.documentElement.lang, { type: "unit" }).format(texts);
+export const list = (texts) => new Intl.ListFormat(locale, { type: "unit" }).format(texts);
 
 /** A text as one word of a shell: names of other devices reach a command line only so. */
 export const shell = (text) => `'${text.replaceAll("'", "'\\''")}'`;

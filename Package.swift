@@ -524,6 +524,7 @@ let package = Package(
         .testTarget(
             name: "RelayIssuerTests",
             dependencies: [
+                "ConsoleFiles",
                 "RelayIssuer",
                 "RelayLog",
                 "RelayPostgres",

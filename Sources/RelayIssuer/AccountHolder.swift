@@ -32,9 +32,6 @@ package struct AccountLink: Hashable, Sendable {
     /// Whether it can be removed. The account's first identity stays.
     package var isRemovable: Bool
 
-    /// The text for people.
-    var shown: String { "\(subject) at \(issuer)" }
-
     package init(issuer: String, subject: String, linker: EndpointID?, added: Milliseconds, isRemovable: Bool) {
         self.issuer = issuer
         self.subject = subject

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import ConsoleFiles
 import Logging
 package import RelayProtocol
 
@@ -85,7 +86,7 @@ extension Issuer {
 
     /// Throws `passwordInvalid` if an account with this name cannot have the password.
     package static func check(password: Secret<String>, name: String) throws(IssuerError) {
-        if let objection = PasswordRule.objection(to: password, name: name) { throw .passwordInvalid(objection) }
+        if let objection = PasswordRule.objection(to: password, name: name) { throw .passwordInvalid(objection.english) }
     }
 
     /// Sets an account's password, and ends its sessions in browsers.

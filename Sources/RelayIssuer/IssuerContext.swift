@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import ConsoleFiles
 import Logging
 import RelayLog
 import RelayProtocol
@@ -51,7 +52,7 @@ struct IssuerContext: Sendable {
             return try await body()
         } catch {
             logger.error("the relay did not answer the issuer", metadata: ["error": "\(error)"])
-            throw .later("The relay cannot do this now. Try again later.", status: 503, after: 5_000)
+            throw .later(PageText("error.relayBusy"), status: 503, after: 5_000)
         }
     }
 

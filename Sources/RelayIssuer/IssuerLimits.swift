@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import ConsoleFiles
 import RelayProtocol
 import Synchronization
 
@@ -82,7 +83,9 @@ final class IssuerLimits: Sendable {
     func countFailure(_ client: ClientNetworks) throws(OAuthError) {
         let now = now()
         if let wait = state.withLock({ $0.failures.add(client, now: now) }) {
-            throw .later("too many failed requests; wait as Retry-After says", after: wait)
+            var error = OAuthError.later("too many failed requests; wait as Retry-After says", after: wait)
+            error.text = PageText("error.tooManyRequests", ["seconds": wait.retryAfterSeconds])
+            throw error
         }
     }
 

@@ -28,12 +28,15 @@ final class TestBrowser: Sendable {
 
     let client: any TestClientProtocol
     let address: String
+    /// The value of `Accept-Language`.
+    let languages: String?
     private let jar = Mutex<[String: String]>([:])
     private let formCode = Mutex("")
 
-    init(_ client: any TestClientProtocol, address: String = "192.0.2.1") {
+    init(_ client: any TestClientProtocol, address: String = "192.0.2.1", languages: String? = nil) {
         self.client = client
         self.address = address
+        self.languages = languages
     }
 
     var cookies: [String: String] {
@@ -64,6 +67,7 @@ final class TestBrowser: Sendable {
     private func send(_ method: HTTPRequest.Method, _ path: String, _ fields: HTTPFields = [:], _ body: String = "") async throws -> Page {
         var fields = fields
         fields[.userAgent] = "TestBrowser/1"
+        fields[.acceptLanguage] = languages
         fields.append(.init(name: try #require(.init("Test-Address")), value: address))
         let cookies = jar.withLock { $0.map { "\($0.key)=\($0.value)" }.joined(separator: "; ") }
         if !cookies.isEmpty { fields[.cookie] = cookies }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import ConsoleFiles
 package import RelayProtocol
 
 /// An error response of the issuer (RFC 6749 §5.2). Its description contains advice and nothing from the request.
@@ -45,6 +46,8 @@ package struct OAuthError: Error, Hashable, Sendable {
 
     package var code: Code
     package var description: String
+    /// What a page shows instead of the description, in the person's language.
+    var text: PageText?
     package var reason: Reason?
     package var status: Int
     package var retryAfter: Milliseconds?
@@ -59,7 +62,17 @@ package struct OAuthError: Error, Hashable, Sendable {
 }
 
 extension OAuthError {
-    static let fault = OAuthError(.serverError, "the issuer failed; its log says why", status: 500)
+    /// An error that people see on a page. Programs get the same in English.
+    init(_ code: Code, _ text: PageText, status: Int = 400, retryAfter: Milliseconds? = nil) {
+        self.init(code, text.english, status: status, retryAfter: retryAfter)
+        self.text = text
+    }
+
+    static let fault: OAuthError = {
+        var fault = OAuthError(.serverError, "the issuer failed; its log says why", status: 500)
+        fault.text = PageText("error.fault")
+        return fault
+    }()
 
     /// Asks the client to come again later.
     /// - Parameter status: 429 after too many requests, 503 while the issuer is busy.
@@ -67,7 +80,11 @@ extension OAuthError {
         OAuthError(.temporarilyUnavailable, description, status: status, retryAfter: wait)
     }
 
+    static func later(_ text: PageText, status: Int = 429, after wait: Milliseconds) -> OAuthError {
+        OAuthError(.temporarilyUnavailable, text, status: status, retryAfter: wait)
+    }
+
     static func tooManyAttempts(_ wait: Milliseconds) -> OAuthError {
-        later("There were too many failed attempts. Try again in \(wait.retryAfterSeconds) seconds.", after: wait)
+        later(PageText("error.tooManyAttempts", ["seconds": wait.retryAfterSeconds]), after: wait)
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+package import ConsoleFiles
 package import Crypto
 import RelayProtocol
 
@@ -19,17 +20,17 @@ package struct AuthorizationRequest: Sendable {
         /// An error that the client gets at its redirect URI (RFC 6749 §4.1.2.1), if the user goes there.
         /// - location: The redirect URI with the error.
         /// - place: The description of the redirect URI for people.
-        case refused(location: String, place: String, because: String)
+        case refused(location: String, place: PageText, because: String)
     }
 
     /// - Parameter key: The key for the codes of registered redirect URIs.
     package static func read(_ query: Form, issuer: String, key: SymmetricKey) throws(OAuthError) -> Outcome {
         guard let client = query["client_id"].flatMap(RegisteredClient.init(id:)) else {
-            throw OAuthError(.invalidClient, "The app that sent you here is not registered with this relay. Start again in the app.")
+            throw OAuthError(.invalidClient, PageText("error.appUnknown"))
         }
         // No response goes to an address that the client has not registered.
         guard let redirect = query["redirect_uri"].flatMap(RedirectURI.init), client.has(redirect, by: key) else {
-            throw OAuthError(.invalidRequest, "The app that sent you here wants the answer at an address that is not its own.")
+            throw OAuthError(.invalidRequest, PageText("error.appAddress"))
         }
         let state = query["state"]
         func refuse(_ code: OAuthError.Code, _ description: String) -> Outcome {
@@ -39,7 +40,7 @@ package struct AuthorizationRequest: Sendable {
                 because: description
             )
         }
-        if let state, state.utf8.count > maximumStateBytes { throw OAuthError(.invalidRequest, "The app's request is too long.") }
+        if let state, state.utf8.count > maximumStateBytes { throw OAuthError(.invalidRequest, PageText("error.appTooLong")) }
         guard query["response_type"] == "code" else { return refuse(.unsupportedResponseType, "response_type must be code") }
         guard query["code_challenge_method"] == "S256", let challenge = query["code_challenge"].flatMap(AuthorizationCode.challenge) else {
             return refuse(.invalidRequest, "code_challenge with code_challenge_method S256 is needed")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import ConsoleFiles
 import RelayProtocol
 
 /// A redirect URI of a native app (RFC 8252 §7): HTTP at a loopback address with any port, or a scheme of the app's own in reverse DNS
@@ -69,10 +70,10 @@ package struct RedirectURI: Hashable, Sendable {
     }
 
     /// The description of the target for people.
-    var place: String {
+    var place: PageText {
         switch kind {
-        case .loopback: "an app on this computer"
-        case .privateUse(let scheme): "the app \(scheme)"
+        case .loopback: PageText("app.place.loopback")
+        case .privateUse(let scheme): PageText("app.place.privateUse", ["scheme": scheme])
         }
     }
 }

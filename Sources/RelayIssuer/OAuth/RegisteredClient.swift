@@ -50,9 +50,12 @@ package struct RegisteredClient: Hashable, Sendable {
 
     /// Returns the text that people see for the id of any client. No client's name is verified.
     static func shown(_ id: String) -> String {
-        guard let client = RegisteredClient(id: id) else { return id }
-        return client.name.isEmpty ? "an app" : client.name
+        let name = name(of: id)
+        return name.isEmpty ? "an app" : name
     }
+
+    /// Returns the same, but nothing for a client without a name.
+    static func name(of id: String) -> String { RegisteredClient(id: id)?.name ?? id }
 
     static func isName(_ text: String) -> Bool {
         text.unicodeScalars.count <= maximumNameCharacters && DisplayText.isPlain(text)

@@ -166,7 +166,7 @@ final class TokenEndpoint: Sendable {
         case .usedAgain: return .usedAgain(subject: invitation.subject)
         case .revoke(let id):
             guard var family = try records.family(id), family.revoked == nil else { return .usedAgain(subject: invitation.subject) }
-            try records.note(.linkReused, of: family.subject, RegisteredClient.shown(family.client), now: now)
+            try records.note(.linkReused, of: family.subject, RegisteredClient.name(of: family.client), now: now)
             // Both devices are told: the second one now, the first one when it uses its refresh token.
             family.isOfReusedLink = true
             let login = try logins.revoke(family, now: now, in: records)
@@ -186,7 +186,7 @@ final class TokenEndpoint: Sendable {
         case .refuse: return .refused(TokenRequest.unknownAuthorizationCode)
         case .revoke(let id):
             guard let family = try records.family(id), family.revoked == nil else { return .refused(TokenRequest.unknownAuthorizationCode) }
-            try records.note(.codeReplayed, of: family.subject, RegisteredClient.shown(family.client), now: now)
+            try records.note(.codeReplayed, of: family.subject, RegisteredClient.name(of: family.client), now: now)
             let login = try logins.revoke(family, now: now, in: records)
             return .revoked(TokenRequest.unknownAuthorizationCode, login, because: "its authorization code was used again")
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import ConsoleFiles
 import RelayProtocol
 import Synchronization
 
@@ -55,7 +56,7 @@ final class Passkeys: Sendable {
         guard let found, found.key.isValid(signature, for: checked.signed) else { return nil }
         if let wait = signIns.withLock({ $0.add(found.subject, now: context.now()) }) {
             throw .later(
-                "There were too many sign-ins with passkeys of this account. Try again in \(wait.retryAfterSeconds) seconds.",
+                PageText("error.tooManyPasskeys", ["seconds": wait.retryAfterSeconds]),
                 after: wait
             )
         }
@@ -84,7 +85,7 @@ extension IssuerTransaction {
 extension OAuthError {
     static let passkeyIsRefused = OAuthError(
         .invalidRequest,
-        "This passkey cannot be added: it is known here, there are too many, or the page was open for too long.",
+        PageText("error.passkeyRefused"),
         status: 400
     )
 }

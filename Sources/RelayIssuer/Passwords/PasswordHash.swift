@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import ConsoleFiles
 import Crypto
 import CryptoExtras
 import Foundation
@@ -114,22 +115,22 @@ enum PasswordRule {
     }
 
     /// Returns why the text may not become the password of this user; `nil` if it may.
-    static func objection(to password: Secret<String>, name: String) -> String? {
-        if !OpaqueString.isAllowed(password) { return "The password may not contain control characters." }
+    static func objection(to password: Secret<String>, name: String) -> PageText? {
+        if !OpaqueString.isAllowed(password) { return PageText("password.control") }
         let text = OpaqueString.prepare(password).exposed
-        if text.utf8.count > maximumBytes { return "The password may have at most \(maximumBytes) bytes." }
-        if text.unicodeScalars.count < minimumCharacters { return "The password needs at least \(minimumCharacters) characters." }
+        if text.utf8.count > maximumBytes { return PageText("password.long", ["bytes": "\(maximumBytes)"]) }
+        if text.unicodeScalars.count < minimumCharacters { return PageText("password.short", ["characters": "\(minimumCharacters)"]) }
         if Set(text.unicodeScalars).count < 5 || resembles(text, name) {
-            return "This password is too easy to guess. Choose another one, for example four random words."
+            return PageText("password.easy")
         }
         return nil
     }
 
     /// Returns why a text that was typed twice may not become the password of this user; `nil` if it may.
-    static func objection(to password: Secret<String>, repeated: String?, name: String) -> String? {
+    static func objection(to password: Secret<String>, repeated: String?, name: String) -> PageText? {
         if let objection = objection(to: password, name: name) { return objection }
         let typed = OpaqueString.prepare(Secret(repeated ?? "")).exposed
-        return typed.utf8.elementsEqual(OpaqueString.prepare(password).exposed.utf8) ? nil : "The two passwords differ."
+        return typed.utf8.elementsEqual(OpaqueString.prepare(password).exposed.utf8) ? nil : PageText("password.differ")
     }
 
     /// Whether a password is the name, once or repeated. Case is ignored, and so are digits and punctuation between and around.

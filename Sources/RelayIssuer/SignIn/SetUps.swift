@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import ConsoleFiles
 import Logging
 import RelayLog
 import RelayProtocol
@@ -141,7 +142,7 @@ struct SetUps: Sendable {
 extension OAuthError {
     static let unknownLink = OAuthError(
         .accessDenied,
-        "This link was used or has expired. Ask the operator of the relay for a new one.",
+        PageText("error.linkUsed"),
         status: 403
     )
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import ConsoleFiles
 import RelayLog
 import RelayProtocol
 
@@ -155,7 +156,7 @@ final class SignIn: Sendable {
             return try await body()
         } catch {
             switch error {
-            case .busy: throw .later("Too many people sign in at this moment. Try again in a few seconds.", status: 503, after: 5_000)
+            case .busy: throw .later(PageText("error.busy"), status: 503, after: 5_000)
             case .refused(let error): throw error
             }
         }

@@ -67,8 +67,9 @@ struct Logins: Sendable {
         let displaced = try records.openLogins(of: subject, beyond: RefreshFamily.maximum - 1).map { try revoke($0, now: now, in: records) }
         try records.forgetRevokedLogins(of: subject, before: Milliseconds(clamping: now.count - RevokedLogin.memory))
         try records.insert(family)
-        let app = RegisteredClient.shown(grant.request.client)
-        try records.note(event, of: subject, device.isEmpty || device == app ? app : "\(app), \(device)", now: now)
+        let app = RegisteredClient.name(of: grant.request.client)
+        let names = [app, device == app ? "" : device].filter { !$0.isEmpty }
+        try records.note(event, of: subject, names.joined(separator: ", "), now: now)
         return .granted(Granted(family: family, scopes: scopes, refreshToken: firstToken(of: family), displaced: displaced))
     }
 
@@ -88,7 +89,7 @@ struct Logins: Sendable {
         case .refuse(.revoked) where family.isOfReusedLink: return .refused(TokenRequest.reusedLink)
         case .refuse: return .refused(TokenRequest.unknownToken)
         case .revoke:
-            try records.note(.tokenReused, of: family.subject, RegisteredClient.shown(family.client), now: now)
+            try records.note(.tokenReused, of: family.subject, RegisteredClient.name(of: family.client), now: now)
             let login = try revoke(family, now: now, in: records)
             return .revoked(TokenRequest.unknownToken, login, because: "one of its tokens was used again")
         case .rotate, .rotateAfterRestore, .reissueSuccessor: break
@@ -128,7 +129,7 @@ struct Logins: Sendable {
         var family = family
         family.revoked = now
         try records.update(family)
-        try records.note(.loginRevoked, of: family.subject, RegisteredClient.shown(family.client), now: now)
+        try records.note(.loginRevoked, of: family.subject, RegisteredClient.name(of: family.client), now: now)
         if let key = family.key { try records.removeOpenInvitations(madeBy: key) }
         return RevokedLogin(family, at: now)
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import ConsoleFiles
 import Hummingbird
 import Logging
 import RelayProtocol
@@ -22,14 +23,12 @@ struct AccountPages: Sendable {
             let asked = try await context.read { try $0.family(session: id) }
             guard let asked, asked.subject == session.subject, asked.revoked == nil else { return .local("/account") }
             guard form["confirmed"] == "yes" else {
+                let name: HTML = asked.device.isEmpty ? visit.words.app(asked.client) : "\(asked.device)"
                 return visit.confirmation(
                     "/account/login",
                     ("session", id),
-                    question: """
-                        Sign out <strong>\(asked.device.isEmpty ? RegisteredClient.shown(asked.client) : asked.device)</strong>? It has to join or
-                        sign in again.
-                        """,
-                    button: "Sign it out"
+                    question: visit.t("account.login.question", ["name": "<strong>\(name)</strong>"]),
+                    button: visit.t("account.login.end")
                 )
             }
             try await context.answering { () async throws(IssuerError) in
@@ -49,7 +48,7 @@ struct AccountPages: Sendable {
             guard let user = try await context.read({ try $0.user(session.subject) }) else { return .local("/login") }
             let password = Secret(form["password"] ?? "")
             if let objection = PasswordRule.objection(to: password, repeated: form["repeated"], name: user.name) {
-                return try await page(visit, session, note: objection, status: .badRequest)
+                return try await page(visit, session, note: visit.words.html(objection), status: .badRequest)
             }
             let hash = try await signIn.hash(password, of: user.subject)
             let browser = try await context.write { records -> SignedInBrowser? in
@@ -75,7 +74,7 @@ struct AccountPages: Sendable {
     private func page(
         _ visit: Visit,
         _ session: WebSession,
-        note: String? = nil,
+        note: HTML? = nil,
         status: HTTPResponse.Status = .ok
     ) async throws(OAuthError) -> PageResponse {
         let account = try await context.read { records -> Account? in
@@ -94,18 +93,18 @@ struct AccountPages: Sendable {
         let devices = await ownDevices.devices(of: session.subject)
         let identities = await ownDevices.identities(of: session.subject)
         return .page(
-            "Account \(account.user.name)",
+            visit.t("account.title", ["name": "\(account.user.name)"]),
             """
             \(HTML.note(note))
-            \(ways(account, identities ?? []))
-            \(visit.form("/logout", button: "Sign out"))
+            \(ways(visit, account, identities ?? []))
+            \(visit.form("/logout", button: visit.t("account.signOut")))
             \(ownDevices.devicesPart(visit, session, devices))
             \(ownDevices.identitiesPart(visit, session, identities))
-            \(HTML.card("Apps and devices that are signed in", HTML.rows(account.logins.map { item(visit, $0, devices ?? []) })))
-            \(HTML.card("Browsers", HTML.rows(account.browsers.map { item(visit, $0, isOwn: $0.id == session.id) })))
+            \(HTML.card(visit.t("account.logins"), visit.rows(account.logins.map { item(visit, $0, devices ?? []) })))
+            \(HTML.card(visit.t("account.browsers"), visit.rows(account.browsers.map { item(visit, $0, isOwn: $0.id == session.id) })))
             \(session.isFresh(at: visit.now) ? changes(visit, account) : old(visit))
-            \(HTML.card("What happened", events(account.events)))
-            \(session.isFresh(at: visit.now) ? "<p><a href=\"\(visit.link("/account/remove"))\">Delete this account</a></p>" : nil)
+            \(HTML.card(visit.t("account.events"), events(visit, account.events)))
+            \(session.isFresh(at: visit.now) ? "<p><a href=\"\(visit.link("/account/remove"))\">\(visit.t("account.remove"))</a></p>" : nil)
             \(HTML.timeScript)
             """,
             layout: .cards,
@@ -114,49 +113,59 @@ struct AccountPages: Sendable {
     }
 
     /// Returns one sentence about everything that can sign in to the account now.
-    private func ways(_ account: Account, _ identities: [AccountLink]) -> HTML {
-        func count(_ number: Int, _ one: String, _ many: String) -> String { "\(number) \(number == 1 ? one : many)" }
+    private func ways(_ visit: Visit, _ account: Account, _ identities: [AccountLink]) -> HTML {
         var ways = [
-            account.hasPassword ? "a password" : "no password", count(account.passkeys.count, "passkey", "passkeys"),
-            count(account.codes, "recovery code", "recovery codes"), count(account.browsers.count, "browser", "browsers"),
-            count(account.logins.count, "app or device", "apps and devices"),
+            visit.t(account.hasPassword ? "account.way.password" : "account.way.noPassword"),
+            visit.t("account.way.passkeys", count: account.passkeys.count), visit.t("account.way.codes", count: account.codes),
+            visit.t("account.way.browsers", count: account.browsers.count), visit.t("account.way.logins", count: account.logins.count),
         ]
-        if !identities.isEmpty { ways.append(count(identities.count, "identity of another provider", "identities of other providers")) }
-        return "<p>What signs in to this account: \(ways.joined(separator: ", ")).</p>"
+        if !identities.isEmpty { ways.append(visit.t("account.way.identities", count: identities.count)) }
+        return "<p>\(visit.t("account.ways", ["list": visit.words.joined(ways)]))</p>"
     }
 
     private func item(_ visit: Visit, _ login: RefreshFamily, _ devices: [AccountEndpoint]) -> HTML {
         let device = devices.first { $0.keyThumbprint == login.key }
         // A device may have got another name since it signed in.
-        var names = [device?.name ?? "", login.device, RegisteredClient.shown(login.client)].filter { !$0.isEmpty }
-        let name = names.removeFirst()
+        let names = [device?.name ?? "", login.device].filter { !$0.isEmpty }.map { "\($0)" as HTML } + [visit.words.app(login.client)]
+        let name = names.first ?? ""
         return .row(
             device?.kind ?? "app",
-            "\(name)",
-            "\(names.filter { $0 != name }.joined(separator: ", "))",
-            "signed in \(HTML.time(login.created)), last seen \(HTML.time(login.rotated))",
-            form: visit.form("/account/login", visit.hidden("session", login.id.session), button: "Sign it out", .destructive)
+            name,
+            visit.words.joined(names.filter { $0 != name }),
+            visit.t("account.seen", ["begun": HTML.time(login.created), "seen": HTML.time(login.rotated)]),
+            form: visit.form(
+                "/account/login",
+                visit.hidden("session", login.id.session),
+                button: visit.t("account.login.end"),
+                .destructive
+            )
         )
     }
 
     private func item(_ visit: Visit, _ browser: WebSession, isOwn: Bool) -> HTML {
-        .row(
+        let name: HTML = browser.agent.isEmpty ? visit.t("browser.unnamed") : "\(browser.agent)"
+        return .row(
             "browser",
-            "\(browser.agent.isEmpty ? "A browser" : browser.agent)\(isOwn ? ", this one" : "")",
-            "signed in \(HTML.time(browser.created)), last seen \(HTML.time(browser.used))",
+            isOwn ? visit.t("account.thisBrowser", ["name": name]) : name,
+            visit.t("account.seen", ["begun": HTML.time(browser.created), "seen": HTML.time(browser.used)]),
             form: isOwn
-                ? nil : visit.form("/account/browser", visit.hidden("browser", Base64.url.encode(browser.id.bytes)), button: "Sign it out")
+                ? nil
+                : visit.form(
+                    "/account/browser",
+                    visit.hidden("browser", Base64.url.encode(browser.id.bytes)),
+                    button: visit.t("account.login.end")
+                )
         )
     }
 
     private func item(_ visit: Visit, _ passkey: Passkey) -> HTML {
         .row(
             "key",
-            "\(passkey.name.isEmpty ? "A passkey" : passkey.name)",
+            passkey.name.isEmpty ? visit.t("passkey.unnamed") : "\(passkey.name)",
             form: visit.form(
                 "/account/passkey/remove",
                 visit.hidden("passkey", Base64.url.encode(passkey.id)),
-                button: "Remove it",
+                button: visit.t("remove"),
                 .destructive
             )
         )
@@ -165,29 +174,32 @@ struct AccountPages: Sendable {
     private func changes(_ visit: Visit, _ account: Account) -> HTML {
         """
         \(HTML.card(
-            "Passkeys",
-            "\(HTML.rows(account.passkeys.map { item(visit, $0) }))\n\(visit.newPasskeyForm("/account/passkey", account.user))"
+            visit.t("account.passkeys"),
+            "\(visit.rows(account.passkeys.map { item(visit, $0) }))\n\(visit.newPasskeyForm("/account/passkey", account.user))"
         ))
         \(HTML.card(
-            "Password",
+            visit.t("account.password"),
             """
-            <p class="quiet">A new password signs all other browsers out. Apps and devices stay signed in.</p>
-            \(visit.form("/account/password", HTML.newPassword(of: account.user), button: "Set the password"))
+            <p class="quiet">\(visit.t("account.password.text"))</p>
+            \(visit.form("/account/password", visit.newPassword(of: account.user), button: visit.t("password.set")))
             """
         ))
         \(HTML.card(
-            "Recovery codes",
-            "<p>\(account.codes) unused codes.</p>\n\(visit.form("/account/codes", button: "Make new codes"))"
+            visit.t("account.codes"),
+            """
+            <p>\(visit.t("account.codes.unused", count: account.codes))</p>
+            \(visit.form("/account/codes", button: visit.t("account.codes.make")))
+            """
         ))
         """
     }
 
     private func old(_ visit: Visit) -> HTML {
         .card(
-            "How you sign in",
+            visit.t("account.old"),
             """
-            <p>To change your password or recovery codes, sign in again.</p>
-            \(visit.form("/logout", button: "Sign out"))
+            <p>\(visit.t("account.old.text"))</p>
+            \(visit.form("/logout", button: visit.t("account.signOut")))
             """
         )
     }
@@ -195,43 +207,17 @@ struct AccountPages: Sendable {
     /// The events that a person reads first; all others are a click away.
     private static let newest = 8
 
-    private func events(_ events: [AccountEvent]) -> HTML {
-        let older = events.dropFirst(Self.newest)
-        let more: HTML? =
-            older.isEmpty ? nil : "<details><summary>\(older.count) older ones</summary>\(HTML.rows(older.map(item)))</details>"
-        return "\(HTML.rows(events.prefix(Self.newest).map(item)))\(more)"
+    private func events(_ visit: Visit, _ events: [AccountEvent]) -> HTML {
+        let older = events.dropFirst(Self.newest).map { item(visit, $0) }
+        let summary = visit.t("account.events.older", count: older.count)
+        let more: HTML? = older.isEmpty ? nil : "<details><summary>\(summary)</summary>\(visit.rows(older))</details>"
+        return "\(visit.rows(events.prefix(Self.newest).map { item(visit, $0) }))\(more)"
     }
 
-    private func item(_ event: AccountEvent) -> HTML {
-        """
-        <li class="row"><div class="what">\(event.kind.explanation)\(event.count > 1 ? ", \(event.count) times" : "")\(
-            event.detail.isEmpty ? "" : ": ")\(event.detail)</div> <span class="meta">\(HTML.time(event.time))</span></li>
-        """
-    }
-}
-
-extension AccountEvent.Kind {
-    /// The explanation for the account's owner.
-    package var explanation: String {
-        switch self {
-        case .setUpLinkMade: "the operator made a link to set up how you sign in"
-        case .signedIn: "a browser signed in"
-        case .signedOut: "a browser was signed out"
-        case .signInFailed: "signing in failed"
-        case .passwordSet: "a password was set"
-        case .recoveryCodesMade: "recovery codes were made"
-        case .recoveryCodeUsed: "a recovery code was used"
-        case .passkeyAdded: "a passkey was added"
-        case .passkeyRemoved: "a passkey was removed"
-        case .appSignedIn: "an app or device was let in"
-        case .deviceJoined: "a device joined by a link"
-        case .deviceRevoked: "a device was revoked"
-        case .loginRevoked: "an app or device was signed out"
-        case .codeReplayed: "an app's code was used twice, so it was signed out"
-        case .tokenReused: "an old token was used again, so its device was signed out"
-        case .identityLinked: "another way to sign in was linked"
-        case .identityRemoved: "a way to sign in was removed"
-        case .linkReused: "two devices used one link, so the first was signed out"
-        }
+    private func item(_ visit: Visit, _ event: AccountEvent) -> HTML {
+        var what = visit.t("event.\(event.kind.rawValue)")
+        if event.count > 1 { what = visit.t("account.event.times", ["event": what, "number": "\(event.count)"]) }
+        if !event.detail.isEmpty { what = visit.t("account.event.detail", ["event": what, "detail": "\(event.detail)"]) }
+        return "<li class=\"row\"><div class=\"what\">\(what)</div> <span class=\"meta\">\(HTML.time(event.time))</span></li>"
     }
 }

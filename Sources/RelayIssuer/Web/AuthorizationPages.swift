@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import ConsoleFiles
 import Hummingbird
 import RelayProtocol
 
@@ -14,10 +15,10 @@ struct AuthorizationPages: Sendable {
             case .refused(let location, let place, let reason):
                 // Anyone can register a client, so this page leads to a client's address only by a click (RFC 9700 §4.11.2).
                 return .page(
-                    "The app's request is not right",
+                    visit.t("app.refused.title"),
                     """
-                    <p>The app that sent you here asked in a way that this relay does not know: \(reason).</p>
-                    <p><a href="\(location)">Back to \(place)</a></p>
+                    <p>\(visit.t("app.refused.text", ["reason": .english(reason)]))</p>
+                    <p><a href="\(location)">\(visit.t("app.refused.back", ["place": visit.words.html(place)]))</a></p>
                     """,
                     status: .badRequest
                 )
@@ -29,7 +30,7 @@ struct AuthorizationPages: Sendable {
         routes.post(signedIn: "/authorize") { visit, session, form throws(OAuthError) in
             let query = try Form(parsing: Array(try form.required("request").utf8))
             guard case .request(let request) = try authorizationRequest(query, visit) else {
-                throw OAuthError(.invalidRequest, "The app's request is damaged. Start again in the app.")
+                throw OAuthError(.invalidRequest, PageText("error.appDamaged"))
             }
             var answer = [("error", OAuthError.Code.accessDenied.rawValue)]
             if form["decision"] == "allow" {
@@ -51,20 +52,20 @@ struct AuthorizationPages: Sendable {
         _ query: Form
     ) async throws(OAuthError) -> PageResponse {
         let user = try await context.read { try $0.user(session.subject) }
+        let app = visit.words.app(request.client.id)
         var page = PageResponse.page(
-            "Let an app in?",
+            visit.t("app.title"),
             """
-            <p>\(request.client.name.isEmpty ? "An app" : request.client.name) wants to use this relay as <strong>\(user?.name ?? "")</strong>.</p>
-            <p class="note alarm">This app's name is not verified. The answer goes to \(request.redirect.place). Allow it only if you have just
-            started to sign in there.</p>
-            <p>It may:</p>
-            <ul>\(request.scopes.explanations.map { "<li>\($0)</li>" as HTML })</ul>
+            <p>\(visit.t("app.wants", ["app": app, "name": "<strong>\(user?.name ?? "")</strong>"]))</p>
+            <p class="note alarm">\(visit.t("app.warning", ["place": visit.words.html(request.redirect.place)]))</p>
+            <p>\(visit.t("may"))</p>
+            \(visit.words.list(request.scopes))
             \(visit.form(
                 "/authorize",
                 visit.hidden("request", query.encoded),
                 buttons: """
-                \(HTML.button("Allow", .primary, ("decision", "allow")))
-                \(HTML.button("Do not allow", .plain, ("decision", "deny")))
+                \(HTML.button(visit.t("app.allow"), .primary, ("decision", "allow")))
+                \(HTML.button(visit.t("deny"), .plain, ("decision", "deny")))
                 """
             ))
             """
@@ -91,21 +92,5 @@ struct AuthorizationPages: Sendable {
             try records.insert(code)
         }
         return text
-    }
-}
-
-extension Scopes {
-    /// What the scopes allow, for people.
-    var explanations: [String] {
-        names.map { name in
-            switch name {
-            case Scopes.offlineAccess: "stay signed in"
-            case "relay.device.read": "see your devices"
-            case "relay.device.register": "become one of your devices, and invite others"
-            case "relay.command": "open links on your devices, and talk to their apps"
-            case "relay.push": "be woken by notifications"
-            default: name
-            }
-        }
     }
 }

@@ -15,7 +15,7 @@ enum BrowserName {
         ("Macintosh", "macOS"), ("Linux", "Linux"),
     ]
 
-    /// Returns a name such as `Firefox on Windows`. For a program that is not a known browser, returns the name that it gives itself. The
+    /// Returns a name such as `Firefox (Windows)`, which needs no translation. For a program that is not a known browser, returns the name that it gives itself. The
     /// name is short, and cannot imitate other text.
     /// - Parameter agent: The header `User-Agent`.
     static func of(_ agent: String) -> String {
@@ -24,6 +24,6 @@ enum BrowserName {
             return String(String.UnicodeScalarView(shown))
         }
         let system = systems.first { agent.contains($0.0) }?.1
-        return browser + (system.map { " on \($0)" } ?? "")
+        return browser + (system.map { " (\($0))" } ?? "")
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import ConsoleFiles
 import Hummingbird
 import RelayProtocol
 
@@ -22,7 +23,7 @@ struct DevicePages: Sendable {
                 return codePage(
                     visit,
                     typed: typed,
-                    note: "This code is unknown, already used or expired. Compare it with your device.",
+                    note: visit.t("device.unknownCode"),
                     status: .badRequest
                 )
             }
@@ -34,26 +35,26 @@ struct DevicePages: Sendable {
             let decision: DeviceAuthorization.Decision = isAllowed ? .allowed(subject: session.subject) : .denied
             guard try await devices.decide(code, decision, now: visit.now) else { throw DevicePages.isGone }
             return isAllowed
-                ? .page("Done", "<p>Your device is let in within a few seconds. You can close this page.</p>")
-                : .page("Not allowed", "<p>The device was not allowed. You can close this page.</p>")
+                ? .page(visit.t("device.done.title"), "<p>\(visit.t("device.done.text"))</p>")
+                : .page(visit.t("device.denied.title"), "<p>\(visit.t("device.denied.text"))</p>")
         }
     }
 
-    private static let isGone = OAuthError(.invalidRequest, "This code was used or has expired. Start again on your device.")
+    private static let isGone = OAuthError(.invalidRequest, PageText("error.deviceCodeGone"))
 
-    private func codePage(_ visit: Visit, typed: String, note: String? = nil, status: HTTPResponse.Status = .ok) -> PageResponse {
+    private func codePage(_ visit: Visit, typed: String, note: HTML? = nil, status: HTTPResponse.Status = .ok) -> PageResponse {
         .page(
-            "Let a device in",
+            visit.t("device.title"),
             """
             \(HTML.note(note))
             \(visit.form(
                 "/device",
                 """
-                <label>The code that your device shows
+                <label>\(visit.t("device.code"))
                 <input class="code" name="user_code" value="\(typed)" autocomplete="off" autocapitalize="characters" spellcheck="false"
                 required></label>
                 """,
-                button: "Continue",
+                button: visit.t("continue"),
                 .primary
             ))
             """,
@@ -62,25 +63,24 @@ struct DevicePages: Sendable {
     }
 
     private func confirmationPage(_ visit: Visit, _ found: DeviceAuthorization) -> PageResponse {
-        func shown(_ text: String) -> String { text.isEmpty ? "not named" : text }
+        func shown(_ text: String) -> HTML { text.isEmpty ? visit.t("device.notNamed") : "\(text)" }
         return .page(
-            "Is this device in your hands?",
+            visit.t("device.confirm.title"),
             """
             <dl class="facts">
-            <dt>Device</dt><dd><strong>\(shown(found.device))</strong></dd>
-            <dt>App</dt><dd><strong>\(RegisteredClient.shown(found.client))</strong></dd>
-            <dt>Platform</dt><dd><strong>\(shown(found.platform))</strong></dd>
+            <dt>\(visit.t("device.name"))</dt><dd><strong>\(shown(found.device))</strong></dd>
+            <dt>\(visit.t("device.app"))</dt><dd><strong>\(visit.words.app(found.client))</strong></dd>
+            <dt>\(visit.t("device.platform"))</dt><dd><strong>\(shown(found.platform))</strong></dd>
             </dl>
-            <p class="note alarm">The device's name is not verified. If someone sent you this code, do not allow it: the device would be
-            theirs, with your account.</p>
-            <p>It may:</p>
-            <ul>\(found.scopes.explanations.map { "<li>\($0)</li>" as HTML })</ul>
+            <p class="note alarm">\(visit.t("device.warning"))</p>
+            <p>\(visit.t("may"))</p>
+            \(visit.words.list(found.scopes))
             \(visit.form(
                 "/device/decision",
                 visit.hidden("request", Base64.url.encode(found.code.bytes)),
                 buttons: """
-                \(HTML.button("It is here, allow it", .primary, ("decision", "allow")))
-                \(HTML.button("Do not allow", .plain, ("decision", "deny")))
+                \(HTML.button(visit.t("device.allow"), .primary, ("decision", "allow")))
+                \(HTML.button(visit.t("deny"), .plain, ("decision", "deny")))
                 """
             ))
             """

@@ -108,13 +108,13 @@ struct IssuerRoutes<Context: RequestContext, Router: RouterMethods<Context>> {
 extension OAuthError {
     fileprivate static let formIsOutOfDate = OAuthError(
         .accessDenied,
-        "This form is out of date, or this browser does not keep cookies. Go back, load the page again, and retry.",
+        PageText("error.formOutOfDate"),
         status: 403
     )
 
     static let signInAgain = OAuthError(
         .accessDenied,
-        "You signed in some time ago. Sign out and in again, then change how you sign in.",
+        PageText("error.signInAgain"),
         status: 403
     )
 }
@@ -132,6 +132,7 @@ private struct Visits: Sendable {
         _ body: (Visit, Bool) async throws(OAuthError) -> PageResponse
     ) async -> Response {
         let issuer = context.url(for: request)
+        let words = PageWords(accepting: request.headers[.acceptLanguage])
         func cookie(_ name: String) -> String? { request.cookies[address.cookie(name)]?.value }
         let known = cookie(PageResponse.Cookies.browser).flatMap(BrowserToken.init(parsing:))
         let browser = known ?? BrowserToken()
@@ -148,6 +149,7 @@ private struct Visits: Sendable {
                     known: cookie(PageResponse.Cookies.known).flatMap(KnownBrowser.init(parsing:)),
                     networks: networks,
                     agent: request.agent,
+                    words: words,
                     now: context.now()
                 )
                 let answer = try await body(visit, known != nil)
@@ -156,10 +158,11 @@ private struct Visits: Sendable {
                 return answer
             }
         } catch {
-            answer = PageResponse(error)
+            answer = PageResponse(error, words)
         }
         let site = PageSite(issuer: issuer, operatorName: context.operatorName)
-        return answer.response(of: site, at: address, next: .new(at: issuer), browser: known == nil ? browser : nil)
+        let secret = known == nil ? browser : nil
+        return answer.response(of: site, at: address, next: .new(at: issuer), browser: secret, in: words.language)
     }
 
     private func session(of browser: BrowserToken) async throws(OAuthError) -> WebSession? {

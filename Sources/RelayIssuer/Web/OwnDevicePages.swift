@@ -22,11 +22,11 @@ struct OwnDevicePages: Sendable {
                 return visit.confirmation(
                     "/account/device",
                     ("endpoint", endpoint.description),
-                    question: """
-                        Revoke <strong>\(found.name)</strong> (endpoint \(endpoint.label))? It is disconnected at once, and can never come back with
-                        its keys.
-                        """,
-                    button: "Revoke it"
+                    question: visit.t(
+                        "devices.revoke.question",
+                        ["name": "<strong>\(found.name)</strong>", "endpoint": "\(endpoint.label)"]
+                    ),
+                    button: visit.t("devices.revoke")
                 )
             }
             let isRevoked = try await context.relaying { try await accounts.revoke(endpoint, of: session.subject) }
@@ -44,8 +44,11 @@ struct OwnDevicePages: Sendable {
                     "/account/identity",
                     ("issuer", issuer),
                     ("subject", other),
-                    question: "Remove <strong>\(issuer)</strong> as \(other)? A person who signs in with it can add no device any more.",
-                    button: "Remove it"
+                    question: visit.t(
+                        "identities.remove.question",
+                        ["issuer": "<strong>\(issuer)</strong>", "subject": "\(other)"]
+                    ),
+                    button: visit.t("remove")
                 )
             }
             // The relay adds an event to the account.
@@ -63,11 +66,11 @@ struct OwnDevicePages: Sendable {
                 // A browser that the user left signed in is not enough.
                 let found = try await signIn.check(SignInAttempt(name: user.name, visit), password: Secret(form["password"] ?? ""))
                 guard found?.user.subject == session.subject else {
-                    return try await removalPage(visit, session, note: "The password is wrong.", status: .unauthorized)
+                    return try await removalPage(visit, session, note: visit.t("removal.wrongPassword"), status: .unauthorized)
                 }
             }
             guard form["confirmed"] == "yes" else {
-                return try await removalPage(visit, session, note: "Tick the box to delete the account.", status: .badRequest)
+                return try await removalPage(visit, session, note: visit.t("removal.unticked"), status: .badRequest)
             }
             // The account is removed first. Without it, none of its tokens is valid.
             var subjects = [session.subject]
@@ -75,7 +78,7 @@ struct OwnDevicePages: Sendable {
             for subject in Set(subjects + [session.subject]) {
                 try await context.answering { () async throws(IssuerError) in try await logins.removeUser(subject) }
             }
-            var page = PageResponse.page("Account deleted", "<p>The account is deleted, with its devices, sign-ins and passkeys.</p>")
+            var page = PageResponse.page(visit.t("removal.done.title"), "<p>\(visit.t("removal.done.text"))</p>")
             page.browser = BrowserToken()
             return page
         }
@@ -91,16 +94,16 @@ struct OwnDevicePages: Sendable {
     func devicesPart(_ visit: Visit, _ session: WebSession, _ endpoints: [AccountEndpoint]?) -> HTML {
         guard accounts != nil else { return "" }
         guard let endpoints else {
-            return .card("Devices", "<p>The devices cannot be shown now. Try again later.</p>")
+            return .card(visit.t("devices.title"), "<p>\(visit.t("devices.unknown"))</p>")
         }
-        guard !endpoints.isEmpty else { return .card("Devices", HTML.rows([])) }
+        guard !endpoints.isEmpty else { return .card(visit.t("devices.title"), visit.rows([])) }
         let names = Dictionary(endpoints.map { ($0.id, $0.name) }) { first, _ in first }
         let isFresh = session.isFresh(at: visit.now)
         return .card(
-            "Devices",
+            visit.t("devices.title"),
             """
-            <p class="quiet">A revoked device can never come back with its keys.\(isFresh ? "" : " To revoke one, sign out and in again.")</p>
-            \(HTML.rows(endpoints.map { item(visit, $0, inviter: $0.joining.invitedBy.map { names[$0] ?? $0.label }, isFresh: isFresh) }))
+            <p class="quiet">\(visit.t(isFresh ? "devices.text" : "devices.text.old"))</p>
+            \(visit.rows(endpoints.map { item(visit, $0, inviter: $0.joining.invitedBy.map { names[$0] ?? $0.label }, isFresh: isFresh) }))
             """
         )
     }
@@ -114,16 +117,15 @@ struct OwnDevicePages: Sendable {
     /// Returns the part of the account page with the identities of other issuers; empty if there are none.
     func identitiesPart(_ visit: Visit, _ session: WebSession, _ links: [AccountLink]?) -> HTML {
         guard let links else {
-            return .card("Other ways to sign in", "<p>They cannot be shown now. Try again later.</p>")
+            return .card(visit.t("identities.title"), "<p>\(visit.t("identities.unknown"))</p>")
         }
         guard !links.isEmpty else { return "" }
         let isFresh = session.isFresh(at: visit.now)
         return .card(
-            "Other ways to sign in",
+            visit.t("identities.title"),
             """
-            <p class="quiet">Each person who can sign in with one of them can add devices.\(
-                isFresh ? "" : " To remove one, sign out and in again.")</p>
-            \(HTML.rows(links.map { item(visit, $0, isFresh: isFresh) }))
+            <p class="quiet">\(visit.t(isFresh ? "identities.text" : "identities.text.old"))</p>
+            \(visit.rows(links.map { item(visit, $0, isFresh: isFresh) }))
             """
         )
     }
@@ -131,13 +133,14 @@ struct OwnDevicePages: Sendable {
     private func item(_ visit: Visit, _ link: AccountLink, isFresh: Bool) -> HTML {
         .row(
             "person",
-            "\(link.issuer) as \(link.subject)",
-            "\(link.linker.map { "linked by endpoint \($0.label)" } ?? "linked by the relay's operator"), \(HTML.time(link.added))",
+            visit.t("identities.name", ["issuer": "\(link.issuer)", "subject": "\(link.subject)"]),
+            link.linker.map { visit.t("identities.linked", ["endpoint": "\($0.label)", "time": HTML.time(link.added)]) }
+                ?? visit.t("identities.linkedByOperator", ["time": HTML.time(link.added)]),
             form: isFresh && link.isRemovable
                 ? visit.form(
                     "/account/identity",
                     "\(visit.hidden("issuer", link.issuer))\(visit.hidden("subject", link.subject))",
-                    button: "Remove it",
+                    button: visit.t("remove"),
                     .destructive
                 ) : nil
         )
@@ -149,22 +152,29 @@ struct OwnDevicePages: Sendable {
             "\(endpoint.name)",
             """
             \(endpoint.isConnected
-                ? "<span class=\"state good\">connected</span>" as HTML : "<span class=\"state\">not connected</span>") \(endpoint.kind), \(endpoint.platform)
+                ? "<span class=\"state good\">\(visit.t("devices.connected"))</span>" as HTML
+                : "<span class=\"state\">\(visit.t("devices.notConnected"))</span>") \(visit.words.kind(endpoint.kind)), \(endpoint.platform)
             """,
             """
-            joined \(HTML.time(endpoint.joining.time))\(endpoint.joining.address.map { " from \($0)" } ?? "")\(
-                inviter.map { ", invited by \($0)" } ?? "")
+            \(visit.t("devices.joined", ["time": HTML.time(endpoint.joining.time)]))\(
+                endpoint.joining.address.map { visit.t("devices.joined.from", ["address": "\($0)"]) })\(
+                inviter.map { visit.t("devices.joined.by", ["name": "\($0)"]) })
             """,
-            HTML.id("endpoint", endpoint.id.label),
+            visit.details(visit.t("devices.endpoint"), endpoint.id.label),
             form: isFresh
-                ? visit.form("/account/device", visit.hidden("endpoint", endpoint.id.description), button: "Revoke it", .destructive) : nil
+                ? visit.form(
+                    "/account/device",
+                    visit.hidden("endpoint", endpoint.id.description),
+                    button: visit.t("devices.revoke"),
+                    .destructive
+                ) : nil
         )
     }
 
     private func removalPage(
         _ visit: Visit,
         _ session: WebSession,
-        note: String? = nil,
+        note: HTML? = nil,
         status: HTTPResponse.Status = .ok
     ) async throws(OAuthError) -> PageResponse {
         guard let user = try await context.read({ try $0.user(session.subject) }) else { return .local("/login") }
@@ -172,24 +182,24 @@ struct OwnDevicePages: Sendable {
             try await hasPassword(user)
             ? """
             \(HTML.userName(of: user))
-            <label>Your password
+            <label>\(visit.t("removal.password"))
             <input type="password" name="password" autocomplete="current-password" required></label>
             """ : nil
         return .page(
-            "Delete the account \(user.name)",
+            visit.t("removal.title", ["name": "\(user.name)"]),
             """
             \(HTML.note(note))
-            <p>All its devices are disconnected at once, and what waits for them is deleted. This cannot be undone.</p>
+            <p>\(visit.t("removal.text"))</p>
             \(visit.form(
                 "/account/remove",
                 """
                 \(password)
-                <label><input type="checkbox" name="confirmed" value="yes" required> Delete the account and everything in it</label>
+                <label><input type="checkbox" name="confirmed" value="yes" required> \(visit.t("removal.box"))</label>
                 """,
-                button: "Delete the account",
+                button: visit.t("removal.do"),
                 .destructive
             ))
-            <p><a href="\(visit.link("/account"))">Keep it</a></p>
+            <p><a href="\(visit.link("/account"))">\(visit.t("removal.keep"))</a></p>
             """,
             layout: .question,
             status: status

@@ -24,6 +24,8 @@ struct Visit: Sendable {
     let known: KnownBrowser?
     let networks: ClientNetworks
     let agent: String
+    /// In the person's language.
+    let words: PageWords
     let now: Milliseconds
 
     /// The code of this browser's forms.
@@ -39,7 +41,7 @@ struct Visit: Sendable {
 /// A response for a browser.
 struct PageResponse: Sendable {
     enum Content: Sendable {
-        case page(title: String, Layout, HTML)
+        case page(title: HTML, Layout, HTML)
         /// Another page of the issuer, such as `/account`.
         case local(String)
         /// A client's redirect URI.
@@ -67,7 +69,7 @@ struct PageResponse: Sendable {
     /// The CSP source to which forms of this page may lead besides the issuer: the client's redirect URI.
     var formTarget: String?
 
-    static func page(_ title: String, _ body: HTML, layout: Layout = .card, status: HTTPResponse.Status = .ok) -> PageResponse {
+    static func page(_ title: HTML, _ body: HTML, layout: Layout = .card, status: HTTPResponse.Status = .ok) -> PageResponse {
         PageResponse(status: status, content: .page(title: title, layout, body))
     }
 
@@ -85,8 +87,9 @@ struct PageResponse: Sendable {
 }
 
 extension PageResponse {
-    init(_ error: OAuthError) {
-        self = .page("That did not work", "<p>\(error.description)</p>", status: .init(code: error.status))
+    init(_ error: OAuthError, _ words: PageWords) {
+        let text = error.text.map(words.html) ?? .english(error.description)
+        self = .page(words.html("failed.title"), "<p>\(text)</p>", status: .init(code: error.status))
         retryAfter = error.retryAfter
     }
 
@@ -95,7 +98,14 @@ extension PageResponse {
     ///   - address: The address of the request.
     ///   - next: The address of the next page if the browser gets a new secret now.
     ///   - browser: The secret to set if the browser sent none that is valid.
-    func response(of site: PageSite, at address: VisitAddress, next: VisitAddress, browser: BrowserToken?) -> Response {
+    ///   - language: The language of the page.
+    func response(
+        of site: PageSite,
+        at address: VisitAddress,
+        next: VisitAddress,
+        browser: BrowserToken?,
+        in language: PageLanguage
+    ) -> Response {
         var headers: HTTPFields = [.cacheControl: "no-store"]
         let body: ByteBuffer
         var target = address
@@ -109,7 +119,9 @@ extension PageResponse {
             body = ByteBuffer()
         case .page(let title, let layout, let html):
             headers[.contentType] = "text/html; charset=utf-8"
-            body = ByteBuffer(string: Self.document(title, layout, html, of: site).text)
+            headers[.contentLanguage] = language.rawValue
+            headers[.vary] = "Accept-Language"
+            body = ByteBuffer(string: Self.document(title, layout, html, of: site, in: language).text)
         }
         for (name, value) in Self.security(formTarget: formTarget) { headers[name] = value }
         if let retryAfter { headers[.retryAfter] = retryAfter.retryAfterSeconds }
@@ -154,7 +166,13 @@ extension PageResponse {
         return fields
     }
 
-    private static func document(_ title: String, _ layout: Layout, _ body: HTML, of site: PageSite) -> HTML {
+    private static func document(
+        _ title: HTML,
+        _ layout: Layout,
+        _ body: HTML,
+        of site: PageSite,
+        in language: PageLanguage
+    ) -> HTML {
         let content: HTML =
             switch layout {
             case .card: "<div class=\"card slim\">\n<h1>\(title)</h1>\n\(body)\n</div>"
@@ -163,7 +181,7 @@ extension PageResponse {
             }
         return """
             <!doctype html>
-            <html lang="en">
+            <html lang="\(language.rawValue)">
             <head>
             <meta charset="utf-8">
             <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -199,7 +217,7 @@ struct PageSite: Sendable {
 extension Visit {
     /// Returns a form of this browser.
     /// - Parameter action: The path below the issuer's URL, such as `/login`.
-    func form(_ action: String, _ fields: HTML = "", button: String, _ look: ButtonLook = .plain) -> HTML {
+    func form(_ action: String, _ fields: HTML = "", button: HTML, _ look: ButtonLook = .plain) -> HTML {
         form(action, fields, buttons: .button(button, look))
     }
 
@@ -207,13 +225,13 @@ extension Visit {
     /// - Parameters:
     ///   - question: What the form does, and what it affects.
     ///   - fields: The fields of the form that identify what it affects.
-    func confirmation(_ action: String, _ fields: (name: String, value: String)..., question: HTML, button: String) -> PageResponse {
+    func confirmation(_ action: String, _ fields: (name: String, value: String)..., question: HTML, button: HTML) -> PageResponse {
         .page(
-            "Are you sure?",
+            t("confirm.title"),
             """
             <p>\(question)</p>
             \(form(action, "\(fields.map { hidden($0.name, $0.value) })\(hidden("confirmed", "yes"))", button: button, .destructive))
-            <p><a href="\(link("/account"))">No, go back</a></p>
+            <p><a href="\(link("/account"))">\(t("confirm.back"))</a></p>
             """,
             layout: .question
         )
@@ -225,6 +243,25 @@ extension Visit {
         \(hidden("form_code", formCode))\(fields)
         \(buttons)
         </form>
+        """
+    }
+
+    /// Things of one kind.
+    func rows(_ rows: [HTML]) -> HTML { rows.isEmpty ? "<p class=\"quiet\">\(t("none"))</p>" : "<ul class=\"rows\">\(rows)</ul>" }
+
+    /// An id, for those who need it.
+    func details(_ name: HTML, _ id: String) -> HTML {
+        "<details><summary>\(t("details"))</summary><span>\(name) <code>\(id)</code></span></details>"
+    }
+
+    /// Returns the fields for a new password: the hidden name, and the password twice.
+    func newPassword(of user: IssuerUser) -> HTML {
+        """
+        \(HTML.userName(of: user))
+        <label>\(t("password.new", ["characters": "\(PasswordRule.minimumCharacters)"]))
+        <input type="password" name="password" autocomplete="new-password" required></label>
+        <label>\(t("password.again"))
+        <input type="password" name="repeated" autocomplete="new-password" required></label>
         """
     }
 
@@ -242,7 +279,7 @@ enum ButtonLook: Sendable {
 
 extension HTML {
     /// - Parameter choice: The name and value that the form sends with this button.
-    static func button(_ text: String, _ look: ButtonLook = .plain, _ choice: (name: String, value: String)? = nil) -> HTML {
+    static func button(_ text: HTML, _ look: ButtonLook = .plain, _ choice: (name: String, value: String)? = nil) -> HTML {
         let attributes: HTML? = choice.map { " name=\"\($0.name)\" value=\"\($0.value)\"" }
         let kind: HTML? =
             switch look {
@@ -253,12 +290,10 @@ extension HTML {
         return "<button type=\"submit\"\(attributes)\(kind)>\(text)</button>"
     }
 
-    static func note(_ text: String?) -> HTML? { text.map { "<p class=\"note\" role=\"alert\">\($0)</p>" } }
+    static func note(_ text: HTML?) -> HTML? { text.map { "<p class=\"note\" role=\"alert\">\($0)</p>" } }
 
     /// A part of a page, with its own heading.
-    static func card(_ title: String, _ body: HTML) -> HTML { "<section class=\"card\">\n<h2>\(title)</h2>\n\(body)\n</section>" }
-
-    static func rows(_ rows: [HTML]) -> HTML { rows.isEmpty ? "<p class=\"quiet\">None.</p>" : "<ul class=\"rows\">\(rows)</ul>" }
+    static func card(_ title: HTML, _ body: HTML) -> HTML { "<section class=\"card\">\n<h2>\(title)</h2>\n\(body)\n</section>" }
 
     /// One thing of a list.
     /// - Parameters:
@@ -273,11 +308,6 @@ extension HTML {
         \(lines.filter { !$0.text.isEmpty }.map { "<div class=\"meta\">\($0)</div>" as HTML })</div>
         \(form)</li>
         """
-    }
-
-    /// An id, for those who need it.
-    static func id(_ name: String, _ id: String) -> HTML {
-        "<details><summary>Details</summary><span>\(name) <code>\(id)</code></span></details>"
     }
 
     /// A time in UTC, which a script shows in the reader's zone.
@@ -295,16 +325,6 @@ extension HTML {
         "<input name=\"username\" value=\"\(user.name)\" autocomplete=\"username\" hidden>"
     }
 
-    /// Returns the fields for a new password: the hidden name, and the password twice.
-    static func newPassword(of user: IssuerUser) -> HTML {
-        """
-        \(userName(of: user))
-        <label>New password, at least \(PasswordRule.minimumCharacters) characters
-        <input type="password" name="password" autocomplete="new-password" required></label>
-        <label>The same password again
-        <input type="password" name="repeated" autocomplete="new-password" required></label>
-        """
-    }
 }
 
 extension Milliseconds {

@@ -20,8 +20,8 @@ extension Visit {
             kind: "get",
             fields: ["credential", "signature"],
             hidden("next", next.text),
-            "Sign in with a passkey",
-            intro: "<p>Or without a password:</p>"
+            t("passkey.signIn"),
+            intro: "<p>\(t("passkey.or"))</p>"
         )
     }
 
@@ -32,7 +32,7 @@ extension Visit {
             kind: "create",
             fields: ["public_key", "algorithm"],
             "<input type=\"hidden\" data-user=\"\(user.subject)\" data-name=\"\(user.name)\" disabled>\(questions)",
-            "Add a passkey",
+            t("passkey.add"),
             intro: intro
         )
     }
@@ -42,7 +42,7 @@ extension Visit {
         kind: String,
         fields: [String],
         _ more: HTML,
-        _ button: String,
+        _ button: HTML,
         intro: HTML
     ) -> HTML? {
         guard let host = Visit.relyingParty(issuer) else { return nil }
@@ -51,7 +51,7 @@ extension Visit {
         return """
             <div data-passkey="\(kind)" data-challenge="\(challenge.text)" data-host="\(host)" hidden>
             \(intro)\(form(action, "\(inputs)\(more)", button: button))
-            <p class="note" role="alert" hidden>The passkey was not used. Try again, or sign in another way.</p>
+            <p class="note" role="alert" hidden>\(t("passkey.notUsed"))</p>
             </div>
             <script src="\(Issuer.path)/passkey.js" defer></script>
             """

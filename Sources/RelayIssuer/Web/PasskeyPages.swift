@@ -19,7 +19,7 @@ struct PasskeyPages: Sendable {
             guard let browser = signedIn else {
                 throw OAuthError(
                     .accessDenied,
-                    "This passkey does not fit an account here, or the page was open for too long.",
+                    PageText("error.passkeyUnknown"),
                     status: 403
                 )
             }
@@ -35,12 +35,12 @@ struct PasskeyPages: Sendable {
             let found = try await context.read { try $0.passkey(id) }
             guard let found, found.subject == session.subject else { return .local("/account") }
             guard form["confirmed"] == "yes" else {
+                let name: HTML = found.name.isEmpty ? visit.t("browser.unnamed") : "\(found.name)"
                 return visit.confirmation(
                     "/account/passkey/remove",
                     ("passkey", Base64.url.encode(id)),
-                    question:
-                        "Remove the passkey of <strong>\(found.name.isEmpty ? "a browser" : found.name)</strong>? It signs in here no more.",
-                    button: "Remove it"
+                    question: visit.t("passkey.remove.question", ["name": "<strong>\(name)</strong>"]),
+                    button: visit.t("remove")
                 )
             }
             try await context.write { records in

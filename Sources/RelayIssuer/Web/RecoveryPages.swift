@@ -14,7 +14,7 @@ struct RecoveryPages: Sendable {
         routes.post("/recover") { visit, form throws(OAuthError) in
             let attempt = SignInAttempt(name: form["name"] ?? "", visit)
             guard let restored = try await signIn.recover(attempt, code: form["code"] ?? "") else {
-                return page(visit, note: "The name or the code is wrong, or the code was used.", status: .unauthorized)
+                return page(visit, note: visit.t("recovery.wrong"), status: .unauthorized)
             }
             return .local("/setup", setUp: restored)
         }
@@ -23,32 +23,31 @@ struct RecoveryPages: Sendable {
                 try signIn.makeRecoveryCodes(of: session.subject, visit.agent, now: visit.now, in: records)
             }
             return .page(
-                "Your recovery codes",
+                visit.t("recovery.codes.title"),
                 """
-                <p class="note alarm">Write these codes down, or print this page. They are shown only now. Each works once, instead of a lost password.
-                Older codes no longer work.</p>
+                <p class="note alarm">\(visit.t("recovery.codes.text"))</p>
                 <ul class="codes">\(codes.map { "<li class=\"code\">\($0.text.exposed)</li>" as HTML })</ul>
-                <p><a href="\(visit.link("/account"))">Back to the account</a></p>
+                <p><a href="\(visit.link("/account"))">\(visit.t("recovery.codes.back"))</a></p>
                 """
             )
         }
     }
 
-    private func page(_ visit: Visit, note: String? = nil, status: HTTPResponse.Status = .ok) -> PageResponse {
+    private func page(_ visit: Visit, note: HTML? = nil, status: HTTPResponse.Status = .ok) -> PageResponse {
         .page(
-            "Use a recovery code",
+            visit.t("recovery.title"),
             """
             \(HTML.note(note))
-            <p>Without a recovery code, ask the operator of this relay for a new link.</p>
+            <p>\(visit.t("recovery.text"))</p>
             \(visit.form(
                 "/recover",
                 """
-                <label>Name
+                <label>\(visit.t("signIn.name"))
                 <input name="name" autocomplete="username" autocapitalize="none" required></label>
-                <label>Recovery code
+                <label>\(visit.t("recovery.code"))
                 <input class="code" name="code" autocomplete="off" autocapitalize="characters" spellcheck="false" required></label>
                 """,
-                button: "Continue",
+                button: visit.t("continue"),
                 .primary
             ))
             """,

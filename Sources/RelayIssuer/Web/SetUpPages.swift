@@ -20,7 +20,7 @@ struct SetUpPages: Sendable {
             let setUp = try await setUps.current(visit)
             let password = Secret(form["password"] ?? "")
             if let objection = PasswordRule.objection(to: password, repeated: form["repeated"], name: setUp.user.name) {
-                return page(visit, setUp, note: objection, status: .badRequest)
+                return page(visit, setUp, note: visit.words.html(objection), status: .badRequest)
             }
             return try await finish(setUp, form, .password(try await signIn.hash(password, of: setUp.user.subject)), visit)
         }
@@ -42,33 +42,37 @@ struct SetUpPages: Sendable {
 
     /// Returns the questions about which other ways to sign in end. All boxes are ticked, because a person who asked the operator for a
     /// link may have lost the account to someone else.
-    private func endings(_ setUp: SetUp) -> HTML? {
+    private func endings(_ visit: Visit, _ setUp: SetUp) -> HTML? {
         func box(_ name: String, _ count: Int, _ text: HTML) -> HTML? {
             count == 0 ? nil : "<label><input type=\"checkbox\" name=\"\(name)\" value=\"yes\" checked> \(text)</label>"
+        }
+        func name(_ link: AccountLink) -> HTML {
+            visit.t("identities.at", ["subject": "\(link.subject)", "issuer": "\(link.issuer)"])
         }
         return switch setUp.kind {
         case .recovery: nil
         case .reset:
-            "<p>All other ways to sign in end, those of other providers too, and so do all apps and devices that are signed in.</p>"
+            "<p>\(visit.t("setUp.reset"))</p>"
         case .link:
             """
-            <p>Your old password and recovery codes end. Clear a tick only if nobody else can have used this account.</p>
-            \(box("end_passkeys", setUp.passkeys, "Remove the passkeys until now (\(setUp.passkeys))"))
-            \(box("end_logins", setUp.logins, "Sign out all apps and devices (\(setUp.logins)); they have to join or sign in again"))
-            \(box("end_identities", setUp.identities.count, "Remove the identities of other providers: \(setUp.identities.map(\.shown).joined(separator: ", "))"))
+            <p>\(visit.t("setUp.link"))</p>
+            \(box("end_passkeys", setUp.passkeys, visit.t("setUp.passkeys", ["number": "\(setUp.passkeys)"])))
+            \(box("end_logins", setUp.logins, visit.t("setUp.logins", ["number": "\(setUp.logins)"])))
+            \(box("end_identities", setUp.identities.count, visit.t("setUp.identities", ["list": visit.words.joined(setUp.identities.map(name))])))
             """
         }
     }
 
-    private func page(_ visit: Visit, _ setUp: SetUp, note: String? = nil, status: HTTPResponse.Status = .ok) -> PageResponse {
+    private func page(_ visit: Visit, _ setUp: SetUp, note: HTML? = nil, status: HTTPResponse.Status = .ok) -> PageResponse {
         let user = setUp.user
+        let ends = endings(visit, setUp)
         return .page(
-            "Welcome, \(user.name)",
+            visit.t("setUp.title", ["name": "\(user.name)"]),
             """
             \(HTML.note(note))
-            <p>Choose how you sign in to this relay. Your name here is <strong>\(user.name)</strong>.</p>
-            \(visit.form("/setup", "\(HTML.newPassword(of: user))\(endings(setUp))", button: "Set the password", .primary))
-            \(visit.newPasskeyForm("/setup/passkey", user, intro: "<p>Or without a password:</p>", endings(setUp)))
+            <p>\(visit.t("setUp.text", ["name": "<strong>\(user.name)</strong>"]))</p>
+            \(visit.form("/setup", "\(visit.newPassword(of: user))\(ends)", button: visit.t("password.set"), .primary))
+            \(visit.newPasskeyForm("/setup/passkey", user, intro: "<p>\(visit.t("passkey.or"))</p>", ends))
             """,
             status: status
         )

@@ -22,7 +22,7 @@ struct SignInPages: Sendable {
                 try await signIn(visit, name: name, password: Secret(form["password"] ?? ""))
             }
             guard let session = signedIn else {
-                return visit.signInPage(next: next, name: name, note: "The name or the password is wrong.", status: .unauthorized)
+                return visit.signInPage(next: next, name: name, note: visit.t("signIn.wrong"), status: .unauthorized)
             }
             return .local(next.text, signedIn: session)
         }
@@ -64,27 +64,27 @@ extension Visit {
     func signInPage(
         next: NextPage,
         name: String = "",
-        note: String? = nil,
+        note: HTML? = nil,
         status: HTTPResponse.Status = .ok
     ) -> PageResponse {
         .page(
-            "Sign in",
+            t("signIn.title"),
             """
             \(HTML.note(note))
             \(form(
                 "/login",
                 """
                 \(hidden("next", next.text))
-                <label>Name
+                <label>\(t("signIn.name"))
                 <input name="name" value="\(name)" autocomplete="username" autocapitalize="none" required></label>
-                <label>Password
+                <label>\(t("signIn.password"))
                 <input type="password" name="password" autocomplete="current-password" required></label>
                 """,
-                button: "Sign in",
+                button: t("signIn.do"),
                 .primary
             ))
             \(passkeyForm(next: next))
-            <p><a href="\(link("/recover"))">I have lost my password</a></p>
+            <p><a href="\(link("/recover"))">\(t("signIn.lost"))</a></p>
             """,
             status: status
         )

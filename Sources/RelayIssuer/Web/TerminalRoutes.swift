@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import ConsoleFiles
 import Hummingbird
 import RelayLog
 import RelayProtocol
@@ -46,7 +47,7 @@ struct TerminalRoutes: Sendable {
         }
     }
 
-    private static let wrongPassword = OAuthError(.accessDenied, "The name or the password is wrong.", status: 401)
+    private static let wrongPassword = OAuthError(.accessDenied, PageText("signIn.wrong"), status: 401)
 
     private func checked(_ form: Form, _ visit: TerminalVisit) async throws(OAuthError) -> CheckedPassword {
         let (name, password) = (try form.required("name"), Secret(try form.required("password")))
@@ -75,7 +76,7 @@ struct TerminalRoutes: Sendable {
         let (name, code) = (try form.required("name"), try form.required("code"))
         let attempt = SignInAttempt(name: name, networks: visit.networks, agent: visit.agent, now: visit.now)
         guard let token = try await signIn.recover(attempt, code: code) else {
-            throw OAuthError(.accessDenied, "The name or the code is wrong, or the code was used.", status: 401)
+            throw OAuthError(.accessDenied, PageText("recovery.wrong"), status: 401)
         }
         return RecoveredAccount(token: token.text)
     }

@@ -17,6 +17,8 @@ struct RedirectRequestReader {
 
     /// The authority that the browser connects to, such as `127.0.0.1:49152`.
     let authority: String
+    /// The value of `Accept-Language`, once the head is complete.
+    private(set) var languages: String?
     private var bytes: [UInt8] = []
 
     init(authority: String) { self.authority = authority }
@@ -29,24 +31,26 @@ struct RedirectRequestReader {
         return parse(bytes[..<end])
     }
 
-    private func parse(_ head: ArraySlice<UInt8>) -> Result {
+    private mutating func parse(_ head: ArraySlice<UInt8>) -> Result {
         let lines = String(decoding: head, as: UTF8.self).utf8.split(separator: 0x0D, omittingEmptySubsequences: false)
+        languages = lines.dropFirst().compactMap { Self.value(of: "accept-language:", $0) }.first
         let words = (lines.first ?? "".utf8[...]).split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
         guard words.count == 3, words[2].elementsEqual("HTTP/1.1".utf8) || words[2].elementsEqual("HTTP/1.0".utf8),
             words[1].first == UInt8(ascii: "/"), words[1].allSatisfy({ (0x21...0x7E).contains($0) })
         else { return .invalid(status: 400) }
         guard words[0].elementsEqual("GET".utf8) else { return .invalid(status: 405) }
         // A page that another site opened by a rebound name must not reach it.
-        let hosts = lines.dropFirst().compactMap(Self.host)
+        let hosts = lines.dropFirst().compactMap { Self.value(of: "host:", $0) }
         guard hosts.count == 1, hosts[0].utf8.elementsEqual(authority.utf8) else { return .invalid(status: 400) }
         return .target(String(decoding: words[1], as: UTF8.self))
     }
 
-    /// The value of a line that is the `Host` field.
-    private static func host(_ line: Substring.UTF8View) -> String? {
+    /// The value of a line that is this field.
+    /// - Parameter field: The name in lower case, and the colon.
+    private static func value(of field: String, _ line: Substring.UTF8View) -> String? {
         let text = String(decoding: line.drop { $0 == 0x0A }, as: UTF8.self)
-        guard text.utf8.prefix(5).map({ $0 | 0x20 }) == Array("host:".utf8).map({ $0 | 0x20 }) else { return nil }
-        let value = text.utf8.dropFirst(5).drop { $0 == 0x20 || $0 == 0x09 }
+        guard text.utf8.prefix(field.utf8.count).map({ $0 | 0x20 }) == field.utf8.map({ $0 | 0x20 }) else { return nil }
+        let value = text.utf8.dropFirst(field.utf8.count).drop { $0 == 0x20 || $0 == 0x09 }
         return String(decoding: value, as: UTF8.self)
     }
 }

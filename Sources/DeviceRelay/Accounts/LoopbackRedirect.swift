@@ -94,19 +94,20 @@ final class LoopbackRedirect: Sendable {
     /// Shows the user in the browser how the sign-in ended.
     func tell(_ ending: Ending) async {
         guard let browser = desk.takeBrowser() else { return }
+        let words = PageWords(accepting: browser.languages)
         let page =
             switch ending {
-            case .signedIn: RedirectPage(title: "Signed in", "This device is signed in. You may close this window.")
-            case .failed(let why): RedirectPage(title: "Not signed in", "This device is not signed in: \(why).")
+            case .signedIn: RedirectPage("redirect.signedIn.title", words.text("redirect.signedIn.text"), words)
+            case .failed(let why): RedirectPage("redirect.failed.title", words.text("redirect.failed.text", ["reason": why]), words)
             }
-        try? await browser.writeAndFlush(page.response(200))
-        try? await browser.close()
+        try? await browser.channel.writeAndFlush(page.response(200))
+        try? await browser.channel.close()
     }
 
     /// Stops listening.
     func stop() {
         answer.end(.failure(.cancelled))
-        desk.takeBrowser()?.close(promise: nil)
+        desk.takeBrowser()?.channel.close(promise: nil)
     }
 }
 
@@ -118,12 +119,19 @@ final class RedirectDesk: Sendable {
         var wasOpened = false
     }
 
+    /// A browser that waits for its page.
+    struct Browser {
+        var channel: any Channel
+        /// The value of its `Accept-Language`.
+        var languages: String?
+    }
+
     private struct State {
         /// Connections without a whole request, the oldest first.
         var silent: [any Channel] = []
         var begin: Begin?
-        /// The connection of the browser that brought the response.
-        var browser: (any Channel)?
+        /// The one that brought the response.
+        var browser: Browser?
     }
 
     enum Outcome: Hashable, Sendable {
@@ -172,9 +180,9 @@ final class RedirectDesk: Sendable {
         }
     }
 
-    func keep(_ browser: any Channel) { state.withLock { $0.browser = browser } }
+    func keep(_ browser: Browser) { state.withLock { $0.browser = browser } }
 
-    func takeBrowser() -> (any Channel)? {
+    func takeBrowser() -> Browser? {
         state.withLock { state in
             defer { state.browser = nil }
             return state.browser
@@ -189,6 +197,7 @@ private final class RedirectHandler: ChannelInboundHandler {
     private let desk: RedirectDesk
     private let answer: PendingAnswer<LoopbackRedirect.Response>
     private var reader: RedirectRequestReader?
+    private var words = PageWords.english
     private var timer: Scheduled<Void>?
 
     init(desk: RedirectDesk, answer: PendingAnswer<LoopbackRedirect.Response>) {
@@ -211,11 +220,13 @@ private final class RedirectHandler: ChannelInboundHandler {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard let result = reader?.read(unwrapInboundIn(data).readableBytesView) else { return }
         if result == .incomplete { return }
+        let languages = reader?.languages
+        words = PageWords(accepting: languages)
         reader = nil
         timer?.cancel()
         desk.isOver(context.channel)
         guard LoopbackPeer.isOfThisUser(context.channel) else {
-            return reply(403, "This browser belongs to another user of this machine than the app.", context)
+            return reply(403, "redirect.otherUser", context)
         }
         switch result {
         case .incomplete: return
@@ -223,15 +234,15 @@ private final class RedirectHandler: ChannelInboundHandler {
         case .target(let target):
             switch desk.outcome(of: target) {
             case .other(let status): reply(status, Self.unexpected, context)
-            case .redirect(let page): send(RedirectPage(title: "Sign in", "").redirect(to: page), context)
+            case .redirect(let page): send(RedirectPage.redirect(to: page), context)
             case .response(.openedTwice):
                 let answer = answer
-                reply(410, "This address was opened before, so the sign-in has ended. Begin again.", context) {
+                reply(410, "redirect.openedTwice", context) {
                     answer.end(.success(.openedTwice))
                 }
             case .response(let response):
                 // The user learns the outcome, which is not known yet.
-                desk.keep(context.channel)
+                desk.keep(.init(channel: context.channel, languages: languages))
                 answer.end(.success(response))
             }
         }
@@ -239,15 +250,15 @@ private final class RedirectHandler: ChannelInboundHandler {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
 
-    private static let unexpected = "This is not the response that the app waits for. You may close this window."
+    private static let unexpected = "redirect.unexpected"
 
     private func reply(
         _ status: Int,
-        _ text: String,
+        _ key: String,
         _ context: ChannelHandlerContext,
         then: @escaping @Sendable () -> Void = {}
     ) {
-        send(RedirectPage(title: "Device Relay", text).response(status), context, then: then)
+        send(RedirectPage("failed.title", words.text(key), words).response(status), context, then: then)
     }
 
     private func send(_ response: ByteBuffer, _ context: ChannelHandlerContext, then: @escaping @Sendable () -> Void = {}) {
@@ -261,19 +272,24 @@ private final class RedirectHandler: ChannelInboundHandler {
 
 /// A page that the app itself shows in the browser. It looks like the pages of a relay's own issuer.
 struct RedirectPage {
-    let title: String
-    let text: String
+    private let title: String
+    private let text: String
+    private let language: PageLanguage
 
-    init(title: String, _ text: String) {
-        self.title = title
+    /// - Parameters:
+    ///   - title: The key of its heading.
+    ///   - text: Text of an issuer may be part of it.
+    init(_ title: String, _ text: String, _ words: PageWords) {
+        self.title = words.text(title)
         self.text = text
+        language = words.language
     }
 
     /// - Parameter status: The HTTP status.
     func response(_ status: Int) -> ByteBuffer {
         let body = """
             <!doctype html>
-            <html lang="en">
+            <html lang="\(language.rawValue)">
             <meta charset="utf-8">
             <meta name="viewport" content="width=device-width, initial-scale=1">
             <title>\(Self.escape(title)) · \(PageParts.product)</title>
@@ -283,11 +299,12 @@ struct RedirectPage {
             </html>
 
             """
-        return Self.message(status, ["Content-Type: text/html; charset=utf-8"], body)
+        let fields = ["Content-Type: text/html; charset=utf-8", "Content-Language: \(language.rawValue)", "Vary: Accept-Language"]
+        return Self.message(status, fields, body)
     }
 
     /// - Parameter page: A URL in visible ASCII.
-    func redirect(to page: String) -> ByteBuffer { Self.message(302, ["Location: \(page)"], "") }
+    static func redirect(to page: String) -> ByteBuffer { message(302, ["Location: \(page)"], "") }
 
     private static func message(_ status: Int, _ fields: [String], _ body: String) -> ByteBuffer {
         let reasons = [

@@ -107,6 +107,32 @@ import Testing
         #expect(texts[1]?.contains("This device is signed in.") == true)
     }
 
+    @Test func browserIsToldTheOutcomeInItsLanguage() async throws {
+        let (bench, browser, relay) = try await DeviceGrantTests.bench()
+        let endpoint = try bench.endpoint(relay: relay)
+        let pages = Shared<[Task<String, any Error>]>([])
+        let other = Shared<[String]>([])
+        func provider(_ decision: String, _ languages: String) -> BrowserAccessTokenProvider {
+            BrowserAccessTokenProvider(registeringAs: "Player") { url in
+                let (_, port, query) = try Self.parts(try await browser.decide(app: url, decision))
+                let fields = " HTTP/1.1\r\nHost: 127.0.0.1:\(port)\r\nAccept-Language: \(languages)\r\n\r\n"
+                let answer = try await SignInBrowser.send("GET /favicon.ico" + fields, port: port)
+                other.withLock { $0.append(answer) }
+                pages.withLock { $0.append(Task { try await SignInBrowser.send("GET /signed-in?\(query)" + fields, port: port) }) }
+            }
+        }
+        #expect(try await tokenError(provider("deny", "ja, de-AT;q=0.9"), endpoint) == .declined)
+        #expect(try await tokenError(provider("allow", "zh-CN"), endpoint) == nil)
+        try #require(pages.value.count == 2 && other.value.count == 2)
+        let texts = other.value + [try await pages.value[0].value, try await pages.value[1].value]
+        for (text, language) in zip(texts, ["de", "zh", "de", "zh"]) {
+            #expect(text.contains("<html lang=\"\(language)\">") && text.contains("\r\nContent-Language: \(language)\r\n"))
+        }
+        #expect(texts[0].contains("nicht die Antwort, auf die die App wartet") && texts[1].contains("应用所等待的响应"))
+        // What the program says stays English.
+        #expect(texts[2].contains("nicht angemeldet: the user did not allow this device") && texts[3].contains("此设备已登录。"))
+    }
+
     @Test func redirectPortIsUsedOrNamed() async throws {
         let (bench, _, relay) = try await DeviceGrantTests.bench()
         let endpoint = try bench.endpoint(relay: relay)

@@ -76,6 +76,19 @@ import Testing
         #expect(count <= RedirectRequestReader.maximumBytes)
     }
 
+    @Test(
+        arguments: [
+            ("", nil), ("Accept-Language: de-AT, en;q=0.5\r\n", "de-AT, en;q=0.5"),
+            ("ACCEPT-LANGUAGE:\tzh\r\nAccept-Language: fr\r\n", "zh"),
+            ("Accept-Language:\r\n", ""), ("X-Accept-Language: de\r\n", nil), ("Accept-Languages: de\r\n", nil),
+            (" Accept-Language: de\r\n", nil),
+        ] as [(String, String?)]
+    ) func languagesAreThoseOfTheField(_ more: String, _ languages: String?) {
+        var reader = RedirectRequestReader(authority: "127.0.0.1:4000")
+        #expect(reader.read(Array(Self.request(more: more).utf8)) == .target("/signed-in?x"))
+        #expect(reader.languages == languages)
+    }
+
     // MARK: The response
 
     @Test func responseOfTheIssuerIsAccepted() {

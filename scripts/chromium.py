@@ -5,7 +5,7 @@
 
 usage: chromium.py ISSUER DIRECTORY SET-UP-LINK SET-UP-LINK
 
-Everything happens twice: in a desktop window with the first link's account, and in a phone's window with the second one. The person chooses a
+Everything happens twice: in English in a desktop window with the first link's account, and in German in a phone's window with the second one. The person chooses a
 password, signs in by it, adds a passkey and signs in by it, lets a device and an app in, and uses a recovery code. Fails if a page does not do
 what it should, breaks its own security policy, or is wider than its window. Prints one JSON line: the access tokens, `code` and `device`, of the
 desktop's account. Screenshots and the browser's files go into DIRECTORY. ISSUER is at `localhost`, because browsers have no passkeys at addresses.
@@ -32,18 +32,21 @@ PASSWORD = "correct horse battery"
 SCOPES = "offline_access relay.device.read relay.device.register relay.command relay.push"
 DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
-PHONE = {"deviceMetrics": {"width": 360, "height": 740, "pixelRatio": 2, "touch": True, "mobile": True}}
+PHONE = {"deviceMetrics": {"width": 320, "height": 740, "pixelRatio": 2, "touch": True, "mobile": True}}
+WORDS = pathlib.Path(__file__).parent.parent / "Sources/ConsoleFiles/Web/i18n/pages"
 
 
 class Chromium:
     """A browser, driven by WebDriver."""
 
-    def __init__(self, driver, name, phone):
-        self.name, self.shots = name, 0
+    def __init__(self, driver, name, phone, languages):
+        self.name, self.shots, self.language = name, 0, languages[:2]
+        self.words = json.loads((WORDS / f"{self.language}.json").read_text())
         options = {
             # Tests may run as root, and in a container with a small /dev/shm. Its files are this test's own.
             "args": ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--no-first-run", "--window-size=1100,900",
                      f"--user-data-dir={directory / name}"],
+            "prefs": {"intl.accept_languages": languages},
         }
         if phone:
             options["mobileEmulation"] = PHONE
@@ -62,6 +65,10 @@ class Chromium:
     def run(self, script):
         return self.call("POST", "/execute/sync", {"script": script, "args": []})
 
+    def t(self, key, **values):
+        """The words of a key in the browser's language."""
+        return re.sub(r"\{(\w+)\}", lambda match: values[match[1]], self.words[key])
+
     def heading(self):
         return self.run("return document.readyState === 'complete' && document.querySelector('h1')?.innerText || ''")
 
@@ -78,6 +85,8 @@ class Chromium:
     def page(self, heading, shot=None):
         """Waits for a page, checks it, and takes a picture of all of it."""
         self.until(lambda: self.heading() == heading, f"page {heading!r}")
+        if self.call("GET", "/url").startswith(issuer):
+            assert self.run("return document.documentElement.lang") == self.language, f"{self.name}: {heading!r} is in another language"
         wide = self.run("return [document.documentElement.scrollWidth, document.documentElement.clientWidth]")
         assert wide[0] <= wide[1], f"{self.name}: the page {heading!r} is {wide[0]} wide in a window of {wide[1]}"
         if shot:
@@ -93,11 +102,11 @@ class Chromium:
 
     def click(self, label):
         """A button or link, which has to be visible."""
-        element = self.find(f"//*[self::button or self::a][normalize-space()='{label}']")
+        element = self.find(f'//*[self::button or self::a][normalize-space()="{label}"]')
         self.call("POST", f"/element/{element}/click")
 
     def type(self, label, text):
-        field = self.find(f"//label[contains(., '{label}')]//input")
+        field = self.find(f'//label[starts-with(normalize-space(), "{label}")]//input')
         self.call("POST", f"/element/{field}/clear")
         self.call("POST", f"/element/{field}/value", {"text": text})
 
@@ -112,61 +121,61 @@ class Chromium:
 
 
 def sign_in(browser, password=PASSWORD):
-    browser.type("Name", browser.name)
-    browser.type("Password", password)
-    browser.click("Sign in")
+    browser.type(browser.t("signIn.name"), browser.name)
+    browser.type(browser.t("signIn.password"), password)
+    browser.click(browser.t("signIn.do"))
 
 
 def visit(browser, address, heading, shot=None):
     """Opens a page from elsewhere. Without TLS each visit begins signed out."""
     browser.open(address)
-    browser.page("Sign in")
+    browser.page(browser.t("signIn.title"))
     sign_in(browser)
     browser.page(heading, shot)
 
 
 def sign_out(browser):
-    browser.click("Sign out")
-    browser.page("Sign in")
+    browser.click(browser.t("account.signOut"))
+    browser.page(browser.t("signIn.title"))
 
 
 def set_up(browser, link):
-    account = f"Account {browser.name}"
+    account = browser.t("account.title", name=browser.name)
     browser.open(link)
-    browser.page(f"Welcome, {browser.name}", "set-up")
-    browser.type("New password", PASSWORD)
-    browser.type("The same password", "another password")
-    browser.click("Set the password")
-    browser.until(lambda: "The two passwords differ" in browser.text(), "objection")
-    browser.page(f"Welcome, {browser.name}", "set-up-objection")
-    browser.type("New password", PASSWORD)
-    browser.type("The same password", PASSWORD)
-    browser.click("Set the password")
+    browser.page(browser.t("setUp.title", name=browser.name), "set-up")
+    browser.type(browser.t("password.new", characters="10"), PASSWORD)
+    browser.type(browser.t("password.again"), "another password")
+    browser.click(browser.t("password.set"))
+    browser.until(lambda: browser.t("password.differ") in browser.text(), "objection")
+    browser.page(browser.t("setUp.title", name=browser.name), "set-up-objection")
+    browser.type(browser.t("password.new", characters="10"), PASSWORD)
+    browser.type(browser.t("password.again"), PASSWORD)
+    browser.click(browser.t("password.set"))
     browser.page(account)
     sign_out(browser)
     sign_in(browser, "wrong horse battery")
-    browser.until(lambda: "The name or the password is wrong" in browser.text(), "objection")
-    browser.page("Sign in", "wrong-password")
+    browser.until(lambda: browser.t("signIn.wrong") in browser.text(), "objection")
+    browser.page(browser.t("signIn.title"), "wrong-password")
     sign_in(browser)
     browser.page(account)
 
 
 def passkey(browser):
-    account = f"Account {browser.name}"
+    account = browser.t("account.title", name=browser.name)
     made = {"protocol": "ctap2", "transport": "internal", "hasResidentKey": True, "hasUserVerification": True, "isUserVerified": True}
     authenticator = browser.call("POST", "/webauthn/authenticator", made)
     # The person does not confirm the first time.
     verified = f"/webauthn/authenticator/{authenticator}/uv"
     browser.call("POST", verified, {"isUserVerified": False})
-    browser.click("Add a passkey")
-    browser.until(lambda: "The passkey was not used" in browser.text(), "message")
+    browser.click(browser.t("passkey.add"))
+    browser.until(lambda: browser.t("passkey.notUsed") in browser.text(), "message")
     browser.call("POST", verified, {"isUserVerified": True})
-    browser.click("Add a passkey")
-    browser.until(lambda: "a passkey was added" in browser.text(), "passkey")
+    browser.click(browser.t("passkey.add"))
+    browser.until(lambda: browser.t("event.passkeyAdded") in browser.text(), "passkey")
     browser.page(account, "account")
     sign_out(browser)
-    browser.page("Sign in", "sign-in")
-    browser.click("Sign in with a passkey")
+    browser.page(browser.t("signIn.title"), "sign-in")
+    browser.click(browser.t("passkey.signIn"))
     browser.page(account)
     credentials = browser.call("GET", f"/webauthn/authenticator/{authenticator}/credentials")
     assert [key["signCount"] for key in credentials] == [2], credentials
@@ -186,26 +195,26 @@ def device(browser, decision, done):
         f"{issuer}/device_authorization", timeout=60,
         data={"client_id": client, "scope": SCOPES, "device_name": "Television in the living room", "device_platform": "linux"},
     ).json()
-    if decision == "It is here, allow it":
-        visit(browser, begun["verification_uri"], "Let a device in", "code")
-        browser.type("The code", begun["user_code"].replace("-", " ").lower())
+    if decision == "device.allow":
+        visit(browser, begun["verification_uri"], browser.t("device.title"), "code")
+        browser.type(browser.t("device.code"), begun["user_code"].replace("-", " ").lower())
     else:
         # It was a QR code.
-        visit(browser, begun["verification_uri_complete"], "Let a device in")
-    browser.click("Continue")
-    browser.page("Is this device in your hands?", "confirm")
+        visit(browser, begun["verification_uri_complete"], browser.t("device.title"))
+    browser.click(browser.t("continue"))
+    browser.page(browser.t("device.confirm.title"), "confirm")
     assert "Television in the living room" in browser.text() and client in browser.text()
-    browser.click(decision)
-    browser.page(done, "decided")
+    browser.click(browser.t(decision))
+    browser.page(browser.t(done), "decided")
     return poll(begun, client)
 
 
 def wrong_code(browser):
-    visit(browser, f"{issuer}/device", "Let a device in")
-    browser.type("The code", "BCDF-GHJK")
-    browser.click("Continue")
-    browser.until(lambda: "unknown, already used or expired" in browser.text(), "objection")
-    browser.page("Let a device in", "wrong-code")
+    visit(browser, f"{issuer}/device", browser.t("device.title"))
+    browser.type(browser.t("device.code"), "BCDF-GHJK")
+    browser.click(browser.t("continue"))
+    browser.until(lambda: browser.t("device.unknownCode") in browser.text(), "objection")
+    browser.page(browser.t("device.title"), "wrong-code")
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -231,7 +240,7 @@ class Answer(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def app(browser, name, host, decision="Allow"):
+def app(browser, name, host, decision="app.allow"):
     """An app of this computer, whose answer goes to the host. The person is signed in."""
     server = Server(host.strip("[]"))
     redirect = f"http://{host}:{server.server_port}/done"
@@ -243,13 +252,13 @@ def app(browser, name, host, decision="Allow"):
     }
     # A request that is not right leads to the app by a click alone.
     browser.open(f"{issuer}/authorize?" + urllib.parse.urlencode(fields | {"response_type": "token"}))
-    browser.page("The app's request is not right", "app-error" if host == "[::1]" else None)
+    browser.page(browser.t("app.refused.title"), "app-error" if host == "[::1]" else None)
     assert not server.asked, server.asked
-    browser.click("Back to an app on this computer")
+    browser.click(browser.t("app.refused.back", place=browser.t("app.place.loopback")))
     browser.page("Back in the app")
     assert urllib.parse.parse_qs(urllib.parse.urlsplit(server.asked.pop(0)).query)["error"] == ["unsupported_response_type"]
-    visit(browser, f"{issuer}/authorize?" + urllib.parse.urlencode(fields), "Let an app in?", "app" if host == "[::1]" else None)
-    browser.click(decision)
+    visit(browser, f"{issuer}/authorize?" + urllib.parse.urlencode(fields), browser.t("app.title"), "app" if host == "[::1]" else None)
+    browser.click(browser.t(decision))
     browser.page("Back in the app")
     # The app may be another user's: browsers send cookies to all ports of a host.
     for path in ["/auth/account", "/auth/login", "/"]:
@@ -259,7 +268,7 @@ def app(browser, name, host, decision="Allow"):
     query = urllib.parse.parse_qs(urllib.parse.urlsplit(next(path for path in server.asked if path.startswith("/done"))).query)
     server.shutdown()
     assert query["state"] == [state] and query["iss"] == [issuer], query
-    if decision != "Allow":
+    if decision != "app.allow":
         assert query["error"] == ["access_denied"], query
         return None
     token = requests.post(f"{issuer}/token", timeout=60, data={
@@ -271,27 +280,27 @@ def app(browser, name, host, decision="Allow"):
 
 
 def recovery(browser):
-    account = f"Account {browser.name}"
+    account = browser.t("account.title", name=browser.name)
     visit(browser, f"{issuer}/account", account, "account-in-use")
-    browser.click("Make new codes")
-    browser.page("Your recovery codes", "recovery-codes")
+    browser.click(browser.t("account.codes.make"))
+    browser.page(browser.t("recovery.codes.title"), "recovery-codes")
     codes = re.findall(r"\b[A-Z]{4}(?:-[A-Z]{4}){3}\b", browser.text())
     assert len(codes) == 10, codes
-    browser.click("Back to the account")
+    browser.click(browser.t("recovery.codes.back"))
     browser.page(account)
     sign_out(browser)
-    browser.click("I have lost my password")
-    browser.page("Use a recovery code", "recover")
-    browser.type("Name", browser.name)
-    browser.type("code", codes[3])
-    browser.click("Continue")
-    browser.page(f"Welcome, {browser.name}")
-    browser.type("New password", PASSWORD + " staple")
-    browser.type("The same password", PASSWORD + " staple")
-    browser.click("Set the password")
+    browser.click(browser.t("signIn.lost"))
+    browser.page(browser.t("recovery.title"), "recover")
+    browser.type(browser.t("signIn.name"), browser.name)
+    browser.type(browser.t("recovery.code"), codes[3])
+    browser.click(browser.t("continue"))
+    browser.page(browser.t("setUp.title", name=browser.name))
+    browser.type(browser.t("password.new", characters="10"), PASSWORD + " staple")
+    browser.type(browser.t("password.again"), PASSWORD + " staple")
+    browser.click(browser.t("password.set"))
     browser.page(account)
-    browser.click("Delete this account")
-    browser.page(f"Delete the account {browser.name}", "delete")
+    browser.click(browser.t("account.remove"))
+    browser.page(browser.t("removal.title", name=browser.name), "delete")
 
 
 driver = subprocess.Popen(["chromedriver", "--port=0"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
@@ -299,16 +308,17 @@ port = next(found[1] for line in driver.stdout if (found := re.search(r"successf
 try:
     threading.Thread(target=driver.stdout.read, daemon=True).start()
     tokens = []
-    for name, link in zip(["desktop", "phone"], links, strict=True):
-        browser = Chromium(f"http://127.0.0.1:{port}/session", name, phone=name == "phone")
+    # German has the longest words.
+    for name, languages, link in zip(["desktop", "phone"], ["en-US,en", "de-AT,en"], links, strict=True):
+        browser = Chromium(f"http://127.0.0.1:{port}/session", name, name == "phone", languages)
         set_up(browser, link.replace("127.0.0.1", "localhost"))
         passkey(browser)
-        allowed = device(browser, "It is here, allow it", "Done")
-        denied = device(browser, "Do not allow", "Not allowed")
+        allowed = device(browser, "device.allow", "device.done.title")
+        denied = device(browser, "deny", "device.denied.title")
         assert denied["error"] == "access_denied", denied
         wrong_code(browser)
         codes = [app(browser, f"An app at {host}", host) for host in ["[::1]", "127.0.0.1", "localhost"]]
-        app(browser, "Denied", "[::1]", "Do not allow")
+        app(browser, "Denied", "[::1]", "deny")
         recovery(browser)
         browser.end()
         tokens.append({"code": codes[0]["access_token"], "device": allowed["access_token"]})

@@ -33,6 +33,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 setup = json.loads(pathlib.Path(sys.argv[2]).read_text())
 AXE = (pathlib.Path(axe_core_python.__file__).parent / "axe.min.js").read_text()
 LINK = "https://films.example/42"
+WORDS = pathlib.Path(__file__).parent.parent / "Sources/ConsoleFiles/Web/i18n"
 
 # Runs before each page: it keeps what is not allowed, counts clicks, and answers a request in the moment in which it appears.
 WATCH = """
@@ -49,6 +50,58 @@ new MutationObserver((changes) => {
         if (sessionStorage.hasty) for (const button of each.querySelectorAll("button")) button.click();
     }
 }).observe(document, { childList: true, subtree: true });
+"""
+
+# Makes the console's words longer and foreign: `[!!! Ðëvïçëš ~~~ !!!]`, with values in ⟦⟧. Keeps what the agent says, which is no word.
+PSEUDO = r"""
+(() => {
+    const fetch = window.fetch;
+    const LETTERS = { a: "á", b: "ƀ", c: "ç", d: "ð", e: "ë", f: "ƒ", g: "ğ", h: "ħ", i: "ï", j: "ĵ", k: "ķ", l: "ł", m: "ɱ", n: "ñ", o: "ö",
+        p: "þ", q: "ɋ", r: "ř", s: "š", t: "ŧ", u: "ü", v: "ṽ", w: "ŵ", x: "ẋ", y: "ý", z: "ž" };
+    const CODES = ["action", "answer", "code", "kind", "principal", "reason", "source", "status", "type"];
+    const foreign = (text) => text.replace(/[a-z]/gi, (letter) => {
+        const changed = LETTERS[letter.toLowerCase()];
+        return letter === letter.toLowerCase() ? changed : changed.toUpperCase();
+    });
+    const pseudo = (text) => {
+        const parts = text.split(/(\{\w+\}|`[^`]*`)/).map((part) =>
+            part.startsWith("{") ? `⟦${part}⟧` : part.startsWith("`") ? part : foreign(part));
+        return `[!!! ${parts.join("")}${" ~~~".repeat(Math.ceil(text.length / 10))} !!!]`;
+    };
+    window.said = new Set();
+    const keep = (value) => {
+        if (typeof value === "string") for (const part of value.split("`")) said.add(part);
+        else if (Array.isArray(value)) value.forEach(keep);
+        else if (value) for (const [key, each] of Object.entries(value)) if (!CODES.includes(key)) keep(each);
+    };
+    window.fetch = async (address, ...options) => {
+        const answer = await fetch(address, ...options);
+        if (!String(address).startsWith("i18n/")) {
+            if (answer.headers.get("Content-Type")?.includes("json")) keep(await answer.clone().json().catch(() => undefined));
+            return answer;
+        }
+        const words = await answer.json();
+        return Response.json(Object.fromEntries(Object.entries(words).map(([key, text]) => [key, pseudo(text)])));
+    };
+})();
+"""
+
+# Returns the texts that people see or hear and that are neither words of the catalogue nor what the agent said, and how many are words.
+FORGOTTEN = r"""
+const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&");
+const values = [...said].sort((first, second) => second.length - first.length).filter((each) => /[a-z]/i.test(each));
+const spoken = values.length ? new RegExp(`(?<!\\p{L})(${values.map(escaped).join("|")})(?!\\p{L})`, "gu") : /$^/g;
+const NUMBER = /\d[\d.,]*\s?(ms|s|sec|min|hr|day|days|byte|kB|MB|GB|TB)\b/g;
+const isForgotten = (text) => /[A-Za-z]{2,}/.test(text.replace(/⟦[^⟧]*⟧/g, "").replace(spoken, "").replace(NUMBER, ""));
+const isShown = (element) => element?.checkVisibility() && !element.closest("code, pre, time, textarea, .product");
+const texts = [];
+const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walk.nextNode()) if (isShown(walk.currentNode.parentElement)) texts.push(walk.currentNode.data);
+for (const name of ["aria-label", "title", "alt"]) {
+    for (const element of document.querySelectorAll(`body [${name}]`)) if (isShown(element)) texts.push(element.getAttribute(name));
+}
+texts.push(document.title);
+return [texts.filter(isForgotten), texts.filter((text) => text.includes("[!!!")).length];
 """
 
 
@@ -137,6 +190,7 @@ class Page:
             options.add_argument(each)
         if wire:
             options.add_argument(f"--host-resolver-rules=MAP 127.0.0.1:{wire.port} 127.0.0.2:{wire.port}")
+        options.add_experimental_option("prefs", {"intl.accept_languages": "en-US,en"})
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         # With the path of the driver, nothing looks for one elsewhere.
         self.driver = webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
@@ -544,8 +598,112 @@ def hostile():
     page.end(origin(first), refused=["/v1/files/..%2F..%2F/%00", "/v1/files/..%2F..%2F"])
 
 
+VIEWS = ["devices", "device/{tv}", "open", "call", "files/{tv}", "history", "requests", "access", "activity", "add", "diagnosis"]
+
+
+def languages():
+    """The console in the languages of its readers."""
+    page = Page()
+    agent, origins = page.js("return navigator.userAgent"), set()
+    tv = devices()["TV"]
+    # What the browser asks for, the words that it gets, and the language of times.
+    for asked, language, locale in [("de-AT,fr", "de", "de-AT"), ("zh-CN,en", "zh", "zh-CN"), ("ja,fr-CH;q=0.9,en;q=0.8", "fr", "fr-CH"),
+                                    ("zh-TW,de", "de", "de"), ("ja", "en", "en")]:
+        words = json.loads((WORDS / f"{language}.json").read_text())
+        page.cdp("Network.setUserAgentOverride", userAgent=agent, acceptLanguage=asked)
+        first = link()
+        origins.add(origin(first))
+        # A new link alone would not load the page again.
+        page.driver.get("about:blank")
+        page.open(first)
+        assert page.js("return document.documentElement.lang") == language, asked
+        assert page.js("return document.querySelector('h1').textContent") == words["view.devices"], asked
+        assert page.js("return document.querySelector('.skip').textContent") == words["page.skip"], asked
+        files = page.js("return performance.getEntriesByType('resource').map(({ name }) => name).filter((name) => name.includes('i18n'))")
+        assert [each.rsplit("/", 1)[1] for each in files] == [f"{language}.json"], files
+        for view in VIEWS if asked.startswith(locale) else ["access"]:
+            page.go(view.format(tv=tv))
+            for width in [1280, 320]:
+                page.look(width, 900, False)
+                page.check_width(f"{view} in {language} at {width}")
+            if view == "access":
+                page.check_access(f"{view} in {language}")
+                times = page.js("""
+                    const format = new Intl.DateTimeFormat(arguments[0], { dateStyle: "medium", timeStyle: "short" });
+                    return [...document.querySelectorAll("main time")].map((each) => [each.title, format.format(new Date(each.dateTime))])""",
+                                locale)
+                assert times and all(shown == wanted for shown, wanted in times), times
+            page.shot(f"{view.split('/')[0]}-{language}")
+        page.look(1280, 900, False)
+    page.end(*origins, refused=["/v1/webhooks", f"/v1/files/{tv}"])
+
+
+def words():
+    """Every text is a word of the catalogue, or what the agent says: found by words that no person would write. They are long, and fit."""
+    page, first = Page(), link()
+    page.cdp("Page.addScriptToEvaluateOnNewDocument", source=PSEUDO)
+    tv, seen = devices()["TV"], 0
+
+    def check(what):
+        nonlocal seen
+        forgotten, count = page.js(FORGOTTEN)
+        assert not forgotten, f"{what} has texts that are not in the catalogue: {forgotten}"
+        assert count > 3, f"{what} has {count} words"
+        seen += count
+        for width in [320, 1280]:
+            page.look(width, 900, False)
+            page.check_width(f"{what} at {width}")
+
+    page.open(first)
+    check("devices")
+    # The check finds what is forgotten.
+    page.js("document.querySelector('main').append('Forgotten')")
+    assert page.js(FORGOTTEN)[0] == ["Forgotten"], page.js(FORGOTTEN)[0]
+    page.go("open")
+    page.until(lambda: page.driver.find_elements(By.NAME, "uri"), "field")[0].send_keys("films", Keys.ENTER)
+    check("a wrong link")
+    page.retype(LINK)
+    page.until(lambda: page.driver.find_elements(By.CSS_SELECTOR, "main .state.good"), "outcome")
+    check("a link")
+    for view in VIEWS:
+        page.go(view.format(tv=tv))
+        if view == "add":
+            for button in page.driver.find_elements(By.CSS_SELECTOR, ".ways button"):
+                button.click()
+            page.until(lambda: page.driver.find_elements(By.CSS_SELECTOR, ".qr"), "code")
+        if view == "diagnosis":
+            page.until(lambda: page.driver.find_elements(By.CSS_SELECTOR, ".hops"), "result")
+        for details in page.driver.find_elements(By.CSS_SELECTOR, "main details"):
+            page.js("arguments[0].open = true", details)
+        check(view)
+        page.shot(f"{view.split('/')[0]}-pseudo")
+    # Questions.
+    page.go("requests")
+    process = relay("tv", "launch", "Desk", LINK)
+    page.until(lambda: page.driver.find_elements(By.CSS_SELECTOR, "section.ask"), "request")
+    check("a request")
+    page.until(lambda: page.js("return performance.now() - seen.appeared > 600"), "time to read")
+    page.until(lambda: page.driver.find_elements(By.CSS_SELECTOR, "section.ask button"), "answers")[1].click()
+    process.communicate(timeout=60)
+    assert process.returncode == 0, process.returncode
+    page.go("access")
+    check("a grant")
+    page.until(lambda: page.driver.find_elements(By.CSS_SELECTOR, "main button.destructive"), "removal")[0].click()
+    page.until(lambda: page.driver.find_elements(By.CSS_SELECTOR, "dialog"), "question")
+    check("a question")
+    page.keys(Keys.ESCAPE)
+    for name in ["history", "activity"]:
+        page.go(name)
+        check(name)
+    page.driver.find_element(By.CSS_SELECTOR, "header button").click()
+    page.until(lambda: page.driver.find_elements(By.CSS_SELECTOR, "main .slim"), "end of the session")
+    check("signed out")
+    assert seen > 200, f"{seen} words were seen"
+    page.end(origin(first), refused=["/v1/webhooks", f"/v1/files/{tv}"])
+
+
 try:
-    {each.__name__: each for each in [launch, views, asks, session, hostile]}[sys.argv[1]]()
+    {each.__name__: each for each in [launch, views, asks, session, hostile, languages, words]}[sys.argv[1]]()
 finally:
     # A browser outlives its program.
     for each in Page.all:

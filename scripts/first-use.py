@@ -59,7 +59,7 @@ try:
             time.sleep(0.1)
     # Tests may run as root, and in a container with a small /dev/shm.
     arguments = ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--no-first-run", f"--user-data-dir={profile}"]
-    options = {"args": arguments}
+    options = {"args": arguments, "prefs": {"intl.accept_languages": "en"}}
     made = call(
         "POST",
         "/session",

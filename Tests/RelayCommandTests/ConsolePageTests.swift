@@ -61,15 +61,22 @@ struct ConsolePageTests {
 
     @Test func everyViewFitsItsWindowAndIsForEverybody() async throws { try await play("views", try await pair()) }
 
-    @Test func personAnswersWhatOtherDevicesAsk() async throws {
+    @Test func personAnswersWhatOtherDevicesAsk() async throws { try await play("asks", try await askingPair()) }
+
+    /// Desk asks before it opens a link, and writes it down.
+    private func askingPair() async throws -> AgentPair {
         let pair = try await pair()
         let opened = pair.desk.directory.appending(path: "opened").path
         let command = try Settings.shell(#"printf '%s\n' "$2" >> "$1""#, opened)
         try pair.desk.setAgent("open: {schemes: [x-note], ask: [https], command: \(command)}")
         pair.agent.send(SIGHUP)
         _ = try await pair.agent.line { $0.contains(#""event":"reloaded""#) }
-        try await play("asks", pair)
+        return pair
     }
+
+    @Test func languageIsThatOfItsReader() async throws { try await play("languages", try await pair()) }
+
+    @Test func everyTextIsInTheCatalogueAndMayBeLong() async throws { try await play("words", try await askingPair()) }
 
     @Test func sessionEndsWithItsKeyItsPersonAndItsAgent() async throws { try await play("session", try await pair()) }
 

@@ -124,7 +124,7 @@ import Testing
 
     private static func declares(_ text: String, _ symbol: String) -> Bool {
         let declarations = ["func \(symbol)", "var \(symbol)", "let \(symbol)", "struct \(symbol)", "class \(symbol)", "enum \(symbol)"]
-        return (declarations + ["extension \(symbol)", "\"\(symbol)\" =", ".\(symbol)("]).contains { text.contains($0) }
+        return (declarations + ["extension \(symbol)", "\"\(symbol)\" : {", ".\(symbol)("]).contains { text.contains($0) }
     }
 
     @Test func projectListsTheFolders() throws {
@@ -151,11 +151,40 @@ import Testing
         let scheme = try #require((types.first?["CFBundleURLSchemes"] as? [String])?.first)
         #expect(model.contains("static let scheme = \"\(scheme)\""))
         #expect(try Self.propertyList("Resources/RomeSample.entitlements")["aps-environment"] as? String == "development")
-        let texts = try Self.text("Resources/en.lproj/Localizable.strings")
-        for alert in [WakeAlert.launch(device: "TV"), .launchFromApp(app: "Player", device: "TV"), .general] {
-            let text = try #require(texts.firstMatch(of: try Regex("\"\(alert.key)\" = \"([^\"]+)\";", as: (Substring, Substring).self)))
-            // The text has as many places as the relay sends arguments.
-            #expect(text.1.matches(of: /%\d\$@/).count == alert.arguments.count)
+    }
+
+    /// A catalogue of texts, as Xcode writes it.
+    private struct StringCatalogue: Decodable {
+        struct Entry: Decodable {
+            struct Localization: Decodable {
+                struct Unit: Decodable {
+                    var state: String
+                    var value: String
+                }
+
+                var stringUnit: Unit
+            }
+
+            var localizations: [String: Localization]
+        }
+
+        var sourceLanguage: String
+        var strings: [String: Entry]
+    }
+
+    @Test func alertsHaveTextsInAllLanguages() throws {
+        let catalogue = try JSONDecoder().decode(StringCatalogue.self, from: Data(Self.text("Resources/Localizable.xcstrings").utf8))
+        let alerts = [WakeAlert.launch(device: "TV"), .launchFromApp(app: "Player", device: "TV"), .general]
+        #expect(catalogue.sourceLanguage == "en" && Set(catalogue.strings.keys) == Set(alerts.map(\.key)))
+        for alert in alerts {
+            let texts = try #require(catalogue.strings[alert.key]).localizations.mapValues(\.stringUnit)
+            #expect(Set(texts.keys) == ["de", "en", "fr", "zh-Hans"] && Set(texts.values.map(\.value)).count == texts.count)
+            for (language, text) in texts {
+                // The text has the places for what the relay sends.
+                let places = text.value.matches(of: /%(\d)\$@/).map { String($0.1) }.sorted()
+                #expect(places == alert.arguments.indices.map { "\($0 + 1)" }, "\(alert.key), \(language)")
+                #expect(text.state == "translated" && text.value.matches(of: /%/).count == places.count, "\(alert.key), \(language)")
+            }
         }
     }
 }

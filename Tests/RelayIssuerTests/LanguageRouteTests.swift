@@ -6,6 +6,7 @@ import Foundation
 import Hummingbird
 import HummingbirdTesting
 import RelayProtocol
+import Synchronization
 import Testing
 
 @testable import RelayIssuer
@@ -104,7 +105,7 @@ import Testing
             check(try await browser().post("/login", wrong), "old form", status: 403)
             check(try await visitor.get("/device"), "device, signed out")
             // Set-up.
-            for isReset in [false, true] {
+            for isReset in [true, false] {
                 let link = try await issuer.setUpLink(subject: subject, origin: TestIssuer.origin, isReset: isReset).exposed
                 _ = try await owner.get(String(link.dropFirst(TestIssuer.url.count)))
                 check(try await owner.get("/setup"), "set-up")

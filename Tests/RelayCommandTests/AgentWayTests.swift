@@ -146,7 +146,7 @@ import Testing
 
     /// What the agent says while others use its API has neither what they send nor what they prove themselves with.
     @Test func secretsOfTheAPIReachNoOutput() async throws {
-        let pair = try await AgentPair("log: debug")
+        let pair = try await AgentPair()
         let canary = "canary-7f3e"
         let made = try await AgentAPI.post(pair.desk, "/v1/tokens", #"{"name":"script","scopes":["launch","call"]}"#)
         let token = try #require((try made.json["token"] as? [String: Any])?["token"] as? String)
@@ -180,9 +180,10 @@ import Testing
         _ = await pair.agent.finish()
         pair.host.send(SIGTERM)
         _ = await pair.host.finish()
-        let next = try await watch.line { $0.contains(#""event":"added""#) || $0.contains(#""status":"unavailable""#) }
-        #expect(next.contains(#""event":"updated""#))
-        #expect(try await words.line { $0.hasPrefix("+") || $0.contains("Switched off") }.hasPrefix("~ TV"))
+        // A host that ends withdraws its app.
+        let next = try await watch.line { $0.contains(#""event":"added""#) || $0.contains(#""event":"removed""#) }
+        #expect(next.contains(#""event":"removed""#) && next.contains("TV"))
+        #expect(try await words.line { $0.hasPrefix("+") || $0.hasPrefix("-") }.hasPrefix("- TV"))
         watch.send(SIGINT)
         words.send(SIGTERM)
         #expect(await watch.finish().status == 0)

@@ -146,7 +146,9 @@ struct OperatingTests {
         units=$HOME/etc/systemd/system
         lives() { readlink "/proc/$1/exe" >/dev/null; }
         end() { [ ! -e "$HOME/$1.pid" ] || { pid=$(cat "$HOME/$1.pid"); kill "$pid" || true; while lives "$pid"; do sleep 0.1; done; rm -f "$HOME/$1.pid"; }; }
-        background() { local name=$1; shift; setsid "$@" >>"$HOME/journal" 2>&1 </dev/null & echo $! >"$HOME/$name.pid"; }
+        # Foundation waits for a process until nothing has the descriptors that it has passed.
+        alone() { for file in /proc/self/fd/*; do file=${file##*/}; [ "$file" -le 2 ] || eval "exec $file>&-"; done 2>/dev/null; exec setsid "$@"; }
+        background() { local name=$1; shift; (alone "$@" >>"$HOME/journal" 2>&1 </dev/null) & echo $! >"$HOME/$name.pid"; }
         commands() { sed -n 's/^ExecStart=//p' "$units/$1"; }
         settings() { sed -n 's/^Environment=//p' "$units/$1"; }
         await() { until curl --silent --fail --insecure "$1" >/dev/null; do lives "$(cat "$HOME/$2.pid")"; sleep 0.1; done; }

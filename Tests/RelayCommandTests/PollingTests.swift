@@ -61,7 +61,7 @@ import Testing
         _ = try await watch.line { $0.contains("enumerationCompleted") }
         host.send(SIGTERM)
         _ = await host.finish()
-        #expect(try await watch.line { $0.contains(#""status":"unavailable""#) }.contains("TV"))
+        #expect(try await watch.line { $0.contains(#""event":"removed""#) }.contains("TV"))
         watch.send(SIGINT)
         #expect(await watch.finish().status == 0)
         agent.send(SIGTERM)

@@ -351,9 +351,9 @@ import Testing
         var broken: [(String, Data)] = [("cut off", whole.dropLast(2_000)), ("half", whole.prefix(whole.count / 2)), ("empty", Data())]
         for place in [0, 130, 600, 1_100, whole.count / 3, whole.count / 2, whole.count * 2 / 3] {
             var changed = whole
-            changed[place] ^= 0x40
-            // What fills up a block says nothing.
-            if whole[place] == 0, place > 1_500 { changed[place] = whole[place] ^ 1 }
+            // What fills up a block says nothing, and is zero.
+            let content = try #require(whole[place...].firstIndex { $0 != 0 })
+            changed[content] ^= 0x40
             broken.append(("byte \(place)", changed))
         }
         for (what, data) in broken {

@@ -35,7 +35,7 @@ extension MetricsTests {
         let dashboard = try JSONDecoder().decode(Dashboard.self, from: Data(try text("grafana-dashboard.json").utf8))
         let panels = dashboard.panels.flatMap { panel in panel.targets.map { (place: panel.title, text: $0.expr) } }
         let alerts = try text("alerts.yml").matches(of: /alert: (?<name>\w+)\n(?:.*\n)*?        expr: (?<text>(?:\|\n +)?.*)\n/)
-        return panels + alerts.map { (place: String($0.name), text: String($0.text)) }
+        return panels + alerts.map { (place: String($0.name), text: String($0.text.trimmingPrefix(/\|\n +/))) }
     }
 
     /// Words of the query that are no metrics: those of the language, labels, and what stands in quotes.

@@ -106,7 +106,10 @@ import Testing
         let process = Process()
         process.executableURL = URL(filePath: "/usr/bin/faketime")
         process.arguments =
-            [shift, RelaydProcess.executable.path, "doctor", "--json", "--data-directory", relayd.directory.path, "--backups", folder.path]
+            [
+                "-f", shift, RelaydProcess.executable.path, "doctor", "--json", "--data-directory", relayd.directory.path, "--backups",
+                folder.path,
+            ]
         // libfaketime would also shift the times of files.
         process.environment = ProcessInfo.processInfo.environment.merging(["NO_FAKE_STAT": "1"]) { $1 }
         let ended = try await ProcessRun.run(process)
@@ -190,7 +193,7 @@ import Testing
             "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, "-subj", "/CN=test", "-addext",
             "subjectAltName=\(name)", "-days", "90",
         ]
-        process.arguments = (begin.isEmpty ? [] : ["faketime", begin]) + (process.arguments ?? [])
+        process.arguments = (begin.isEmpty ? [] : ["faketime", "-f", begin]) + (process.arguments ?? [])
         #expect(try await ProcessRun.run(process).status == 0)
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: key)
         return (certificate, key)

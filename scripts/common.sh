@@ -121,7 +121,7 @@ third_party() {
     local sources commit
     commit=$(git rev-parse HEAD 2>/dev/null) || commit=unknown
     for sources in .build/release-build/checkouts .build/checkouts; do [ ! -d "$sources" ] || break; done
-    python3 scripts/sbom.py "$@" "$(release_version)" "$commit" "$(release_time)" packaging/Package.resolved "$sources"
+    python3 scripts/sbom.py "$@" "$(release_version)" "$commit" "$(release_time)" packaging/packages.lock.json "$sources"
 }
 
 # Runs a build step, and prints its duration.

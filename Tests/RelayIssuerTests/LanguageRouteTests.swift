@@ -19,9 +19,9 @@ import Testing
 
     // MARK: No text is forgotten
 
-    /// What people and programs have written, and names. All else on a Chinese page is Chinese.
+    /// What people and programs have written, names, and a word without a translation. All else on a Chinese page is Chinese.
     private static let data = [
-        "Device Relay", "relay.example:8443", "TestBrowser/1", "com.example.television", "com.example.app", "Example &lt;App&gt;",
+        "Cookie", "Device Relay", "relay.example:8443", "TestBrowser/1", "com.example.television", "com.example.app", "Example &lt;App&gt;",
         "Ada Lovelace", "Bedside", "linux", "idp.example", "192.0.2.7", "subject-7", "Operator Inc.",
     ]
 

@@ -252,8 +252,8 @@ import Testing
             "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36 Edg/156.0":
                 "Edge (Windows)",
             "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.0 Safari/604.1":
-                "Safari on iPhone",
-            "Mozilla/5.0 (Android 15; Mobile; rv:140.0) Gecko/140.0 Firefox/140.0": "Firefox on Android",
+                "Safari (iPhone)",
+            "Mozilla/5.0 (Android 15; Mobile; rv:140.0) Gecko/140.0 Firefox/140.0": "Firefox (Android)",
             "Mozilla/5.0 (unknown)": "Mozilla/5.0 (unknown)", "curl/8.9": "curl/8.9", "a\u{202E}b": "a\u{FFFD}b", "": "",
         ]
         for (agent, name) in names { #expect(BrowserName.of(agent) == name) }

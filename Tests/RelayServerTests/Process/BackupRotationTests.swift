@@ -130,7 +130,7 @@ extension BackupTests {
         #expect(backup.whole && backup.problem == nil && backup.version == String(started) && (backup.made ?? 0) > 1_700_000_000_000)
         let text = try await RelaydProcess.run(["backup", "check", folder.path])
         let line = "whole      \(path)  relay \(backup.relay ?? "?"), made "
-        #expect(text.status == 0 && text.output.hasPrefix(line) && text.output.contains(" ago by relayd "), "\(text.output)")
+        #expect(text.status == 0 && text.output.hasPrefix(line) && text.output.contains(" ago, by relayd "), "\(text.output)")
         #expect(try names() == [name(path)])
 
         // After the backup: a command that the target has handled, and a revocation.

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 
-from machines import Network, activity
+from machines import Network, thread_activity
 from nearby import RelayAtTheSwitch
 from servers import Failed, resident_kib
 
@@ -86,17 +86,23 @@ def measured(options, directory, network):
         progress(f"{options.settle} s until announcements and retries have come to an end")
         time.sleep(options.settle)
 
-        def state():
-            def all(process):
-                wakeups, seconds = zip(*(activity(pid) for pid in family(process.pid)))
-                return sum(wakeups), sum(seconds)
+        counted = {name: {} for name in processes}
 
-            return {name: (*all(process), traffic(machine)) for name, (process, machine) in processes.items()}
+        def state():
+            """Threads end, and take their counts with them: what was seen of them stays."""
+            for name, (process, _) in processes.items():
+                for pid in family(process.pid):
+                    counted[name].update(thread_activity(pid))
+            return {
+                name: (*map(sum, zip(*counted[name].values())), traffic(machine)) for name, (_, machine) in processes.items()
+            }
 
         before, begin = state(), time.monotonic()
         progress(f"{options.seconds} s idle")
-        time.sleep(options.seconds)
-        after, minutes = state(), (time.monotonic() - begin) / 60
+        while (left := begin + options.seconds - time.monotonic()) > 0:
+            time.sleep(min(left, 2))
+            after = state()
+        minutes = (time.monotonic() - begin) / 60
         figures = {}
         for name, (process, _) in processes.items():
             wakeups, seconds, count = (last - first for first, last in zip(before[name], after[name]))

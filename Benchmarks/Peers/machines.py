@@ -2,6 +2,7 @@
 # SPDX-FileCopyrightText: The Device Relay project authors
 """Machines that are network namespaces at one switch. Only root can make them."""
 
+import contextlib
 import os
 import pathlib
 import shlex
@@ -104,12 +105,18 @@ def threads(pid):
     return pathlib.Path(f"/proc/{pid}/task").iterdir()
 
 
+def thread_activity(pid):
+    """How often each thread of a process has woken up, and its processor time in seconds."""
+    all = {}
+    for thread in threads(pid):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            lines = (thread / "status").read_text().splitlines()
+            wakeups = next(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))
+            all[thread.name] = wakeups, int((thread / "schedstat").read_text().split()[0]) / 1e9
+    return all
+
+
 def activity(pid):
     """How often the threads of a process have woken up, and their processor time in seconds."""
-    wakeups, seconds = 0, 0.0
-    for thread in threads(pid):
-        for line in (thread / "status").read_text().splitlines():
-            if line.startswith("voluntary_ctxt_switches"):
-                wakeups += int(line.split()[1])
-        seconds += int((thread / "schedstat").read_text().split()[0]) / 1e9
-    return wakeups, seconds
+    wakeups, seconds = zip(*thread_activity(pid).values())
+    return sum(wakeups), sum(seconds)

@@ -64,12 +64,16 @@ package struct Watch: Sendable {
         let report: @Sendable (Event) throws -> Void = { event in
             for change in seen.take(event) { try context.console.print(change) }
         }
-        if let agent = await AgentClient.find(context) {
-            let stop = await StopSignal()
-            if try await stop.ends({ try await agent.watch(report) }) { return }
-            seen.begin()
+        // One for both ways: a signal that comes between them counts, too.
+        let stop = await StopSignal()
+        try await stop.ends {
+            if let agent = await AgentClient.find(context) {
+                try await agent.watch(report)
+                try Task.checkCancellation()
+                seen.begin()
+            }
+            try await context.withAccount { try await run(on: $0, report: report) }
         }
-        try await context.untilStopped { try await run(on: $0, report: report) }
     }
 
     /// - Parameter report: Takes each event, until the task is cancelled.

@@ -51,17 +51,13 @@ final class StopSignal: Sendable {
         return nil
     }
 
-    /// Runs a closure until it returns, or a signal cancels it.
-    /// - Returns: Whether a signal came.
-    func ends(_ body: @escaping @Sendable () async throws -> Void) async throws -> Bool {
-        try await withThrowingTaskGroup(of: Bool.self) { group in
-            group.addTask { await self.arrived() != nil }
-            group.addTask {
-                try await body()
-                return false
-            }
+    /// Runs a closure until it returns, or a signal cancels it. What it throws then is of no account.
+    func ends(_ body: @escaping @Sendable () async throws -> Void) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { await self.arrived() }
+            group.addTask { try await body() }
             defer { group.cancelAll() }
-            return try await group.next() ?? false
+            try await group.next()
         }
     }
 }

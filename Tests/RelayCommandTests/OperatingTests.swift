@@ -241,7 +241,7 @@ struct OperatingTests {
                     let link = try await a.run("relayd invite Carl")
                     #expect(try await pc.relay("join --name pc", input: link.text).status == 0)
                     host = try machines.0.start(
-                        "export SSL_CERT_FILE=$HOME/roots.pem XDG_CONFIG_HOME=$HOME/pc DEVICE_RELAY_HOME=$HOME/pc/home; exec relay host"
+                        "export SSL_CERT_FILE=$HOME/roots.pem XDG_CONFIG_HOME=$HOME/pc DEVICE_RELAY_HOME=$HOME/pc/home; exec relay host --json"
                     )
                     _ = try await host?.line { _ in true }
                     #expect(try await phone.relay("join --name phone", input: try await pc.relay("invite").text).status == 0)
@@ -300,7 +300,7 @@ struct OperatingTests {
         host?.send(SIGTERM)
         _ = await host?.finish()
         let again = try machines.0.start(
-            "export SSL_CERT_FILE=$HOME/roots.pem XDG_CONFIG_HOME=$HOME/pc DEVICE_RELAY_HOME=$HOME/pc/home; exec relay host"
+            "export SSL_CERT_FILE=$HOME/roots.pem XDG_CONFIG_HOME=$HOME/pc DEVICE_RELAY_HOME=$HOME/pc/home; exec relay host --json"
         )
         _ = try await again.line { _ in true }
         let ping = try await tablet.relay("ping pc --count 1")

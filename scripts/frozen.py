@@ -64,7 +64,7 @@ class Place:
         log = open(self.folder / f"{program}-{len(self.processes)}.log", "w")
         process = subprocess.Popen(
             self._words(program, words, home), env=self._environment(home), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
-            text=True,
+            text=True, start_new_session=True,
         )
         self.processes.append(process)
         for line in process.stdout:
@@ -89,7 +89,9 @@ class Place:
 
     def end(self):
         for process in self.processes:
-            process.kill()
+            # `faketime` starts the program as a child, which would go on without it.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
 

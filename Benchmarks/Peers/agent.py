@@ -2,17 +2,16 @@
 # SPDX-FileCopyrightText: The Device Relay project authors
 """Measures commands through the running agent beside those that connect by themselves: whole processes, in turns. Then 200 launches in a loop."""
 
-import argparse
 import json
 import os
 import pathlib
-import re
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
+import servers
 from servers import Failed, Relay
 
 # What is to be reached, in milliseconds.
@@ -97,23 +96,17 @@ def measured(options, relay, desk):
 
 
 def main():
-    arguments = argparse.ArgumentParser(prog="scripts/bench-agent", description=__doc__)
-    arguments.add_argument("--products", type=pathlib.Path, help=argparse.SUPPRESS)
-    arguments.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
-    arguments.add_argument("--rounds", type=int, default=100, help="runs of `relay devices` for each way; default: 100")
-    arguments.add_argument("--launches", type=int, default=200, help="default: 200")
-    arguments.add_argument("--json", type=pathlib.Path, help="also writes the result to this file")
-    options = arguments.parse_args()
+    def own(add):
+        add("--rounds", type=int, default=100, help="runs of `relay devices` for each way; default: 100")
+        add("--launches", type=int, default=200, help="default: 200")
+
+    options = servers.options("bench-agent", __doc__, own)
     if options.check:
         return
     with tempfile.TemporaryDirectory(prefix="bench-agent-") as name, OrdinaryRelay(options.products) as relay:
         directory = pathlib.Path(name)
         desk, tv = Person(options.products, directory, "desk"), Person(options.products, directory, "tv")
-        relay.run("account", "add", "bench")
-        link = subprocess.check_output(
-            [options.products / "relayd", "invite", "bench", "--data-directory", relay.directory / "data"], text=True
-        )
-        desk.run("join", "--name", "desk", "--yes", input=re.search(r"https?://\S+#relay=[^\s']+", link)[0] + "\n")
+        desk.run("join", "--name", "desk", "--yes", input=servers.first_link(options.products, relay))
         tv.run("join", "--name", "tv", "--yes", input=desk.run("invite"))
         try:
             tv.serve("host", "--app", "com.example.player", "--scheme", "https", ready="hosting")

@@ -3,16 +3,15 @@
 """Measures what it costs to be there: an idle agent and its idle relay beside an idle syncthing, on machines that are network namespaces. With
 --console a console is open at the agent."""
 
-import argparse
 import contextlib
 import json
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
 import time
 
+import servers
 from machines import Network, thread_activity
 from nearby import RelayAtTheSwitch
 from servers import Failed, resident_kib
@@ -39,12 +38,7 @@ def traffic(machine):
 
 
 def joined(products, relay, machine):
-    relay.run("account", "add", "bench")
-    link = subprocess.check_output(
-        [products / "relayd", "invite", "bench", "--data-directory", relay.directory / "data"], text=True
-    )
-    link = re.search(r"https?://\S+#relay=[^\s']+", link)[0]
-    machine.run(products / "relay", "join", "--name", machine.name, "--yes", input=link + "\n")
+    machine.run(products / "relay", "join", "--name", machine.name, "--yes", input=servers.first_link(products, relay))
     agent = machine.start(products / "relay", "agent", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
     for line in agent.stdout:
         if line.startswith("ready"):
@@ -116,14 +110,12 @@ def measured(options, directory, network):
 
 
 def main():
-    arguments = argparse.ArgumentParser(prog="scripts/bench-idle", description=__doc__)
-    arguments.add_argument("--products", type=pathlib.Path, help=argparse.SUPPRESS)
-    arguments.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
-    arguments.add_argument("--seconds", type=int, default=3600, help="how long; default: 3600")
-    arguments.add_argument("--settle", type=int, default=90, help="how long to wait before, in seconds; default: 90")
-    arguments.add_argument("--console", action="store_true", help="with an open console at the agent")
-    arguments.add_argument("--json", type=pathlib.Path, help="also writes the result to this file")
-    options = arguments.parse_args()
+    def own(add):
+        add("--seconds", type=int, default=3600, help="how long; default: 3600")
+        add("--settle", type=int, default=90, help="how long to wait before, in seconds; default: 90")
+        add("--console", action="store_true", help="with an open console at the agent")
+
+    options = servers.options("bench-idle", __doc__, own)
     if options.check:
         return
     with tempfile.TemporaryDirectory(prefix="bench-idle-") as name, Network(pathlib.Path(name)) as network:

@@ -2,6 +2,7 @@
 # SPDX-FileCopyrightText: The Device Relay project authors
 """The compared servers, each with its own directory and pinned to the first core, and their clients, pinned to the second."""
 
+import argparse
 import contextlib
 import http.client
 import http.server
@@ -9,6 +10,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import resource
 import shutil
 import signal
@@ -72,6 +74,25 @@ def resident_kib(pid):
         if line.startswith("VmRSS:"):
             return int(line.split()[1])
     raise Failed(f"process {pid} is gone")
+
+
+def options(name, text, add):
+    """The options of a benchmark: its own, and those of all."""
+    arguments = argparse.ArgumentParser(prog=f"scripts/{name}", description=text)
+    arguments.add_argument("--products", type=pathlib.Path, help=argparse.SUPPRESS)
+    arguments.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
+    add(arguments.add_argument)
+    arguments.add_argument("--json", type=pathlib.Path, help="also writes the result to this file")
+    return arguments.parse_args()
+
+
+def first_link(products, relay):
+    """The link for the first device of a new account."""
+    relay.run("account", "add", "bench")
+    text = subprocess.check_output(
+        [products / "relayd", "invite", "bench", "--data-directory", relay.directory / "data"], text=True
+    )
+    return re.search(r"https?://\S+#relay=[^\s']+", text)[0] + "\n"
 
 
 class Server:

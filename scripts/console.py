@@ -70,7 +70,8 @@ PSEUDO = r"""
     };
     window.said = new Set();
     const keep = (value) => {
-        if (typeof value === "string") for (const part of value.split("`")) said.add(part);
+        // The console may begin a sentence with what the agent said.
+        if (typeof value === "string") for (const part of value.split("`")) said.add(part).add(part.charAt(0).toUpperCase() + part.slice(1));
         else if (Array.isArray(value)) value.forEach(keep);
         else if (value) for (const [key, each] of Object.entries(value)) if (!CODES.includes(key)) keep(each);
     };

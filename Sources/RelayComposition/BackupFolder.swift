@@ -13,7 +13,7 @@ package struct BackupFolder: Sendable {
 
     package let path: String
 
-    /// - Throws: `BackupError.noFolder`. None is made: at a mistyped path, or below a disk that is not mounted, nobody looks for backups.
+    /// - Throws: `BackupError.noFolder` if there is no folder. It is not made, because the path may be mistyped or its disk not mounted.
     package init(_ path: String) throws(BackupError) {
         guard FileFacts(path: path, followsLinks: true)?.isFolder == true else { throw .noFolder(path) }
         // Only the root is left with its slash.
@@ -64,7 +64,7 @@ package struct BackupFolder: Sendable {
         let key = try RelayKey.load(in: directory.path)
         guard let name = Self.name(of: .init(relay: "\(key.id)", made: now.count)) else { throw BackupError.clock }
         let relay = try Backup.make(of: directory, at: "\(path)/\(name)", replacing: false, now: now)
-        // The new one stays whatever the clock was when the others were made.
+        // The new backup is kept even if its time is earlier than that of the others: the clock may have been wrong.
         let old = try entries().filter { $0.name != name && isOwn($0, of: relay) }.dropFirst(max(0, keep - 1))
         for entry in old { try PrivateFile.delete(entry.path) }
         return Added(relay: relay, path: "\(path)/\(name)", removed: old.map(\.path))

@@ -9,20 +9,20 @@ import Testing
 
 /// How `relay watch` reads the stream of an agent, without an agent.
 @Suite struct WatchStreamTests {
-    private typealias Item = ServerSentEvents.Item
+    private typealias Event = ServerSentEvents.Event
 
     private static let text =
         ": 0b1c\n\nid: a:1\nevent: device\ndata: {\"a\":1}\n\n: \n\ndata:one\r\ndata: two\r\n\r\nevent: device\n\nretry: 5\nx\ndata\n\nevent: cut\ndata: off"
 
-    private static let items: [Item] = [
-        .comment, .event(type: "device", data: "{\"a\":1}"), .comment, .event(type: "message", data: "one\ntwo"),
-        .event(type: "message", data: ""),
+    private static let items: [Event] = [
+        Event(type: "device", data: "{\"a\":1}"), Event(type: "message", data: "one\ntwo"),
+        Event(type: "message", data: ""),
     ]
 
     @Test func piecesOfAnySizeMeanTheSame() throws {
         let bytes = Array(Self.text.utf8)
         for size in 1...bytes.count {
-            var (events, items) = (ServerSentEvents(), [Item]())
+            var (events, items) = (ServerSentEvents(), [Event]())
             for start in stride(from: 0, to: bytes.count, by: size) {
                 let piece = ByteBuffer(bytes: bytes[start..<min(start + size, bytes.count)])
                 items += try events.take(piece.readableBytesView)
@@ -39,7 +39,7 @@ import Testing
             let bytes = (0..<Int.random(in: 0..<24, using: &random)).flatMap { _ in parts.randomElement(using: &random) ?? [] }
             var (whole, pieces) = (ServerSentEvents(), ServerSentEvents())
             let one = try whole.take(ByteBuffer(bytes: bytes).readableBytesView)
-            var other: [Item] = []
+            var other: [Event] = []
             for byte in bytes { other += try pieces.take(ByteBuffer(bytes: [byte]).readableBytesView) }
             #expect(one == other, "\(bytes)")
         }

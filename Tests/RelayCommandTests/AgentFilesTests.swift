@@ -290,9 +290,11 @@ import Testing
         let world = try await World()
         let size = 256 << 20
         try world.makeLarge(size)
-        let own = world.desk.directory.path + "/large"
+        let own = world.desk.directory.path + "/own"
+        try FileManager.default.createDirectory(atPath: own, withIntermediateDirectories: true)
         let fetch = try world.desk.start("fetch", "TV", "large", "-o", own, "--json")
-        try await wait { try Self.opens(world.other.id, world.shared + "/large") }
+        // Only a transfer that has begun waits.
+        try await wait { Self.part(in: own) != nil }
         world.other.send(SIGKILL)
         _ = await world.other.finish()
         let again = try await world.tv.agent("files:\n  folder: \(world.shared)")

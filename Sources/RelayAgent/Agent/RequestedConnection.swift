@@ -46,7 +46,7 @@ final class RequestedConnection: Sendable {
         state.withLock { state in
             state.users -= 1
             guard state.users == 0 else { return }
-            state.ending = Task {  // Owner: this connection
+            state.ending = Task {  // Owner: this connection; `end` cancels it
                 try? await Task.sleep(for: Self.linger)
                 guard !Task.isCancelled, isUnused else { return }
                 await platform.suspend()
@@ -55,6 +55,9 @@ final class RequestedConnection: Sendable {
             }
         }
     }
+
+    /// Ends the task that would suspend the platform later.
+    func end() { state.withLock { $0.ending?.cancel() } }
 
     private var isUnused: Bool { state.withLock { $0.users == 0 } }
 

@@ -37,6 +37,7 @@ struct APIServer: Sendable {
         let console = ConsoleDoor { log.accessChanged() }
         let transfers = Transfers(log)
         let webhooks = Webhooks(local: local, store: store, events: log)
+        let connection = isPolling ? RequestedConnection(local.platform, local.account) : nil
         let routes = APIRoutes(
             local: local,
             store: store,
@@ -46,7 +47,7 @@ struct APIServer: Sendable {
             webhooks: webhooks,
             transfers: transfers,
             console: console,
-            connection: isPolling ? RequestedConnection(local.platform, local.account) : nil,
+            connection: connection,
             instance: address.instance,
             version: version
         )
@@ -64,6 +65,7 @@ struct APIServer: Sendable {
             }
         )
         defer {
+            connection?.end()
             AgentAddress.remove(home)
             unlink(path)
         }

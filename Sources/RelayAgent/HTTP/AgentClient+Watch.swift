@@ -16,26 +16,22 @@ extension AgentClient {
     /// - Throws: What the closure throws.
     func watch(_ report: @Sendable (Watch.Event) throws -> Void) async throws {
         var events = ServerSentEvents()
-        var isListed = false
         func pass(_ event: Watch.Event) throws(ReportFailure) {
             do { try report(event) } catch { throw ReportFailure(error: error) }
         }
         do {
             try await stream(APIRequest(.get, "events", query: [("types", "device")]), [:]) { part in
                 switch part {
-                case .head(let head): guard head.status == .ok else { throw Self.problem(Int(head.status.code), []) }
-                case .end: break
+                case .head(let head):
+                    guard head.status == .ok else { throw Self.problem(Int(head.status.code), []) }
+                    let list = try await run(Devices(showsAll: false), waitingLine: nil)
+                    for device in list.devices { try pass(Watch.Event(.added, device)) }
+                    if list.current { try pass(Watch.Event(.enumerationCompleted)) }
                 case .body(let bytes):
-                    for item in try events.take(bytes.readableBytesView) {
-                        if !isListed {
-                            isListed = true
-                            let list = try await run(Devices(showsAll: false), waitingLine: nil)
-                            for device in list.devices { try pass(Watch.Event(.added, device)) }
-                            if list.current { try pass(Watch.Event(.enumerationCompleted)) }
-                        }
-                        guard case .event("device", let data) = item else { continue }
-                        try pass(try JSONText.decoder.decode(Watch.Event.self, from: Data(data.utf8)))
+                    for event in try events.take(bytes.readableBytesView) where event.type == "device" {
+                        try pass(try JSONText.decoder.decode(Watch.Event.self, from: Data(event.data.utf8)))
                     }
+                case .end: break
                 }
             }
         } catch let failure as ReportFailure {

@@ -34,11 +34,8 @@ struct HandlerFinder: Sendable {
         var left = Self.mostEntries
         let levels = folders.map { folder in
             var level = InstalledHandlers.Level()
-            for desktop in desktops { if let list = list("\(folder.path)/\(desktop)-mimeapps.list") { level.lists.append(list) } }
-            if let list = list(folder.path + "/mimeapps.list") {
-                level.lists.append(list)
-                level.hasCommonList = true
-            }
+            level.desktopLists = desktops.compactMap { list("\(folder.path)/\($0)-mimeapps.list") }
+            level.list = list(folder.path + "/mimeapps.list")
             if folder.hasEntries { read(folder.path, prefix: "", depth: 0, &left, into: &level.entries) }
             return level
         }

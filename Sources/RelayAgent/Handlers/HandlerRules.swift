@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// What is not offered to other devices without the settings, because a link could do there what nobody expects of a link.
+/// Which links the agent does not ask about unless the settings name their scheme. Opening one of them can run commands, install software
+/// or log in to another machine.
 enum HandlerRules {
     /// Whether links of a scheme that the settings do not name may be asked about.
     static func mayOffer(_ scheme: String) -> Bool {
@@ -9,7 +10,7 @@ enum HandlerRules {
     }
 
     private static let neverOffered: Set<String> = [
-        // Whoever takes these out of `schemes` has forbidden them.
+        // The default settings open these. Settings without them forbid them.
         "http", "https",
         // Files and pages of this machine, and what is part of a page.
         "file", "admin", "trash", "computer", "burn", "recent", "network", "about", "blob", "filesystem", "view-source", "chrome",

@@ -23,10 +23,12 @@ struct InstalledHandler: Hashable, Sendable {
 struct InstalledHandlers: Sendable {
     /// One folder of those that are searched.
     struct Level: Sendable {
-        /// The files `DESKTOP-mimeapps.list`, then `mimeapps.list`.
-        var lists: [KeyFile] = []
-        /// Whether the last one of the lists is `mimeapps.list`. Only that one adds and removes.
-        var hasCommonList = false
+        /// The files `DESKTOP-mimeapps.list`, which name defaults only.
+        var desktopLists: [KeyFile] = []
+        /// The file `mimeapps.list`, which also adds and removes.
+        var list: KeyFile?
+        /// All of them, in their order.
+        var lists: [KeyFile] { desktopLists + [list].compactMap(\.self) }
         var entries: [String: DesktopEntry] = [:]
     }
 
@@ -63,12 +65,11 @@ struct InstalledHandlers: Sendable {
         /// What earlier levels have removed, and what they have entries of: later levels say nothing about these.
         var (gone, out): (Set<String>, Set<String>) = ([], [])
         for level in levels {
-            let common = level.hasCommonList ? level.lists.last : nil
-            let removed = common?.list(Self.removed, type) ?? []
+            let removed = level.list?.list(Self.removed, type) ?? []
             gone.formUnion(removed)
             // As for GLib and xdg-utils, a default needs no association.
             chosen = chosen ?? level.lists.flatMap { $0.list(Self.defaults, type) }.first { handlers[$0] != nil && !gone.contains($0) }
-            ids += (common?.list(Self.added, type) ?? []).filter { !out.contains($0) }
+            ids += (level.list?.list(Self.added, type) ?? []).filter { !out.contains($0) }
             out.formUnion(removed)
             ids += level.entries.filter { $0.value.types.contains(type) && !out.contains($0.key) }.keys.sorted()
             out.formUnion(level.entries.keys)

@@ -77,7 +77,7 @@ extension RelayDoctor {
         return Check(.certificate, .ok, "\(what) is valid for \(left) more")
     }
 
-    /// The certificate that a server shows, whoever signed it; `nil` if there is none. Nothing is sent to it.
+    /// Reads the certificate of a server, and does not verify its issuer. It sends no request. Returns `nil` without a certificate.
     private static func served(by origin: Origin) async -> [UInt8]? {
         var settings = TLSConfiguration.makeClientConfiguration()
         // It is looked at, not trusted: `ServiceChecks` verifies it as a device does.

@@ -154,7 +154,13 @@ struct ServiceChecks: Sendable {
                 advice: "restart it, so that it has the version of this command: systemctl restart relayd"
             )
         }
-        for _ in 0..<Self.proxyRequests { _ = try? await probe.get("/healthz") }
+        for _ in 0..<Self.proxyRequests {
+            do throws(ConnectionError) {
+                _ = try await probe.get("/healthz")
+            } catch {
+                return Check(.proxy, .warning, "\(origin) does not always answer: \(error.message)", advice: "run the command again")
+            }
+        }
         guard let after = await counts() else { return nil }
         func grew(_ count: KeyPath<AdminForwarding, Int>) -> Bool { after[keyPath: count] - before[keyPath: count] >= Self.proxyRequests }
         if grew(\.untrusted), let address = after.lastUntrusted {

@@ -96,14 +96,7 @@ extension BackupTests {
         let (key, aside) = (relayd.directory.appending(path: "issuer.key"), relayd.directory.appending(path: "aside"))
         try FileManager.default.moveItem(at: key, to: aside)
         #expect(mkfifo(key.path, 0o600) == 0)
-        let backup = RelaydProcess.process(["backup", "--keep", "1", folder.path, "--data-directory", relayd.directory.path])
-        try ProcessStart.alone { try backup.run() }
-        var pipe: Int32 = -1
-        for _ in 0..<6_000 where pipe < 0 {
-            pipe = open(key.path, O_WRONLY | O_NONBLOCK | O_CLOEXEC)
-            if pipe < 0 { try await Task.sleep(for: .milliseconds(10)) }
-        }
-        try #require(pipe >= 0)
+        let (backup, pipe) = try await blockedBackup(["backup", "--keep", "1", folder.path], at: key)
         defer { close(pipe) }
         #expect(kill(backup.processIdentifier, SIGKILL) == 0)
         try await ProcessRun.end(of: backup)

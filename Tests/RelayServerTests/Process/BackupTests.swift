@@ -234,6 +234,21 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
+    /// Starts a backup that stops where it reads a key, which is a pipe.
+    /// - Returns: The process, and the end of the pipe for writing. The backup waits until that is closed.
+    func blockedBackup(_ arguments: [String], at key: URL) async throws -> (Process, pipe: Int32) {
+        let backup = RelaydProcess.process(arguments + ["--data-directory", relayd.directory.path])
+        try ProcessStart.alone { try backup.run() }
+        // It can be opened for writing once its reader has it open.
+        var pipe: Int32 = -1
+        for _ in 0..<6_000 where pipe < 0 {
+            pipe = open(key.path, O_WRONLY | O_NONBLOCK | O_CLOEXEC)
+            if pipe < 0 { try await Task.sleep(for: .milliseconds(10)) }
+        }
+        try #require(pipe >= 0)
+        return (backup, pipe)
+    }
+
     /// The keys that a killed backup has copied are gone after the next one.
     @Test func nextBackupDeletesTheDraftOfAKilledOne() async throws {
         _ = try await relayd.start()
@@ -246,15 +261,7 @@ import Testing
         let (key, aside) = (relayd.directory.appending(path: "issuer.key"), relayd.directory.appending(path: "aside"))
         try FileManager.default.moveItem(at: key, to: aside)
         #expect(mkfifo(key.path, 0o600) == 0)
-        let backup = RelaydProcess.process(["backup", folder.path + "/1.tar", "--data-directory", relayd.directory.path])
-        try ProcessStart.alone { try backup.run() }
-        // A pipe can be opened for writing once its reader has it open; the reader then waits for as long as this end stays open.
-        var pipe: Int32 = -1
-        for _ in 0..<6_000 where pipe < 0 {
-            pipe = open(key.path, O_WRONLY | O_NONBLOCK | O_CLOEXEC)
-            if pipe < 0 { try await Task.sleep(for: .milliseconds(10)) }
-        }
-        try #require(pipe >= 0)
+        let (backup, pipe) = try await blockedBackup(["backup", folder.path + "/1.tar"], at: key)
         defer { close(pipe) }
         let draft = try #require(try drafts().first)
         #expect(FileManager.default.fileExists(atPath: "\(folder.path)/\(draft)/relay.key"))

@@ -111,6 +111,11 @@ write_share() {
         # It is no program.
         HOME=$share "$programs/relay" completions "${completion%%=*}" | sed '1{/^#!/d;}' >"$share/${completion#*=}"
     done
+    # The desktop's menu opens the console.
+    if [ -x "$programs/relay" ]; then
+        install -D -m 644 packaging/device-relay.desktop "$share/applications/device-relay.desktop"
+        install -D -m 644 Sources/ConsoleFiles/Web/mark.svg "$share/icons/hicolor/scalable/apps/device-relay.svg"
+    fi
 }
 
 # The libraries that a debug build needs.

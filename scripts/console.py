@@ -70,9 +70,10 @@ PSEUDO = r"""
     };
     window.said = new Set();
     const keep = (value) => {
-        // The console may begin a sentence with what the agent said.
-        if (typeof value === "string") for (const part of value.split("`")) said.add(part).add(part.charAt(0).toUpperCase() + part.slice(1));
-        else if (Array.isArray(value)) value.forEach(keep);
+        // The console may begin a sentence with what the agent said, and it names devices in the place of their ids.
+        if (typeof value === "string") {
+            for (const part of value.split(/`|'?\b[a-z2-7]{52}\b'?/)) said.add(part.trim()).add(part.charAt(0).toUpperCase() + part.slice(1));
+        } else if (Array.isArray(value)) value.forEach(keep);
         else if (value) for (const [key, each] of Object.entries(value)) if (!CODES.includes(key)) keep(each);
     };
     window.fetch = async (address, ...options) => {

@@ -282,16 +282,15 @@ extension RelayConfiguration {
                 if !origins.contains(origin) { origins.append(origin) }
             }
         }
-        return origins
+        // Addresses that other machines can dial come first, because an invitation uses the first one.
+        return origins.filter { !$0.isLoopback } + origins.filter(\.isLoopback)
     }
 
     private func hosts(of address: ListenAddress) throws -> [String] {
         guard address.host == "0.0.0.0" || address.host == "::" else {
             return address.isLoopback ? [address.host, "localhost"] : [address.host]
         }
-        // Addresses that other machines can dial come first, because an invitation uses the first one.
         let own = try System.enumerateDevices().compactMap { $0.address?.ipAddress }.filter { !$0.contains("%") && !$0.hasPrefix("fe80") }
-        let (local, others) = (own.filter { $0 == "::1" || $0.hasPrefix("127.") }, own.filter { $0 != "::1" && !$0.hasPrefix("127.") })
-        return others + local + ["localhost"]
+        return own + ["localhost"]
     }
 }

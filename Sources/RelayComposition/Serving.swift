@@ -71,7 +71,9 @@ extension RelayConfiguration {
     /// listens without TLS.
     package func showsOwnKey() throws(ConfigurationError) -> Bool {
         guard urls.isEmpty || urls.first?.isEncrypted ?? false else { return false }
-        for address in urls.isEmpty ? Array(listen.prefix(1)) : listen {
+        // The main URL is one that other machines can dial, if there is one.
+        let main = listen.first { !$0.isLoopback } ?? listen.first
+        for address in urls.isEmpty ? [main].compactMap(\.self) : listen {
             guard try security(of: address) == .ownKey else { return false }
         }
         return true

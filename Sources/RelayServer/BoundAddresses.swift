@@ -28,7 +28,8 @@ final class BoundAddresses: Sendable {
             bound.origins += reachable ?? []
             return bound
         }
-        if count == expected { ready(urls + all) }
+        // Addresses that other machines can dial come first.
+        if count == expected { ready(urls + all.filter { !$0.isLoopback } + all.filter(\.isLoopback)) }
     }
 
     /// The hosts of a bound address. A wildcard address is reachable at each address of this machine.

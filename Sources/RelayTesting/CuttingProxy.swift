@@ -78,7 +78,10 @@ package final class CuttingProxy: Sendable {
         init(to other: any Channel, mayPass: @escaping () -> Bool) { (self.other, self.mayPass) = (other, mayPass) }
 
         func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-            guard mayPass() else {
+            // A client that goes may be read late. Its farewell (Terminate) is not what is to be lost.
+            let bytes = unwrapInboundIn(data).readableBytesView
+            let isFarewell = bytes.count == 5 && bytes.first == UInt8(ascii: "X")
+            guard isFarewell || mayPass() else {
                 other.close(promise: nil)
                 return context.close(promise: nil)
             }

@@ -37,18 +37,25 @@ import Testing
     func receiverOfTheWebhookSectionWorks() async throws {
         let pair = try await AgentPair()
         let port = try FreePort.take()
-        let webhook = try await AgentAPI.webhook(pair.desk, "http://127.0.0.1:\(port)/hook", types: #"["command.final"]"#)
+        let block = try #require(try Project.blocks("console", of: "docs/api.md").first)
+        let line = try #require(block.split(separator: "\n").first?.trimmingPrefix("$ "))
+        let command = String(line).replacing("8123", with: "\(port)")
+        let socket = try #require(
+            try JSON.object(String(contentsOfFile: pair.desk.home + "/agent.json", encoding: .utf8))["socket"] as? String
+        )
+        let added = await (try RelayProcess(shell: command, environment: ["PATH": "/usr/bin:/bin", "SOCKET": socket])).finish()
+        let secret = try #require((try added.json["webhook"] as? [String: Any])?["secret"] as? String, "\(added.errorText)")
         let script = try #require(try Project.blocks("python", of: "docs/api.md").first)
         #expect(script.contains("8123"))
         let receiver = try RelayProcess(
             ["-c", script.replacing("8123", with: "\(port)")],
             executable: Project.python,
-            environment: ["WEBHOOK_SECRET": webhook.secret]
+            environment: ["WEBHOOK_SECRET": secret]
         )
         // It is told again if it does not listen yet.
-        let command = try await AgentAPI.launch(pair.desk)
-        let line = try await receiver.line()
-        #expect(line.hasPrefix("command.final") && line.contains(command) && line.contains("succeeded"))
+        let launched = try await AgentAPI.launch(pair.desk)
+        let told = try await receiver.line()
+        #expect(told.hasPrefix("command.final") && told.contains(launched) && told.contains("succeeded"))
         // What is not signed is refused.
         #expect(try await AgentAPI.curl(url: "http://127.0.0.1:\(port)/hook", "-d", "{}").status == 401)
     }

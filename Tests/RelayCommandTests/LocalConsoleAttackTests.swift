@@ -244,5 +244,13 @@ import Testing
         _ = await pair.agent.finish()
         let missing = try await pair.desk.relay("console")
         #expect(missing.status == 5 && missing.error.contains { $0.contains("relay agent") })
+        // Who opens it from a menu sees that in the browser.
+        try #"""
+        #!/bin/sh
+        cat "${1#file://}" > "\#(folder.path)/page"
+        """#.write(to: opener, atomically: false, encoding: .utf8)
+        let fromMenu = try await pair.desk.run(["console"], adding: environment)
+        #expect(fromMenu.status == 5)
+        #expect(try read("page").contains("relay agent") && !read("page").contains("url="))
     }
 }

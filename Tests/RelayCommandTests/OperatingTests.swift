@@ -169,7 +169,7 @@ struct OperatingTests {
             await https://relay.example/healthz caddy ;;
         'reload nginx')
             end caddy
-            nginx
+            (alone nginx >>"$HOME/journal" 2>&1 </dev/null)
             until [ -s "$HOME/nginx.pid" ]; do sleep 0.1; done
             await https://relay.example/healthz nginx ;;
         *) echo "no such command: $*" >&2; exit 64 ;;

@@ -74,5 +74,32 @@ struct TwoMachinesTests {
         #expect(tunnel == (isTunnelPortBlocked ? "warning" : "ok"), "\(doctor.text)")
         if isTunnelPortBlocked { #expect(try await a.droppedPackets() > 0) }
     }
+
+    /// A relay that begins with its own machine alone gets an address of the network by the command that the invitation names. The device
+    /// there stays, and its next invitation leads to the network.
+    @Test func invitationFromTheRelaysOwnMachineLeadsToTheNetwork() async throws {
+        let (a, b) = try TestMachine.network()
+        var relay = try a.start("relayd serve")
+        let first = try #require(try await relay.line { $0.contains("#relay=") }.firstMatch(of: /http:\/\/[^ ']+#relay=[^ ']+/)?.0)
+        #expect(try await a.run(Self.pasting(String(first), into: "relay join --name pc")).status == 0)
+        let local = try await a.run("relay invite")
+        #expect(local.text.hasPrefix("http://127.0.0.1:8080/#"), "\(local.text)")
+        let advice = try #require(local.errorText.firstMatch(of: /relayd serve( --listen [0-9.:]+)+/)?.0)
+        relay.send(SIGTERM)
+        _ = await relay.finish()
+
+        relay = try a.start(String(advice))
+        let ready = try await relay.line { $0.contains("ready at ") }
+        #expect(ready.contains("ready at https://") && ready.hasSuffix("http://127.0.0.1:8080"), "\(ready)")
+        let invited = try await a.run("relay invite")
+        let joined = try await b.run(Self.pasting(try Self.link(in: invited.text), into: "relay join --name laptop"))
+        #expect(joined.status == 0, "\(joined.errorText)")
+        let devices = try await b.run("relay devices --all --json")
+        #expect(devices.text.contains(#""name":"pc""#), "\(devices.text)")
+        // The operator's invitation, too.
+        #expect(try await a.run("relayd invite me").text.contains("https://"))
+        relay.send(SIGTERM)
+        _ = await relay.finish()
+    }
 }
 #endif

@@ -18,6 +18,15 @@ package struct EndpointInvitation: Sendable {
     package var secretEnds: Int64 { ends + Self.proofGrace }
 }
 
+extension RelayAddress {
+    /// Where an invitation leads: to the URL by which this endpoint reaches the relay. If only this machine can dial that, then to the relay's
+    /// main URL, if others can dial it.
+    fileprivate func origin(invitingTo main: String?) -> String {
+        guard server.isLoopback, let main = main.flatMap({ Origin($0) }), !main.isLoopback else { return origin }
+        return main.description
+    }
+}
+
 /// Creates a link that admits one more endpoint to the account.
 /// - Parameter accessToken: A token of the relay's own issuer, with the scope `relay.device.register`.
 /// - Throws: `accessTokenRequestFailed` if the issuer rejects the token.
@@ -29,10 +38,12 @@ package func makeInvitation(
     struct Answer: Decodable {
         var code: Secret<String>
         var expiresIn: Double
+        var relayURL: String?
 
         enum CodingKeys: String, CodingKey {
             case code
             case expiresIn = "expires_in"
+            case relayURL = "relay_url"
         }
     }
     var random = SystemRandomNumberGenerator()
@@ -46,7 +57,7 @@ package func makeInvitation(
         let proof = Secret(Base64.url.encode(secret))
         guard
             let link = try? JoinLink(
-                origin: endpoint.address.origin,
+                origin: endpoint.address.origin(invitingTo: answer.relayURL),
                 relay: endpoint.relay,
                 invite: answer.code,
                 proof: proof,

@@ -157,7 +157,7 @@ extension CommandOutcome {
         case .declined(let reason):
             (.deniedByRemoteSystem, "the other device declined" + (reason.isEmpty ? "" : ": \(DisplayText.sanitized(reason))"))
         case .unsupported: (.protocolUnavailable, "the app there does not support it")
-        case .failed(let reason): (.failed, "the app there failed: \(DisplayText.sanitized(reason))")
+        case .failed(let reason): (.failed, "the app there reports: \(DisplayText.sanitized(reason))")
         case .expired: (.expired, "it expired before the other device could accept it; it has not run and will not")
         case .cancelled: (.cancelled, "it was cancelled; it has not run and will not")
         case .indeterminate(.interrupted):

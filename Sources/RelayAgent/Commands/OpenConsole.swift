@@ -29,7 +29,13 @@ package struct OpenConsole: AgentOnlyCommand {
 
     /// Opens it, and waits until the browser has used the link.
     package func open(_ context: AgentContext) async throws {
-        let result = try await run(context)
+        let result: Result
+        do {
+            result = try await run(context)
+        } catch {
+            if !context.console.isInteractive { await Self.show(AgentError(error), context) }
+            throw error
+        }
         for note in result.notes { context.console.note(note) }
         let port = URL(exactly: result.url)?.port ?? 0
         guard URIOpener.hasDisplay else {
@@ -60,16 +66,50 @@ package struct OpenConsole: AgentOnlyCommand {
         }
     }
 
+    /// Shows why there is no console where it would be: who opens it from a desktop's menu sees no terminal.
+    private static func show(_ failure: AgentError, _ context: AgentContext) async {
+        guard URIOpener.hasDisplay else { return }
+        // A device that has never joined has no home yet.
+        let homes = [context.home.path, FileManager.default.temporaryDirectory.path]
+        guard let folder = homes.first(where: { FileManager.default.fileExists(atPath: $0) }),
+            let file = try? LaunchURI(URL(filePath: "\(folder)/console-\(getuid()).html")),
+            (try? PrivateFile.replace("\(folder)/console-\(getuid()).html", with: Array(page(saying: failure.message).utf8))) != nil
+        else { return }
+        // It has no secret, and remains for the browser to read.
+        _ = await URIOpener(command: nil, environment: ProgramEnvironment()).open(file) {}
+    }
+
     /// A page without scripts. The link is of this program's own making.
     static func page(leadingTo url: String) -> String {
+        page(
+            head: "<meta http-equiv=\"refresh\" content=\"0; url=\(url)\">",
+            "<p><a href=\"\(url)\">Open the console</a></p>"
+        )
+    }
+
+    static func page(saying text: String) -> String {
+        let sentence = text.prefix(1).uppercased() + text.dropFirst()
+        let escaped = sentence.replacing("&", with: "&amp;").replacing("<", with: "&lt;")
+        // Commands stand in backticks.
+        let parts = escaped.split(separator: "`" as Character, omittingEmptySubsequences: false).enumerated()  // ASCII only
+            .map { $0.offset.isMultiple(of: 2) ? String($0.element) : "<code>\($0.element)</code>" }
+        return page(
+            head:
+                "<style>:root { color-scheme: light dark } body { max-width: 34rem; margin: 4rem auto; font: 1.1rem/1.5 system-ui }</style>",
+            "<h1>The console is not open</h1>\n<p>\(parts.joined())</p>"
+        )
+    }
+
+    private static func page(head: String, _ body: String) -> String {
         """
         <!doctype html>
         <html lang="en">
         <meta charset="utf-8">
+        <meta name="viewport" content="width=device-width">
         <meta name="referrer" content="no-referrer">
-        <meta http-equiv="refresh" content="0; url=\(url)">
+        \(head)
         <title>Device Relay</title>
-        <p><a href="\(url)">Open the console</a></p>
+        \(body)
         </html>
 
         """

@@ -36,10 +36,13 @@ struct InviteCredentials: Sendable {
 struct InvitationResponse: Encodable, Sendable {
     var code: Secret<String>
     var expiresIn = Invitation.life / 1_000
+    /// The relay's main URL: the inviter may know it by one that only its own machine can dial.
+    var relayURL: String?
 
     private enum CodingKeys: String, CodingKey {
         case code
         case expiresIn = "expires_in"
+        case relayURL = "relay_url"
     }
 }
 
@@ -91,7 +94,7 @@ struct Invitations: Sendable {
         do throws(IssuerError) {
             let endpoint = Invitation.Inviter(key: key.jwkThumbprint, endpoint: EndpointID(key))
             let code = try await make(subject: inviter.subject, inviter: endpoint, session: inviter.session, proof: inviter.proof)
-            return InvitationResponse(code: code)
+            return InvitationResponse(code: code, relayURL: context.origins.first)
         } catch {
             switch error {
             case .tooManyInvitations: throw .later(error.description, after: Milliseconds(clamping: Invitation.life))

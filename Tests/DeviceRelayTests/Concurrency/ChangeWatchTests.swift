@@ -116,7 +116,7 @@ import Musl
     @Test func withoutTheSystemATimerTells() async {
         let world = World()
         await world.watch([], every: 1)
-        _ = await world.told.first { $0 == 3 }
+        _ = await world.told.first { $0 >= 3 }
         #expect(world.opened.value >= 3)
         await world.end()
     }

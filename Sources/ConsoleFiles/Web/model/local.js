@@ -128,7 +128,10 @@ export class LocalModel extends EventTarget {
     }
 
     async #problem(answer) {
-        const problem = new Problem(answer.status, await answer.json().catch(() => ({})));
+        const told = await answer.json().catch(() => ({}));
+        // The console names devices by their ids, and people by their names.
+        const named = (text) => text?.replace(/\b[a-z2-7]{52}\b/g, (id) => this.nameOf(id) ?? `${id.slice(0, 8)}…`);
+        const problem = new Problem(answer.status, { ...told, message: named(told.message), detail: named(told.detail) });
         if (answer.status === 401 && this.#token) {
             this.#end();
             this.dispatchEvent(new CustomEvent("ended", { detail: problem }));

@@ -3,7 +3,7 @@
 
 // Who may do what here: grants, tokens, webhooks and sessions of the console.
 
-import { button, card, h, redraw, row, rows, say, state, tag } from "../dom.js";
+import { button, card, h, redraw, row, rows, say, sentence, state, tag } from "../dom.js";
 import { attempt, problemText, question } from "../question.js";
 import { inTurn } from "../router.js";
 import { list, parts, t, time } from "../text.js";
@@ -26,7 +26,7 @@ export async function show({ model, body, on, signal }) {
     function part(name, answer, list, ...more) {
         const nothing = answer.error && (answer.error.status === 404 ? t("access.notHere") : problemText(answer.error));
         return card(t(`access.${name}`), h("p", { class: "quiet" }, t(`access.${name}.text`)), more,
-            rows(list ?? [], nothing ?? t(`access.${name}.none`)));
+            rows(list ?? [], sentence(nothing ?? t(`access.${name}.none`))));
     }
 
     function removal(kind, entry, name, route = kind) {

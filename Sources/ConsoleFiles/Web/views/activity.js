@@ -5,6 +5,7 @@
 
 import { button, card, field, h, redraw, rows, select, state } from "../dom.js";
 import { attempt } from "../question.js";
+import { address } from "../router.js";
 import { has, t, time } from "../text.js";
 
 export async function show({ model, body, on, signal }) {
@@ -68,7 +69,9 @@ export async function show({ model, body, on, signal }) {
             h("div", { class: "what" },
                 h("div", { class: "name" }, actionWord(entry.action), entry.count > 1 && ` × ${entry.count}`),
                 h("div", { class: "meta" }, [...new Set([principalWord(entry.principal), device, entry.subject])].filter(Boolean).join(" · "))),
-            h("div", { class: "outcome" }, answerState(entry.answer), h("span", { class: "meta" }, time(entry.time))));
+            h("div", { class: "outcome" }, answerState(entry.answer),
+                OPEN.has(entry.answer) && h("a", { class: "small", href: address("history") }, t("activity.outcome")),
+                h("span", { class: "meta" }, time(entry.time))));
     }
 }
 

@@ -23,21 +23,18 @@ export async function show({ model, body, on, signal }) {
 /** The ways, as cards. */
 export function ways({ model, signal }) {
     const all = h("ol", { class: "cards ways" },
-        h("li", { class: "card" }, h("h2", {}, icon("desktop"), t("add.computer")), h("p", {}, t("add.computer.text")),
+        h("li", { class: "card" }, h("h2", {}, icon("desktop"), t("add.computer")), h("p", {}, sentence(t("add.computer.text"))),
             invitation("computer")),
         h("li", { class: "card" }, h("h2", {}, icon("phone"), t("add.phone")), h("p", {}, t("add.phone.text")), invitation("phone")));
-    const far = h("p", { class: "note alarm", hidden: true });
     model.about().then(addLogin).catch(() => {});
-    return [far, all];
+    return [all];
 
     /** A device without an account at a relay has no sign-in. */
     function addLogin({ relay, relayID }) {
         if (!relay) return;
-        far.hidden = !/^(localhost|127\..*|\[::1\])$/.test(new URL(relay).hostname);
-        far.replaceChildren(...sentence(t("add.loopback", { relay })));
         const command = `relay login ${shell(`${relay.replace(/\/$/, "")}/#relay=${relayID}`)}`;
         all.append(h("li", { class: "card" }, h("h2", {}, icon("hub"), t("add.login")), h("p", {}, t("add.login.text")),
-            h("pre", { tabindex: "0" }, command)));
+            far(relay) ?? h("pre", { tabindex: "0" }, command)));
     }
 
     function invitation(kind) {
@@ -63,7 +60,7 @@ export function ways({ model, signal }) {
                     say(t("copy.byHand"));
                 }
             }, { look: kind === "computer" ? "primary" : undefined });
-            place.replaceChildren(...[kind === "phone" && await drawCode(link), h("div", { class: "buttons" }, copy), shown,
+            place.replaceChildren(...[far(link), kind === "phone" && await drawCode(link), h("div", { class: "buttons" }, copy), shown,
                 clock].filter(Boolean));
             shown.focus();
             const timer = setInterval(tick, 1_000);
@@ -78,6 +75,13 @@ export function ways({ model, signal }) {
             }
         }
     }
+}
+
+/** What to do if only this machine can reach the place where a link leads. */
+function far(link) {
+    const { origin, hostname, port } = new URL(link);
+    if (!/^(localhost|127\..*|\[::1\])$/.test(hostname)) return undefined;
+    return h("p", { class: "note alarm" }, sentence(t("add.loopback", { relay: origin, port: port || "80" })));
 }
 
 /** A QR code as one path: dark on light in every theme, because readers expect that. */

@@ -14,7 +14,7 @@ const PLACES = [
     ["there", ["device"]],
     ["network", ["nearby", "network", "multicast", "outgoing", "incoming", "clocks"]],
 ];
-const WORST = ["failed", "warning", "ok", "skipped"];
+const WORST = ["failed", "warning", "away", "ok", "skipped"];
 
 export async function show({ model, query, body, signal }) {
     const { devices } = await model.devices();
@@ -42,6 +42,8 @@ export async function show({ model, query, body, signal }) {
 
     function draw(checks) {
         const of = (place) => checks.filter((each) => PLACES.find(([name]) => name === place)[1].includes(each.name));
+        // A device that is switched off is no fault of the way to it.
+        for (const each of checks) if (each.name === "device" && each.code === "remoteSystemUnavailable") each.status = "away";
         const worst = (list) => WORST.find((status) => list.some((each) => each.status === status)) ?? "skipped";
         const rank = (place) => Math.min(WORST.indexOf("ok"), WORST.indexOf(worst(of(place))));
         const bad = checks.filter((each) => each.status === "failed").length;
@@ -51,7 +53,8 @@ export async function show({ model, query, body, signal }) {
                 stop("server", t("diagnosis.relay"), worst(checks.filter((each) => each.name === "relay"))),
             peer && [way(worst(of("there"))), stop(peer.kind, peer.name, worst(of("there")))],
         ];
-        const sum = bad ? t("diagnosis.bad", { count: bad }) : t("diagnosis.good");
+        const isAway = peer && checks.some((each) => each.status === "away");
+        const sum = bad ? t("diagnosis.bad", { count: bad }) : isAway ? t("diagnosis.away", { name: peer.name }) : t("diagnosis.good");
         redraw(result,
             h("section", { class: "card" }, h("h2", {}, sum), h("ol", { class: "hops" }, stops)),
             // What does not work comes first.

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+#if os(Linux) && Postgres
+import Foundation
+import RelayTesting
+import Testing
+
+/// An operator follows docs/scaling.md with a real PostgreSQL server: all commands that need no container, with another database and the
+/// numbers of the nodes that there are.
+@Suite(
+    .serialized,
+    .timeLimit(.minutes(10)),
+    .enabled(
+        if: TestMachine.isPossible && PostgresServer.isPossible,
+        "root alone makes networks; needs Debian's packages iproute2, nftables and postgresql"
+    )
+)
+struct ScalingPageTests {
+    private struct Page {
+        let server: PostgresServer
+        let blocks: [String]
+        var store: String { "'postgres:///relay?host=\(server.directory.path)&user=\(PostgresServer.user)'" }
+
+        init() async throws {
+            server = try await PostgresServer()
+            blocks = try Project.blocks("sh", of: "docs/scaling.md").filter { !$0.contains("docker") }
+        }
+
+        /// The only block with a text, its commands one by one.
+        func commands(with text: String) throws -> [String] {
+            let found = blocks.filter { $0.contains(text) }
+            try #require(found.count == 1, "\(text)")
+            return found[0].replacing("\\\n", with: " ").split(separator: "\n").map { line in
+                String(line).replacing(/'postgres:\/\/[^']+'|postgres:\/\/…/, with: store).replacing(" ...", with: "")
+            }
+        }
+
+        func line(_ command: String) throws -> String {
+            let programs = try #require(PostgresServer.programs)
+            return "export PATH=$PATH:\(programs) PGHOST=\(server.directory.path) PGUSER=\(PostgresServer.user); \(command)"
+        }
+
+        func run(_ command: String, on machine: TestMachine) async throws -> CommandOutput {
+            let ended = try await machine.run(try line(command))
+            #expect(ended.status == 0, "\(command): \(ended.text) \(ended.errorText)")
+            return ended
+        }
+    }
+
+    @Test func everyCommandWorks() async throws {
+        let page = try await Page()
+        let (a, b) = try TestMachine.network()
+        #expect(page.blocks.count == 4)
+
+        // Two nodes.
+        let begin = try page.commands(with: "--node-url")
+        try #require(begin.count == 2)
+        _ = try await page.run(begin[0], on: a)
+        let first = try a.start("exec \(begin[1])")
+        _ = try await first.line { $0.contains("ready at ") }
+        let folder = "second"
+        _ = try await a.run("mkdir -m 700 \(folder) && cp .local/state/relayd/relay.key .local/state/relayd/issuer.key \(folder)")
+        let second = try a.start(
+            "exec \(begin[1].replacing("node1", with: "node2").replacing("8443", with: "9443")) --data-directory \(folder)"
+        )
+        _ = try await second.line { $0.contains("ready at ") }
+        _ = try await page.run("relayd account add Anna --store \(page.store)", on: a)
+
+        let operating = try page.commands(with: "node drain").map { $0.replacing("drain 3", with: "drain 2") }
+        try #require(operating.count == 4)
+        let listed = try await page.run(operating[0], on: a)
+        #expect(
+            listed.text.contains("https://node1.relay.example") && listed.text.contains("https://node2.relay.example"),
+            "\(listed.text)"
+        )
+        for command in operating.dropFirst() { _ = try await page.run(command, on: a) }
+        while true {
+            let nodes = try await page.run(operating[0], on: a).text.split(separator: "\n")
+            if nodes.contains(where: { $0.contains("node2") && $0.contains("drain") }) { break }
+        }
+        for node in [first, second] {
+            node.send(SIGTERM)
+            _ = await node.finish()
+        }
+        for command in try page.commands(with: "store restored") { _ = try await page.run(command, on: a) }
+
+        // A relay with SQLite moves into an empty database.
+        let small = try b.start("exec relayd serve")
+        _ = try await small.line { $0.contains("ready at ") }
+        _ = try await page.run("relayd account add Carl", on: b)
+        small.send(SIGTERM)
+        _ = await small.finish()
+        _ = try await page.run("dropdb relay", on: a)
+        for command in try page.commands(with: "store copy") { _ = try await page.run(command, on: b) }
+        let accounts = try await page.run("relayd account list --store \(page.store)", on: b)
+        #expect(accounts.text.contains("Carl") && !accounts.text.contains("Anna"), "\(accounts.text)")
+    }
+}
+#endif

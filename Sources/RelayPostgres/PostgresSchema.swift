@@ -7,7 +7,7 @@ import RelayStorage
 /// The schema. A released migration never changes; new ones are appended.
 enum PostgresSchema {
     /// Each entry leads to the version of its position, from 1.
-    static let migrations = [first + nodes + issuer, sharedByNodes]
+    static let migrations = [first + nodes + issuer, sharedByNodes, quotas]
 
     static var version: Int { migrations.count }
 

@@ -25,10 +25,13 @@ package struct AcceptedChannel: Hashable, Sendable {
     package var id: ChannelID
     /// The name of the endpoint's account; `nil` if it has none.
     package var accountName: String?
+    /// The account's limits; `nil` for the relay's own.
+    package var limits: Limits?
 
-    package init(_ id: ChannelID, accountName: String? = nil) {
+    package init(_ id: ChannelID, accountName: String? = nil, limits: Limits? = nil) {
         self.id = id
         self.accountName = accountName
+        self.limits = limits
     }
 }
 

@@ -11,7 +11,7 @@ package struct ControlServices: Sendable {
     package var core: any RelayCoreProtocol
     package var tokens: any TokenVerifying
     package let settings: RelayChannelStateMachine.Settings
-    /// The encoded `welcome` of an account without a name, the same for all channels: after a restart of the relay thousands connect at
+    /// The encoded `welcome` of an account without a name and quotas, the same for all channels: after a restart of the relay thousands connect at
     /// once.
     private let welcome: ByteBuffer?
     package var origins: OwnOrigins
@@ -68,8 +68,9 @@ package struct ControlServices: Sendable {
         }
     }
 
-    /// A `welcome` as it is sent. `nil` if it cannot be encoded.
+    /// A `welcome` as it is sent. `nil` if it has to be encoded, or cannot be.
     func frame(of message: RelayMessage.Welcome) -> ByteBuffer? {
+        guard message.limits == settings.limits else { return nil }
         guard let name = message.accountName else { return welcome }
         return welcome.map { Self.frame(adding: name, to: $0) }
     }

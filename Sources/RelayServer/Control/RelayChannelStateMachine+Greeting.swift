@@ -76,7 +76,7 @@ extension RelayChannelStateMachine {
                 )
             )
             pinged = now.uptime
-            return say(settings.welcome(accountName: accepted.accountName), now) + [.welcomed] + early.map { .send($0) }
+            return say(settings.welcome(accountName: accepted.accountName, accepted.limits), now) + [.welcomed] + early.map { .send($0) }
                 + handleDeadlines(now)
         case (.connecting, .failure(let rejected)):
             let actions = reject(rejected, now)

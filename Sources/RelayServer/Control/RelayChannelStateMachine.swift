@@ -63,9 +63,17 @@ package struct RelayChannelStateMachine {
         /// What this relay does beyond the version.
         private var features: ControlFeatures { [ControlFeatures.candidates] }
 
-        package func welcome(accountName: String?) -> RelayMessage {
+        /// - Parameter account: The account's limits; `nil` for the relay's own.
+        package func welcome(accountName: String?, _ account: Limits? = nil) -> RelayMessage {
             .welcome(
-                .init(limits: limits, intervals: intervals, urls: urls, features: features, accountName: accountName, software: software)
+                .init(
+                    limits: account ?? limits,
+                    intervals: intervals,
+                    urls: urls,
+                    features: features,
+                    accountName: accountName,
+                    software: software
+                )
             )
         }
 

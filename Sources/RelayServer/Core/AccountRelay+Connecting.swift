@@ -23,9 +23,19 @@ extension AccountRelay {
             for event in events { perform(.event(event)) }
             perform(.reject(id, rejected))
         case .success(.admitted) where isStopping: perform(.reject(id, .unavailable))
-        case .success(.admitted(let row, let joining, let introduction, let registrations, let push, let accountName, let events)):
+        case .success(
+            .admitted(let row, let joining, let introduction, let registrations, let push, let accountName, let limits, let events)
+        ):
             for event in events { perform(.event(event)) }
-            open(AccountChannel(id, hello, in: self.id, registrations: registrations), row, push, joining, introduction, accountName)
+            open(
+                AccountChannel(id, hello, in: self.id, registrations: registrations),
+                row,
+                push,
+                joining,
+                introduction,
+                accountName,
+                limits
+            )
         // Its node is looked for again.
         case .failure(StoreError.leaseLost): perform(.redirect(hello, id, to: self.id))
         case .failure: perform(.reject(id, .unavailable))
@@ -38,13 +48,15 @@ extension AccountRelay {
     ///   - joining: set if the endpoint is new.
     ///   - introduction: set if the endpoint is new or has changed.
     ///   - accountName: the name of the account, if it has one.
+    ///   - limits: those of the account.
     private mutating func open(
         _ channel: AccountChannel,
         _ row: EndpointRow,
         _ push: PushRow?,
         _ joining: Joining?,
         _ introduction: Introduction?,
-        _ accountName: String?
+        _ accountName: String?,
+        _ limits: Limits
     ) {
         let siblings = channels.channels(of: channel.endpoint).filter { $0.role == channel.role }
         let (forerunners, others) = (
@@ -58,7 +70,7 @@ extension AccountRelay {
         // First, because the older channel may be the account's last one.
         add(channel)
         // The transport sends `welcome` now, before any other message on the channel.
-        perform(.accept(channel, accountName: accountName))
+        perform(.accept(channel, accountName: accountName, limits))
         // The same process has abandoned its older channel; messages still in transit on it are outdated.
         for forerunner in forerunners { close(forerunner, saying: nil, code: 1000, reason: "the same process connected again") }
         if channel.role == .host {

@@ -47,6 +47,7 @@ extension AccountRelay {
 
 extension AccountTransaction {
     /// Adds or replaces an app of an endpoint.
+    /// - Parameter limits: The relay's own.
     /// - Returns: the apps after the change; `nil` if nothing has changed.
     func publish(_ request: EndpointMessage.Publish, on channel: AccountChannel, _ limits: Limits) throws -> [Blob<
         BlobKinds.AppRegistration
@@ -65,6 +66,7 @@ extension AccountTransaction {
         if rows.contains(where: { $0.registration == bytes }) { return nil }
         if let known = rows.first(where: { $0.appID == appID }), registration.version <= known.version { throw Rejection.outdated }
         let others = rows.reduce(0) { $1.appID == appID ? $0 : $0 + $1.registration.count }
+        let limits = try quotas(of: account).applied(to: limits)
         do throws(LimitExceeded) {
             try limits.check(.appRegistrationsBytes, others + bytes.count)
             let known = rows.reduce(0) { $1.appID == appID ? $0 + $1.registration.count : $0 }

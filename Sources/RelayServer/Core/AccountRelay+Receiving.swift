@@ -109,10 +109,11 @@ extension AccountTransaction {
             if rules.admission.settlesUnknownResult(now: now) { return .unknown }
             throw Rejection(.notFound, "the relay does not know the command yet: keep the result")
         }
-        if let reply = final.reply, let known, !known.isFinal {
-            let requested = try storedBytes(of: account) + reply.count
+        // A result that takes no more room than its command, which goes, always fits: also above a quota that was lowered.
+        if let reply = final.reply, let known, !known.isFinal, request.receipt.bytes.count + reply.count > known.command.size {
+            let (requested, limits) = (try storedBytes(of: account) + reply.count, try quotas(of: account).applied(to: rules.limits))
             do throws(LimitExceeded) {
-                try rules.limits.check(.accountBytes, requested)
+                try limits.check(.accountBytes, requested)
             } catch {
                 return .noRoom(Rejection(exceeding: error), for: known.command)
             }

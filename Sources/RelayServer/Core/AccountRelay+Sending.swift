@@ -100,7 +100,8 @@ extension AccountTransaction {
         _ rules: RelayRules,
         at now: Int64
     ) throws -> (change: CommandChange, wake: WakeDecision) {
-        let change = try store(command, history, in: account, rules.admission, now: now, offersIt: isOffered)
+        let admission = rules.admission(try quotas(of: account))
+        let change = try store(command, history, in: account, admission, now: now, offersIt: isOffered)
         guard sleeps, let urgency = change.newUrgency else { return (change, .none) }
         let waiting = WaitingCommands(urgency: urgency, expires: command.header.expires)
         return (change, try wake(command.header.target, of: account, for: waiting, rules, at: now))

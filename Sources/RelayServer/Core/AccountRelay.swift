@@ -25,7 +25,7 @@ struct AccountRelay: Sendable {
         /// The channel is removed: send nothing more on it.
         case forget(ChannelID)
         /// The hello is accepted and the channel is open.
-        case accept(AccountChannel, accountName: String?)
+        case accept(AccountChannel, accountName: String?, Limits)
         case reject(ChannelID, RelayMessage.Rejected)
         /// Check the signatures of a hello's record, then submit the hello again.
         case verify(ProvedHello, ChannelID)

@@ -18,6 +18,8 @@ package enum AccountRequest: Codable, Hashable, Sendable {
     case restartWakes
     /// Let the account's endpoints in, or end their channels and let none in.
     case setDisabled(Bool)
+    /// Set quotas of the account, or reset them.
+    case setQuotas(QuotaChange)
     /// Remove the account with all that is of it.
     case remove(by: RelayEvent.Actor)
     /// Give the account one more identity.
@@ -144,6 +146,12 @@ extension AccountRequest {
                 (.done, try $0.setDisabled(isDisabled, of: account))
             } then: { relay, _ in
                 if isDisabled { relay.closeAll(.init(code: .accountDisabled, message: "the relay's operator has disabled the account")) }
+            }
+        case .setQuotas(let change):
+            return serve {
+                (.done, try $0.change(change, of: account, rules.limits))
+            } then: { relay, isToBeTold in
+                if isToBeTold { relay.greetAgain() }
             }
         case .remove(let actor):
             return serve { store in

@@ -16,6 +16,7 @@ enum HelloAdmission: Sendable {
     ///   - introduction: set if the endpoint is new or has changed.
     ///   - push: the push registration of a host.
     ///   - accountName: the account's name, which the endpoint shows to its user.
+    ///   - limits: the account's limits, for `welcome`.
     ///   - events: for the operator.
     case admitted(
         EndpointRow,
@@ -24,6 +25,7 @@ enum HelloAdmission: Sendable {
         registrations: [Digest256],
         push: PushRow?,
         accountName: String?,
+        limits: Limits,
         events: [RelayEvent]
     )
 
@@ -54,7 +56,8 @@ enum HelloAdmission: Sendable {
             }
             events.append(.accountAdded(account: try store.accountName(account), by: .issuer(hello.identity.issuer)))
         }
-        if try store.isDisabled(account) {
+        let facts = try store.facts(of: account)
+        if facts.isDisabled {
             return .rejected(.init(code: .accountDisabled, message: "the relay's operator has disabled the account", retry: false))
         }
         if try store.global.revocation(of: id) != nil {
@@ -66,7 +69,7 @@ enum HelloAdmission: Sendable {
                 .init(code: .endpointOfOtherAccount, message: "this endpoint is registered to another account", retry: false)
             )
         }
-        let accountName = try store.name(of: account)
+        let (accountName, limits) = (facts.name, try store.quotas(of: account).applied(to: rules.limits))
         guard record.account == account.rawValue else {
             return .rejected(
                 .init(
@@ -79,8 +82,8 @@ enum HelloAdmission: Sendable {
                 events: events
             )
         }
-        if let known { return try update(known, by: hello, accountName: accountName, store, at: time) }
-        return try join(hello, accountName: accountName, events: events, account, store, rules.limits, at: time)
+        if let known { return try update(known, by: hello, accountName: accountName, limits.listing(facts.endpoints), store, at: time) }
+        return try join(hello, accountName: accountName, events: events, account, store, limits, at: time)
     }
 
     /// Adds a new endpoint.
@@ -151,6 +154,7 @@ enum HelloAdmission: Sendable {
             registrations: [],
             push: nil,
             accountName: accountName,
+            limits: limits,
             events: events + [joined]
         )
     }
@@ -160,6 +164,7 @@ enum HelloAdmission: Sendable {
         _ known: EndpointRow,
         by hello: ProvedHello,
         accountName: String?,
+        _ limits: Limits,
         _ store: any AccountTransaction,
         at time: Int64
     ) throws -> HelloAdmission {
@@ -189,8 +194,19 @@ enum HelloAdmission: Sendable {
             registrations: try store.registrations(of: row.id).map { Digest256(hashing: $0.registration) },
             push: push,
             accountName: accountName,
+            limits: limits,
             events: []
         )
+    }
+}
+
+extension Limits {
+    /// For `welcome`: endpoints list as many endpoints as it says, also those that an account has above a limit that was lowered.
+    fileprivate func listing(_ endpoints: Int) -> Limits {
+        guard endpoints > self[.endpointsPerAccount] else { return self }
+        var limits = self
+        limits[.endpointsPerAccount] = endpoints
+        return limits
     }
 }
 

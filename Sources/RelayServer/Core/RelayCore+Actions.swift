@@ -87,10 +87,11 @@ extension RelayCore {
         case .close(let channel, let code, let reason):
             if let peer = state.channels[channel]?.peer { state.outgoing.append(.close(peer, code: code, reason: reason)) }
         case .forget(let channel): state.channels[channel] = nil
-        case .accept(let channel, let accountName):
+        case .accept(let channel, let accountName, let limits):
             guard let arrival = state.arriving.removeValue(forKey: channel.id) else { return }
             state.channels[channel.id] = .init(channel, arrival.peer)
-            state.outgoing.append(.call { arrival.completion(.success(AcceptedChannel(channel.id, accountName: accountName))) })
+            let accepted = AcceptedChannel(channel.id, accountName: accountName, limits: limits)
+            state.outgoing.append(.call { arrival.completion(.success(accepted)) })
         case .reject(let channel, let rejected):
             guard let arrival = state.arriving.removeValue(forKey: channel) else { return }
             state.outgoing.append(.call { arrival.completion(.failure(rejected)) })

@@ -15,7 +15,7 @@ import Synchronization
 package final class RelayCore: RelayCoreProtocol {
     let store: any RelayStore
     let relay: RelayID
-    let limits: Limits
+    package let limits: Limits
     let now: @Sendable () -> Milliseconds
     let logger: Logger
     /// `nil` if this node is the only one.

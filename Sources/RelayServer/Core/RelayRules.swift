@@ -41,6 +41,14 @@ final class RelayRules: Sendable {
         self.version = version
     }
 
+    /// The admission of an account's commands.
+    func admission(_ quotas: AccountQuotas) -> CommandAdmission {
+        guard !quotas.isEmpty else { return admission }
+        var admission = admission
+        admission.limits = quotas.applied(to: limits)
+        return admission
+    }
+
     func changed(_ wakeable: WakeableApps, version: Int) -> RelayRules {
         changed(databaseBegan: admission.databaseBegan, wakeable, version: version)
     }

@@ -27,14 +27,36 @@ package struct AccountRow: Hashable, Sendable {
     package var identities: [AccountIdentity]
     /// How many endpoints it has.
     package var endpoints: Int
+    package var quotas: AccountQuotas
 
-    package init(id: AccountID, name: String?, isDisabled: Bool, created: Int64, identities: [AccountIdentity], endpoints: Int) {
+    package init(
+        id: AccountID,
+        name: String?,
+        isDisabled: Bool,
+        created: Int64,
+        identities: [AccountIdentity],
+        endpoints: Int,
+        quotas: AccountQuotas = AccountQuotas()
+    ) {
         self.id = id
         self.name = name
         self.isDisabled = isDisabled
         self.created = created
         self.identities = identities
         self.endpoints = endpoints
+        self.quotas = quotas
+    }
+}
+
+/// What a hello needs to know of an account.
+package struct AccountFacts: Hashable, Sendable {
+    package var name: String?
+    package var isDisabled = false
+    /// How many endpoints it has.
+    package var endpoints = 0
+
+    package init(name: String? = nil, isDisabled: Bool = false, endpoints: Int = 0) {
+        (self.name, self.isDisabled, self.endpoints) = (name, isDisabled, endpoints)
     }
 }
 

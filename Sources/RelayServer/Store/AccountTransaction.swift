@@ -13,6 +13,8 @@ package protocol AccountTransaction {
     /// Adds an account with its first identity.
     func addAccount(_ id: AccountID, identity: Identity, time: Int64) throws
     func account(_ id: AccountID) throws -> AccountRow?
+    /// Those of no account, if there is no such account.
+    func facts(of id: AccountID) throws -> AccountFacts
     func isDisabled(_ id: AccountID) throws -> Bool
     /// `nil` if there is no such account, or it has no name.
     func name(of id: AccountID) throws -> String?
@@ -27,6 +29,11 @@ package protocol AccountTransaction {
     func removeAccount(_ id: AccountID, time: Int64) throws
     /// The bytes of its commands, outcomes and registrations, with the writes of this transaction.
     func storedBytes(of account: AccountID) throws -> Int
+
+    /// The limits that are set for it.
+    func quotas(of account: AccountID) throws -> AccountQuotas
+    /// - Parameter value: `nil` gives it the relay's own value.
+    func setQuota(_ limit: Limit, to value: Int?, of account: AccountID) throws
 
     // MARK: Endpoints
 

@@ -63,6 +63,7 @@ struct CachingTransaction<Backend: StoreTransaction>: StoreTransaction {
     func accounts() throws -> [AccountRow] { try backend.accounts() }
     func names() throws -> [String] { try backend.names() }
     func account(_ id: AccountID) throws -> AccountRow? { try backend.account(id) }
+    func facts(of id: AccountID) throws -> AccountFacts { try backend.facts(of: id) }
     func isDisabled(_ id: AccountID) throws -> Bool { try backend.isDisabled(id) }
     func name(of id: AccountID) throws -> String? { try backend.name(of: id) }
     func setName(_ name: String, of id: AccountID) throws { try backend.setName(name, of: id) }
@@ -81,6 +82,15 @@ struct CachingTransaction<Backend: StoreTransaction>: StoreTransaction {
 
     func storedBytes(of account: AccountID) throws -> Int {
         try cache.use.bytes(of: account) { try backend.storedBytes(of: account) }
+    }
+
+    func quotas(of account: AccountID) throws -> AccountQuotas {
+        try cache.quotas(of: account) { try backend.quotas(of: account) }
+    }
+
+    func setQuota(_ limit: Limit, to value: Int?, of account: AccountID) throws {
+        try backend.setQuota(limit, to: value, of: account)
+        cache.forgetQuotas(of: account)
     }
 
     // MARK: Endpoints

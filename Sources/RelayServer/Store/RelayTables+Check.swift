@@ -43,6 +43,13 @@ extension StoreDatabase {
                 }
             ),
         ]
+        checks["quotas"] = (
+            "account, name, value",
+            { row in
+                try row.check(texts: 0, 1)
+                guard try row.integer(2) > 0 else { throw ColumnError() }
+            }
+        )
         checks["endpoints"] = (SQLTransaction<Self>.endpointColumns, { try transaction.endpoint($0).check() })
         checks["registrations"] = (
             "app, version, registration, endpoint",

@@ -10,6 +10,7 @@ package enum RelayTables {
         // A SQLite file alone can be put back unseen, so it alone has a mark.
         SQLTable("meta", key: "id", own: ["mark"]),
         SQLTable("accounts", key: "id"),
+        SQLTable("quotas", key: "account", "name"),
         SQLTable("removed_identities", key: "issuer", "subject"),
         SQLTable("revoked_tokens", key: "digest"),
         SQLTable("identities", key: "issuer", "subject"),

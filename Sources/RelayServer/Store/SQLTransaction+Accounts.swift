@@ -28,10 +28,11 @@ extension SQLTransaction {
             )
         }
         // All in one statement, since there may be many accounts.
-        let identities = try identities(ofOnly: id)
+        let (identities, quotas) = (try identities(ofOnly: id), try quotas(ofOnly: id))
         return rows.map { row in
             var row = row
             row.identities = identities[row.id] ?? []
+            row.quotas = quotas[row.id] ?? AccountQuotas()
             return row
         }
     }
@@ -53,6 +54,15 @@ extension SQLTransaction {
             )
         }
         return Dictionary(grouping: rows, by: \.0).mapValues { $0.map(\.1) }
+    }
+
+    func facts(of id: AccountID) throws -> AccountFacts {
+        try database.first(
+            "SELECT name, disabled, (SELECT count(*) FROM endpoints WHERE account = accounts.id) FROM accounts WHERE id = ?",
+            [id.rawValue]
+        ) { row in
+            AccountFacts(name: try row.optional(0, row.text), isDisabled: try row.flag(1), endpoints: try row.count(2))
+        } ?? AccountFacts()
     }
 
     func isDisabled(_ id: AccountID) throws -> Bool {

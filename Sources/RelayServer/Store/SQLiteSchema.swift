@@ -16,6 +16,19 @@ enum SQLiteSchema {
             // Whether the alert of a wake may name the device and the app that launch.
             try database.execute(sql: "ALTER TABLE pushes ADD COLUMN names INTEGER NOT NULL DEFAULT 0 CHECK (names IN (0, 1))")
         }
+        migrator.registerMigration("3 quotas of accounts") { database in
+            try database.execute(
+                sql: """
+                    CREATE TABLE quotas (
+                        account TEXT NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
+                        -- Of a limit
+                        name TEXT NOT NULL,
+                        value INTEGER NOT NULL CHECK (value > 0),
+                        PRIMARY KEY (account, name)
+                    ) WITHOUT ROWID
+                    """
+            )
+        }
         return migrator
     }
 

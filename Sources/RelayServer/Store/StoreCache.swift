@@ -51,6 +51,8 @@ package final class StoreCache: GroupCommitCache {
     private var outcomes: [Box: MailboxUse] = [:]
     private var lanes: [Lane: LaneUse] = [:]
     private var directories: [AccountID: [DirectoryEntry]] = [:]
+    /// Also of accounts without any.
+    private var quotas: [AccountID: AccountQuotas] = [:]
     /// The sum of all entries added since the cache was emptied.
     private var bytes = 0
 
@@ -83,6 +85,7 @@ package final class StoreCache: GroupCommitCache {
         outcomes = [:]
         lanes = [:]
         directories = [:]
+        quotas = [:]
         bytes = 0
     }
 
@@ -95,6 +98,7 @@ package final class StoreCache: GroupCommitCache {
         outcomes = outcomes.filter { $0.key.account != account }
         lanes = lanes.filter { $0.key.account != account }
         directories[account] = nil
+        quotas[account] = nil
     }
 
     private func count(_ size: Int) {
@@ -182,6 +186,19 @@ package final class StoreCache: GroupCommitCache {
     }
 
     func forgetDirectory(of account: AccountID) { directories[account] = nil }
+
+    // MARK: Accounts
+
+    /// Cached, because each command needs them.
+    func quotas(of account: AccountID, otherwise read: () throws -> AccountQuotas) rethrows -> AccountQuotas {
+        if let known = quotas[account] { return known }
+        let found = try read()
+        count(0)
+        quotas[account] = found
+        return found
+    }
+
+    func forgetQuotas(of account: AccountID) { quotas[account] = nil }
 }
 
 extension [EndpointID: MailboxUse] {

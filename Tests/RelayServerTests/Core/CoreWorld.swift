@@ -109,7 +109,14 @@ final class CoreWorld: Sendable {
         }
         try await settle()
         return result.map {
-            Session(world: self, channel: $0.id, accountName: $0.accountName, peer: peer, account: hello.record.payload.account)
+            Session(
+                world: self,
+                channel: $0.id,
+                accountName: $0.accountName,
+                limits: $0.limits ?? limits,
+                peer: peer,
+                account: hello.record.payload.account
+            )
         }
     }
 
@@ -191,6 +198,8 @@ struct Session: Sendable {
     let world: CoreWorld
     let channel: ChannelID
     let accountName: String?
+    /// Those in `welcome`.
+    let limits: Limits
     let peer: TestPeer
     let account: String
 

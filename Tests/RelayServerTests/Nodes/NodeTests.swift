@@ -99,6 +99,38 @@ import Testing
         for node in nodes { await node.close() }
     }
 
+    /// The node that serves the account carries it out, and the other one shows it.
+    @Test func quotasAreSetAtAnyNode() async throws {
+        let (nodes, _) = try await nodes("one", "two")
+        let device = TestDevice(subject: "me")
+        let account = try await account(of: device, at: nodes[0])
+        let peer = TestPeer()
+        _ = try await nodes[0].open(device, account, peer)
+        let ticks = Task {
+            while !Task.isCancelled {
+                nodes[0].core.handleDeadlines()
+                try? await Task.sleep(for: .milliseconds(100))
+            }
+        }
+        try await nodes[1].core.change(QuotaChange(["endpointsPerAccount": 1]), of: AccountID(account))
+        ticks.cancel()
+        for node in nodes {
+            let row = try #require(try await node.core.accounts().first { $0.id == AccountID(account) })
+            #expect(row.quotas.values == [.endpointsPerAccount: 1])
+            #expect(try await node.core.quotaUse(of: AccountID(account)).values[.endpointsPerAccount] == 1)
+        }
+        // It holds at the node of the account, which had read the former quotas, and at the next one.
+        let other = TestDevice(subject: "me")
+        guard case .failure(let rejected) = await nodes[0].connect(try other.hello(account)) else { throw TestError("it was let in") }
+        #expect(rejected.limit == ExceededLimit(LimitExceeded(limit: .endpointsPerAccount, allowed: 1, requested: 2)))
+        await nodes[0].close()
+        let refused = await #expect(throws: RelayMessage.Rejected.self) { try await nodes[1].open(other, account) }
+        #expect(refused?.limit?.name == "endpointsPerAccount")
+        try await nodes[1].core.change(QuotaChange(reset: ["endpointsPerAccount"]), of: AccountID(account))
+        _ = try await nodes[1].open(other, account)
+        await nodes[1].close()
+    }
+
     /// A node that is found dead closes its channels. What it had accepted is at the next one.
     @Test func accountGoesToAnotherNode() async throws {
         let (nodes, database) = try await nodes("one", "two")

@@ -47,6 +47,7 @@ import Testing
     private static let inFiles: [(table: String, change: String)] = [
         ("meta", "SET began = 'canary'"),
         ("accounts", "SET created = X'63616e617279' WHERE name IS NOT NULL"),
+        ("quotas", "SET value = 'canary'"),
         ("removed_identities", "SET removed = 'canary'"),
         ("revoked_tokens", "SET ends = 'canary'"),
         ("pushes", "SET registered = 0.5"),

@@ -151,6 +151,7 @@ final class StoredRelay {
             for (account, identity) in zip(accounts, identities) { try store.addAccount(account, identity: identity, time: 1) }
             try store.setName("Anna 🎬", of: accounts[0])
             try store.setDisabled(true, of: accounts[1])
+            try store.setQuota(.endpointsPerAccount, to: 20, of: accounts[0])
             try store.add(AccountIdentity(Identity(issuer: "embedded", subject: "me"), linker: pc.id, added: 2), to: accounts[0])
             try store.removeAccount(accounts[2], time: 3)
             try store.addRevokedToken("token", ends: .max, now: 1)

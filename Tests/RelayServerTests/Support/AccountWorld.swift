@@ -176,7 +176,7 @@ struct AccountWorld {
             input { $0.sendNextOutcome(to: channel) }
         case .close: break
         case .forget(let channel): channels[channel] = nil
-        case .accept(let channel, _):
+        case .accept(let channel, _, _):
             if rows.tables.endpoints[channel.endpoint] == nil { violations.append("accepted, not stored") }
             channels[channel.id] = channel
         case .reject(let channel, let rejection): rejected[channel] = rejection

@@ -65,6 +65,7 @@ final class MemoryRows: StoreTransaction {
             var name: String?
             var isDisabled = false
             let created: Int64
+            var quotas = AccountQuotas()
         }
 
         var accounts: [Identity: (account: AccountID, row: AccountIdentity)] = [:]
@@ -131,12 +132,16 @@ final class MemoryRows: StoreTransaction {
                 created: account.created,
                 identities: tables.accounts.values.filter { $0.account == id }.map(\.row)
                     .sorted { ($0.identity.issuer, $0.identity.subject) < ($1.identity.issuer, $1.identity.subject) },
-                endpoints: endpoints(of: id).count
+                endpoints: endpoints(of: id).count,
+                quotas: account.quotas
             )
         }.sorted { ($0.created, $0.id.rawValue) < ($1.created, $1.id.rawValue) }
     }
 
     func account(_ id: AccountID) -> AccountRow? { accounts().first { $0.id == id } }
+    func facts(of id: AccountID) -> AccountFacts {
+        AccountFacts(name: name(of: id), isDisabled: isDisabled(id), endpoints: endpoints(of: id).count)
+    }
     func isDisabled(_ id: AccountID) -> Bool { tables.accountRows[id]?.isDisabled ?? false }
 
     func name(of id: AccountID) -> String? { tables.accountRows[id]?.name }
@@ -146,6 +151,11 @@ final class MemoryRows: StoreTransaction {
         tables.accountRows[id]?.name = name
     }
 
+    func quotas(of account: AccountID) -> AccountQuotas { tables.accountRows[account]?.quotas ?? AccountQuotas() }
+    func setQuota(_ limit: Limit, to value: Int?, of account: AccountID) throws {
+        try Self.check(value == nil || tables.accountRows[account] != nil)
+        tables.accountRows[account]?.quotas[limit] = value
+    }
     func setDisabled(_ isDisabled: Bool, of id: AccountID) { tables.accountRows[id]?.isDisabled = isDisabled }
 
     func add(_ identity: AccountIdentity, to id: AccountID) throws {

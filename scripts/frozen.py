@@ -141,6 +141,9 @@ def check(what, value, expected):
 def open_frozen(place, facts):
     place.serve()
     check("accounts", "me" in place.relayd("account", "list"), True)
+    quotas = json.loads(place.relayd("account", "quota", "me", "--json"))["quotas"]
+    check("quotas", {(quota["set"], quota["value"] == quota["default"]) for quota in quotas}, {(False, True)})
+    check("used devices", [quota["used"] for quota in quotas if quota["name"] == "endpointsPerAccount"], [2])
     host = place.host()
     # A copy of a database counts as restored, so launches at the relay wait for their sender.
     place.agent()

@@ -60,6 +60,7 @@ struct RelayAdministration: Sendable {
         case .removeAccount(let name): return try await remove(account(name))
         case .linkAccount(let name, let issuer, let subject): return try await link(account(name), issuer, subject)
         case .unlinkAccount(let name, let issuer, let subject): return try await unlink(account(name), issuer, subject)
+        case .accountQuotas(let name, let change): return try await quotas(account(name), change)
         case .exportAccount(let name): return try await export(account(name))
         case .invite(let name):
             let user = try IssuerUser.choose(name, among: try await issuer.users())

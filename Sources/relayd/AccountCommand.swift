@@ -14,7 +14,7 @@ struct AccountCommand: AsyncParsableCommand {
         discussion: "The commands need no restart. They also work while no relay runs on the data directory.",
         subcommands: [
             List.self, Add.self, Import.self, SetUp.self, Rename.self, Disable.self, Enable.self, Remove.self, Link.self, Unlink.self,
-            Export.self,
+            Quota.self, Export.self,
             AccountKeyCommand.self,
         ],
         defaultSubcommand: List.self
@@ -211,7 +211,9 @@ struct AccountOptions: ParsableArguments {
 
 extension AdminAccount {
     fileprivate var line: String {
-        let facts = ["\(endpoints) endpoint\(endpoints == 1 ? "" : "s")"] + (isDisabled ? ["disabled"] : [])
+        let facts =
+            ["\(endpoints) endpoint\(endpoints == 1 ? "" : "s")"] + (isDisabled ? ["disabled"] : [])
+            + (quotas ?? [:]).sorted { $0.key < $1.key }.map { "\(DisplayText.sanitized($0.key)) \($0.value)" }
         let first = "\(id)  \(DisplayText.sanitized(name ?? "-"))  \(facts.joined(separator: ", "))"
         // A person of the relay's own issuer is the account itself.
         let others = identities.filter { $0.issuer != Composition.issuerKey }.map { identity in

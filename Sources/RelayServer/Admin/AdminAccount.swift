@@ -24,6 +24,8 @@ package struct AdminAccount: Codable, Hashable, Sendable {
     /// How many endpoints it has.
     package var endpoints: Int
     package var identities: [Identity]
+    /// The limits that are set for it, by name; missing if none is.
+    package var quotas: [String: Int]?
 
     package init(_ row: AccountRow) {
         self.id = row.id.rawValue
@@ -31,6 +33,7 @@ package struct AdminAccount: Codable, Hashable, Sendable {
         self.isDisabled = row.isDisabled
         self.created = row.created
         self.endpoints = row.endpoints
+        self.quotas = row.quotas.isEmpty ? nil : Dictionary(uniqueKeysWithValues: row.quotas.values.map { ($0.key.rawValue, $0.value) })
         self.identities = row.identities.map { row in
             Identity(
                 issuer: row.identity.issuer,
@@ -42,7 +45,7 @@ package struct AdminAccount: Codable, Hashable, Sendable {
     }
 
     private enum CodingKeys: String, CodingKey {
-        case id, name, created, endpoints, identities
+        case id, name, created, endpoints, identities, quotas
         case isDisabled = "disabled"
     }
 }

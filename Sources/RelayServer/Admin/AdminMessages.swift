@@ -24,6 +24,8 @@ package enum AdminRequest: Codable, Hashable, Sendable {
     case linkAccount(String, issuer: String, subject: String)
     /// Takes an identity from an account.
     case unlinkAccount(String, issuer: String, subject: String)
+    /// Changes the quotas of an account, if there is a change, and tells them.
+    case accountQuotas(String, QuotaChange)
     /// All that is stored of an account.
     case exportAccount(String)
     /// Makes the code of a join link; without an account for the only one.
@@ -68,6 +70,7 @@ package enum AdminRequest: Codable, Hashable, Sendable {
         case .removeAccount(let account): ("account remove", account)
         case .linkAccount(let account, _, _): ("account link", account)
         case .unlinkAccount(let account, _, _): ("account unlink", account)
+        case .accountQuotas(let account, _): ("account quota", account)
         case .exportAccount(let account): ("account export", account)
         case .invite(let account): ("invite", account)
         case .setUpLink(let account, _, _): ("account set-up", account)
@@ -99,6 +102,7 @@ package enum AdminAnswer: Codable, Hashable, Sendable {
     case account(AdminAccount)
     /// In the order of the request.
     case imported([AdminImported])
+    case quotas(AdminQuotas)
     case export(AdminExport)
     /// The code of a join link, and the account's user.
     case invitation(code: Secret<String>, subject: String)

@@ -3,19 +3,24 @@
 
 import RelayIssuer
 import RelayProtocol
+package import RelayServer
 import RelayStorage
 
-/// The names of new accounts, from a table that an operator has.
+/// New accounts, from a table that an operator has.
 package struct AccountImport: Sendable {
     /// The limit of the table, in bytes.
     package static let maximumBytes = 4 << 20
     /// The limit of its rows.
     package static let maximumRows = 20_000
-    /// How many bytes of names go into one request.
-    private static let batchBytes = 8 << 10
+    /// How many bytes of accounts go into one request.
+    private static let batchBytes = 24 << 10
+    /// What an account, or one of its quotas, takes in a request, at most and without names.
+    private static let entryBytes = 64
 
-    /// As the accounts will have them, without surrounding white space.
-    package let names: [String]
+    /// With names as the accounts will have them, without surrounding white space.
+    package let accounts: [AdminImport]
+
+    private static let nameColumn = "name"
 
     /// Why a table is refused, with every bad row.
     package struct Refused: Error, CustomStringConvertible {
@@ -38,49 +43,62 @@ package struct AccountImport: Sendable {
         throw Refused(description: "the table has more than \(maximumBytes >> 20) MiB; divide it")
     }
 
-    /// - Parameter bytes: A table with the column `name`.
+    /// - Parameter bytes: A table with the column `name`, and perhaps with columns of quotas. An empty field of a quota leaves it as it is.
     package init(_ bytes: [UInt8]) throws(Refused) {
         let table = CSVTable(bytes)
         var problems = table.problems
-        if let other = table.header.first(where: { !$0.utf8.elementsEqual("name".utf8) }) {
-            throw Refused(description: "the first row names a column '\(DisplayText.sanitized(other))'; an account has only: name")
-        }
-        guard table.header.count == 1 else {
+        let columns = [Self.nameColumn] + AccountQuotas.limits.map(\.rawValue)
+        if let other = table.header.first(where: { name in !columns.contains { $0.utf8.elementsEqual(name.utf8) } }) {
             throw Refused(
-                description: (["the first row has to name the column: name"] + problems.map(\.description)).joined(separator: "\n")
+                description:
+                    "the first row names a column '\(DisplayText.sanitized(other))'; an account has only: \(columns.joined(separator: ", "))"
             )
+        }
+        guard table.header.contains(Self.nameColumn), Set(table.header).count == table.header.count else {
+            let problem = "the first row has to name the column name, and each column once"
+            throw Refused(description: ([problem] + problems.map(\.description)).joined(separator: "\n"))
         }
         guard table.rows.count <= Self.maximumRows else {
             throw Refused(description: "the table has more than \(Self.maximumRows) rows; divide it")
         }
-        var (names, lines) = ([String](), [String: Int]())
+        var (accounts, lines) = ([AdminImport](), [String: Int]())
         for row in table.rows {
-            guard let name = row.fields.first.flatMap({ AccountName($0) }) else {
+            let fields = Dictionary(zip(table.header, row.fields)) { first, _ in first }
+            guard let name = fields[Self.nameColumn].flatMap({ AccountName($0) }) else {
                 problems.append(.init(line: row.line, IssuerError.nameInvalid.description))
                 continue
             }
             if let other = lines.updateValue(row.line, forKey: name.key) {
                 problems.append(.init(line: row.line, "it has the same name as line \(other)"))
             }
-            names.append(name.text)
+            do throws(QuotaChange.Refused) {
+                let quotas = fields.filter { $0.key != Self.nameColumn && !$0.value.isEmpty }
+                accounts.append(
+                    AdminImport(name: name.text, quotas: try QuotaChange(parsing: quotas.map { "\($0)=\($1)" }.sorted(), reset: []))
+                )
+            } catch {
+                problems.append(.init(line: row.line, "\(error)"))
+            }
         }
         guard problems.isEmpty else {
             let lines = problems.sorted { $0.line < $1.line }.map(\.description)
             throw Refused(description: (lines + ["nothing was changed: correct the lines above"]).joined(separator: "\n"))
         }
-        self.names = names
+        self.accounts = accounts
     }
 
-    /// The names in parts that fit into a request each.
-    package var batches: [[String]] {
-        var (batches, bytes) = ([[String]](), 0)
-        for name in names {
-            if batches.isEmpty || bytes + name.utf8.count > Self.batchBytes {
+    /// The accounts in parts that fit into a request each.
+    package var batches: [[AdminImport]] {
+        var (batches, bytes) = ([[AdminImport]](), 0)
+        for account in accounts {
+            // JSON escapes some characters of a name.
+            let size = 2 * account.name.utf8.count + Self.entryBytes * (1 + account.quotas.values.count)
+            if batches.isEmpty || bytes + size > Self.batchBytes {
                 batches.append([])
                 bytes = 0
             }
-            batches[batches.count - 1].append(name)
-            bytes += name.utf8.count
+            batches[batches.count - 1].append(account)
+            bytes += size
         }
         return batches
     }
@@ -89,6 +107,6 @@ package struct AccountImport: Sendable {
     /// - Parameter accounts: The names of all accounts.
     package func existing(among accounts: [String]) -> Set<String> {
         let keys = Set(accounts.compactMap { AccountName($0)?.key })
-        return Set(names.filter { AccountName($0).map { keys.contains($0.key) } ?? false })
+        return Set(self.accounts.map(\.name).filter { AccountName($0).map { keys.contains($0.key) } ?? false })
     }
 }

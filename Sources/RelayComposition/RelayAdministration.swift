@@ -53,7 +53,7 @@ struct RelayAdministration: Sendable {
             return .revocation(try await revoke(id, withLetIn: withInvited))
         case .listAccounts: return .accounts(try await core.accounts().map(AdminAccount.init))
         case .addAccount(let name, let password): return try await add(name: name, password: password)
-        case .importAccounts(let names, let origin): return .imported(try await importAccounts(names, origin))
+        case .importAccounts(let accounts, let origin): return .imported(try await importAccounts(accounts, origin))
         case .renameAccount(let name, let new): return try await rename(account(name), to: new)
         case .disableAccount(let name): return try await setDisabled(true, account(name))
         case .enableAccount(let name): return try await setDisabled(false, account(name))
@@ -138,22 +138,28 @@ struct RelayAdministration: Sendable {
         return (id, subject)
     }
 
-    /// Adds the accounts that there are not yet. The names are checked before the first one is added.
-    private func importAccounts(_ names: [String], _ origin: String) async throws -> [AdminImported] {
-        let names = try names.map { try Issuer.checked($0) }
+    /// Adds the accounts that there are not yet. Names and quotas are checked before the first one is added.
+    private func importAccounts(_ rows: [AdminImport], _ origin: String) async throws -> [AdminImported] {
+        let rows = try rows.map { row in
+            try check(row.quotas, for: AccountQuotas())
+            return (name: try Issuer.checked(row.name), quotas: row.quotas)
+        }
         var known: [String: AccountRow] = [:]
         for account in try await core.accounts() {
             if let key = account.name.flatMap(AccountName.init)?.key { known[key] = account }
         }
         var imported: [AdminImported] = []
-        for name in names {
+        for (name, quotas) in rows {
             if let account = known[name.key] {
+                // Also those of an account that an interrupted import has made.
+                try await change(quotas, of: account.id)
                 imported.append(AdminImported(name: account.name ?? name.text, id: account.id.rawValue, link: nil))
                 continue
             }
             let subject = try await issuer.createUser(name: name.text)
             let id = try await core.addAccount(of: Composition.identity(of: subject), name: name.text)
             events(.accountAdded(account: name.text, by: .operator))
+            try await change(quotas, of: id)
             let link = try await issuer.setUpLink(subject: subject, origin: origin)
             imported.append(AdminImported(name: name.text, id: id.rawValue, link: link))
         }

@@ -12,8 +12,8 @@ extension AccountCommand {
         static let configuration = CommandConfiguration(
             abstract: "Add an account for each row of a table, and print their set-up links.",
             discussion: """
-                The table is CSV, and its first row names the column: name. If a row is wrong, every wrong row is named and nothing is changed. Accounts \
-                that exist stay as they are and get no link, so the command can be run again.
+                The table is CSV, and its first row names the columns: name, and perhaps quotas (`relayd account quota`). If a row is wrong, every wrong \
+                row is named and nothing is changed. Accounts that exist get the quotas of the table and no link, so the command can be run again.
 
                 The output is CSV too: name, account, state, link. A link is a secret, with which its owner sets a password or a passkey within a day.
                 """
@@ -71,7 +71,7 @@ extension AccountCommand {
                 known = accounts
             }
             let existing = table.existing(among: known.compactMap(\.name))
-            return table.names.map { Line(name: $0, state: existing.contains($0) ? .exists : .new) }
+            return table.accounts.map { Line(name: $0.name, state: existing.contains($0.name) ? .exists : .new) }
         }
 
         private func write(_ lines: [Line]) throws {

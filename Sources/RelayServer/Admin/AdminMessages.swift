@@ -12,9 +12,9 @@ package enum AdminRequest: Codable, Hashable, Sendable {
     case listAccounts
     /// Adds an account, its user at the embedded issuer, and perhaps the user's password.
     case addAccount(name: String, password: Secret<String>?)
-    /// Adds the accounts that there are not yet, each with a set-up link.
+    /// Adds the accounts that there are not yet, each with a set-up link, and sets the quotas of all.
     /// - Parameter origin: The relay's URL in the links.
-    case importAccounts([String], origin: String)
+    case importAccounts([AdminImport], origin: String)
     case renameAccount(String, to: String)
     case disableAccount(String)
     case enableAccount(String)
@@ -119,6 +119,15 @@ package enum AdminAnswer: Codable, Hashable, Sendable {
     case app(AdminApp?)
     case forwarding(AdminForwarding)
     case done
+}
+
+/// An account to import.
+package struct AdminImport: Codable, Hashable, Sendable {
+    package var name: String
+    /// Those that are to be set.
+    package var quotas: QuotaChange
+
+    package init(name: String, quotas: QuotaChange = QuotaChange()) { (self.name, self.quotas) = (name, quotas) }
 }
 
 /// An account of an import.

@@ -154,4 +154,39 @@ import Testing
         _ = try await relayd.run("restore", file.path, "--force")
         #expect(try await quotas(relayd, "Anna")["accountBytes"]?.value == 5_000_000)
     }
+
+    @Test func tableOfAnImportHasQuotas() async throws {
+        let relayd = try await RelaydProcess()
+        _ = try await relayd.start()
+        func importing(_ table: String) async throws -> RelaydProcess.Ended {
+            try await RelaydProcess.run(["account", "import", "-", "--data-directory", relayd.directory.path], input: table)
+        }
+        let made = try await importing("endpointsPerAccount,name,accountBytes\n5,Anna,\n,Bert,\n7,Carl,1000000\n")
+        #expect(made.status == 0, "\(made.error)")
+        #expect(try await quotas(relayd, "Anna").values.filter(\.isSet).map(\.value) == [5])
+        #expect(try await quotas(relayd, "Bert").values.allSatisfy { !$0.isSet })
+        #expect(try await quotas(relayd, "Carl").values.filter(\.isSet).map(\.value).sorted() == [7, 1_000_000])
+        // Those that exist get them, too, and an empty field changes nothing.
+        let again = try await importing("name,endpointsPerAccount,accountBytes\nAnna,,2000000\nBert,8,\n")
+        #expect(again.status == 0 && !again.output.contains(",added,"), "\(again)")
+        #expect(try await quotas(relayd, "Anna").values.filter(\.isSet).map(\.value).sorted() == [5, 2_000_000])
+        #expect(try await quotas(relayd, "Bert")["endpointsPerAccount"]?.value == 8)
+        for (table, words) in [
+            ("name,endpointsPerAccount\nDora,0\nEmil,5\nFritz,many\n", ["line 2: ", "line 4: ", "from 1 to 1024"]),
+            ("name,endpointsPerAccount,endpointsPerAccount\nDora,1,2\n", ["each column once"]),
+            ("endpointsPerAccount\n5\n", ["has to name the column name"]),
+            ("name,uriBytes\nDora,5\n", ["'uriBytes'", "name, endpointsPerAccount"]),
+        ] {
+            let refused = try await importing(table)
+            #expect(refused.status == 1 && words.allSatisfy(refused.error.contains), "\(table): \(refused)")
+        }
+        #expect(try await !relayd.run("account", "list").contains("Emil"))
+        // More of them than fit into one request.
+        let columns = AccountQuotas.limits.map(\.rawValue)
+        let rows = (1...400).map { "Person \($0)," + columns.map { _ in "1000" }.joined(separator: ",") + "\n" }
+        let many = try await importing("name,\(columns.joined(separator: ","))\n" + rows.joined())
+        #expect(many.status == 0 && many.output.matches(of: #/,added,/#).count == 400, "\(many.error)")
+        #expect(try await quotas(relayd, "Person 400").values.allSatisfy { $0.isSet && $0.value == 1_000 })
+        #expect(try await relayd.stop() == 0)
+    }
 }

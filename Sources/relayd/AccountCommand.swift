@@ -212,7 +212,7 @@ struct AccountOptions: ParsableArguments {
 extension AdminAccount {
     fileprivate var line: String {
         let facts =
-            ["\(endpoints) endpoint\(endpoints == 1 ? "" : "s")"] + (isDisabled ? ["disabled"] : [])
+            [endpoints == 1 ? "1 endpoint" : "\(endpoints) endpoints"] + (isDisabled ? ["disabled"] : [])
             + (quotas ?? [:]).sorted { $0.key < $1.key }.map { "\(DisplayText.sanitized($0.key)) \($0.value)" }
         let first = "\(id)  \(DisplayText.sanitized(name ?? "-"))  \(facts.joined(separator: ", "))"
         // A person of the relay's own issuer is the account itself.

@@ -24,11 +24,8 @@ struct LocalDeviceChecks: Sendable {
         let node = local.platform.node(of: local.account)
         let served = node.map { ", and is served by \($0)" } ?? ""
         let version = local.platform.relaySoftware(of: local.account).map { " (version \($0))" } ?? ""
-        var login = Doctor.Check(
-            .login,
-            .ok,
-            "the relay\(version) accepts this device; the account has \(devices) other device\(devices == 1 ? "" : "s")\(served)"
-        )
+        let others = devices == 1 ? "1 other device" : "\(devices) other devices"
+        var login = Doctor.Check(.login, .ok, "the relay\(version) accepts this device; the account has \(others)\(served)")
         login.node = node
         var checks = [login]
         let own = endpoints.first { $0.isLocal }

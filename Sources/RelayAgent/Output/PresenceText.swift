@@ -28,7 +28,8 @@ package enum PresenceText {
         guard let age = presence.since.map({ Age.text(since: $0, now: now) }) else { return text }
         switch word {
         case .available: return "\(text) for \(age)"
-        case .wakeable, .polling: return text.replacing("Asleep", with: "Asleep for \(age)", maxReplacements: 1)
+        case .wakeable: return "Asleep for \(age), can be woken"
+        case .polling: return "Asleep for \(age), looks in every \(interval)"
         case .waking, .suspended: return "\(text), for \(age)"
         case .signedOut: return "\(text) since \(time)"
         default: return text

@@ -52,7 +52,7 @@ extension RelayDoctor {
             let found = try location.prepare()
             guard found == nil || found == key.id else { throw StoreError.ofOtherRelay(found.map { "\($0)" } ?? "", own: "\(key.id)") }
             let facts = try location.facts()
-            let text = "PostgreSQL \(facts.version) answers, with \(facts.standbys) standby\(facts.standbys == 1 ? "" : "s")"
+            let text = "PostgreSQL \(facts.version) answers, with \(facts.standbys == 1 ? "1 standby" : "\(facts.standbys) standbys")"
             guard facts.isSynchronous else {
                 return Check(
                     .database,

@@ -106,6 +106,9 @@ let package = Package(
         // The files of the console and of all pages, embedded.
         .target(name: "CConsoleFiles"),
         .target(name: "ConsoleFiles", dependencies: ["CConsoleFiles"], exclude: ["Web"], swiftSettings: settings),
+        // The texts of both programs in the languages of the pages, embedded.
+        .target(name: "CProgramTexts"),
+        .target(name: "ProgramTexts", dependencies: ["CProgramTexts", "ConsoleFiles"], exclude: ["Texts"], swiftSettings: settings),
         // The spans of the SDK and the service.
         .target(
             name: "RelayTracing",
@@ -169,6 +172,7 @@ let package = Package(
             dependencies: [
                 "ConsoleFiles",
                 "DeviceRelay",
+                "ProgramTexts",
                 "RelayHTTP",
                 "RelayProtocol",
                 "RelayResolver",
@@ -198,6 +202,7 @@ let package = Package(
             name: "relay",
             dependencies: [
                 "BuildVersion",
+                "ProgramTexts",
                 "RelayAgent",
                 "RelayProtocol",
                 server("ArgumentParser", "swift-argument-parser"),
@@ -314,6 +319,7 @@ let package = Package(
             dependencies: [
                 "BuildVersion",
                 "CLinux",
+                "ProgramTexts",
                 "RelayComposition",
                 "RelayIssuer",
                 "RelayLog",
@@ -349,6 +355,11 @@ let package = Package(
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
             ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "ProgramTextsTests",
+            dependencies: ["ConsoleFiles", "ProgramTexts", "RelayTesting"],
             swiftSettings: settings
         ),
         .testTarget(name: "ConsoleFilesTests", dependencies: ["ConsoleFiles"], swiftSettings: settings),

@@ -11,7 +11,7 @@ package enum PageLanguage: String, CaseIterable, Sendable {
 
     /// A longer header is ignored. Browsers send less than 100 bytes.
     static let maximumBytes = 1_024
-    static let maximumRanges = 32
+    package static let maximumRanges = 32
 
     /// Chooses a language for a browser (RFC 9110 §12.5.4): the one that it wants most and that there is. Ranges that are not right are
     /// ignored. English is for all others.
@@ -25,6 +25,13 @@ package enum PageLanguage: String, CaseIterable, Sendable {
             }
         }
         self = best.language
+    }
+
+    /// The language of a tag such as `de-AT` (RFC 5646); `nil` if there are no words in it.
+    /// - Parameter tag: Subtags in any case, separated by hyphens.
+    package init?(tag: String) {
+        guard tag.utf8.count <= Self.maximumBytes, let language = Self.language(Array(tag.utf8)) else { return nil }
+        self = language
     }
 
     /// Returns the language of a range such as `de-AT;q=0.8`, and its weight in thousandths.

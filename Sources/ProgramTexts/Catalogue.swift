@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import CProgramTexts
+package import ConsoleFiles
+import Foundation
+
+/// The translations that are part of the program.
+package enum Catalogue {
+    /// Returns the translations of a language by their English templates; none for English.
+    package static func templates(_ language: PageLanguage) -> [String: String] {
+        let file: CProgramTexts? =
+            switch language {
+            case .german: cprogram_texts_de()
+            case .french: cprogram_texts_fr()
+            case .chinese: cprogram_texts_zh()
+            case .english: nil
+            }
+        guard let file else { return [:] }
+        let bytes = UnsafeBufferPointer(start: file.bytes, count: file.count)
+        return (try? JSONDecoder().decode([String: String].self, from: Data(bytes))) ?? [:]
+    }
+}
+
+extension Translation {
+    /// Reads the catalogue of a language. English has none.
+    package init(_ language: ProgramLanguage) {
+        switch language {
+        case .language(let language): self.init(templates: Catalogue.templates(language))
+        case .pseudo: self.init(templates: PseudoLanguage.templates(Catalogue.templates(.german).keys))
+        }
+    }
+
+    /// The translation for the person at the terminal. What programs read is English: JSON, the description of the commands, and the
+    /// completions of a shell.
+    package static let current: Translation = {
+        let arguments = CommandLine.arguments.dropFirst().prefix { $0 != "--" }
+        let isForPrograms = arguments.contains("--json") || arguments.contains("--experimental-dump-help")
+        let isForShell = arguments.first == "completions" || arguments.first == "---completion"
+        if isForPrograms || isForShell { return .english }
+        return Translation(ProgramLanguage(environment: ProcessInfo.processInfo.environment))
+    }()
+}
+
+/// Translates a text of the command line's help.
+package func words(_ english: String) -> String { Translation.current.text(english) }

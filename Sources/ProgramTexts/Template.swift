@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// A text with places `{1}`, `{2}`, … for values. Other braces are text.
+struct Template: Sendable {
+    enum Part: Equatable, Sendable {
+        case literal([UInt8])
+        /// The number of a place, from 1, and whether its value is a name or a code.
+        case place(Int, isName: Bool)
+    }
+
+    let parts: [Part]
+    /// The number of bytes outside of the places.
+    let literalCount: Int
+
+    init(_ text: String) {
+        parts = Self.parts(Array(text.utf8))
+        literalCount = parts.reduce(0) { count, part in if case .literal(let bytes) = part { count + bytes.count } else { count } }
+    }
+
+    var places: [Int] { parts.compactMap { if case .place(let number, _) = $0 { number } else { nil } } }
+
+    /// Whether the template says nothing but where its values are, such as `{1} on {2}`. A name can look like that, too.
+    var isVague: Bool {
+        guard case .place? = parts.first else { return false }
+        let letters = parts.reduce(0) { count, part in
+            guard case .literal(let bytes) = part else { return count }
+            return count + bytes.count { (0x61...0x7A).contains($0 | 0x20) }
+        }
+        return letters < 6
+    }
+
+    /// A value of a text.
+    struct Value {
+        let range: Range<Int>
+        let isName: Bool
+    }
+
+    /// Returns the values of a whole text, by their places; `nil` if the text is not one of this template. The literals are found from left
+    /// to right, without another try, so that the time is linear.
+    /// - Parameter steps: Counts the bytes that were compared.
+    func values(of text: ArraySlice<UInt8>, _ steps: inout Int) -> [Int: Value]? {
+        var values: [Int: Value] = [:]
+        var position = text.startIndex
+        var open: (number: Int, isName: Bool)?
+        for (index, part) in parts.enumerated() {
+            switch part {
+            case .place(let number, let isName):
+                // A place that follows another one directly gets the whole value.
+                if let open { values[open.number] = Value(range: position..<position, isName: open.isName) }
+                open = (number, isName)
+            case .literal(let literal):
+                let isLast = index == parts.count - 1
+                let found = Self.find(literal, in: text, from: position, open == nil, isLast, &steps)
+                guard let found else { return nil }
+                if let open { values[open.number] = Value(range: position..<found, isName: open.isName) }
+                open = nil
+                position = found + literal.count
+            }
+        }
+        guard let open else { return position == text.endIndex ? values : nil }
+        values[open.number] = Value(range: position..<text.endIndex, isName: open.isName)
+        return values
+    }
+
+    /// Returns where a literal begins: at the position if it follows another literal or the start, and at the end of the text if it is the
+    /// last part.
+    private static func find(
+        _ literal: [UInt8],
+        in text: ArraySlice<UInt8>,
+        from position: Int,
+        _ isFixed: Bool,
+        _ isLast: Bool,
+        _ steps: inout Int
+    ) -> Int? {
+        let end = text.endIndex - literal.count
+        guard position <= end else { return nil }
+        if isFixed { return isEqual(literal, text, position, &steps) ? position : nil }
+        if isLast { return isEqual(literal, text, end, &steps) ? end : nil }
+        return (position...end).first { isEqual(literal, text, $0, &steps) }
+    }
+
+    private static func isEqual(_ literal: [UInt8], _ text: ArraySlice<UInt8>, _ position: Int, _ steps: inout Int) -> Bool {
+        for (offset, byte) in literal.enumerated() {
+            steps += 1
+            guard text[position + offset] == byte else { return false }
+        }
+        return true
+    }
+
+    private static func parts(_ bytes: [UInt8]) -> [Part] {
+        var parts: [Part] = []
+        var literal: [UInt8] = []
+        var isCode = false
+        var index = 0
+        while index < bytes.count {
+            guard let (number, length) = place(bytes[index...]) else {
+                if bytes[index] == UInt8(ascii: "`") { isCode.toggle() }
+                literal.append(bytes[index])
+                index += 1
+                continue
+            }
+            let next = index + length < bytes.count ? bytes[index + length] : nil
+            let isQuoted = literal.last.map { $0 == next && ($0 == UInt8(ascii: "'") || $0 == UInt8(ascii: "\"")) } ?? false
+            if !literal.isEmpty { parts.append(.literal(literal)) }
+            parts.append(.place(number, isName: isQuoted || isCode))
+            literal = []
+            index += length
+        }
+        return literal.isEmpty ? parts : parts + [.literal(literal)]
+    }
+
+    /// Returns the number of the place at the start, such as `{12}`, and its length.
+    private static func place(_ bytes: ArraySlice<UInt8>) -> (number: Int, length: Int)? {
+        guard bytes.first == UInt8(ascii: "{") else { return nil }
+        let digits = bytes.dropFirst().prefix { (0x30...0x39).contains($0) }
+        guard (1...2).contains(digits.count), bytes.dropFirst(1 + digits.count).first == UInt8(ascii: "}") else { return nil }
+        return (digits.reduce(0) { 10 * $0 + Int($1) - 0x30 }, digits.count + 2)
+    }
+}

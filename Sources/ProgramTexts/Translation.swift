@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// The texts of a program in one language. Within the programs, in JSON, in logs and between devices there is English alone; the last step
+/// before a person translates it, by a catalogue of templates.
+///
+/// A text gets the translation of the template that is the whole of it, with the most bytes besides its values. The values are texts
+/// themselves, and are translated alike, unless they stand in quotes or backticks: those are names and codes. A text without a template is
+/// translated by its lines and parts. What has no translation stays English.
+package struct Translation: Sendable {
+    package static let english = Translation(templates: [:])
+
+    /// Longer texts stay English. The longest is the help of a command, whose parts are shorter.
+    static let maximumBytes = 16 << 10
+    /// How deep values are within values.
+    static let maximumDepth = 4
+    /// How many parts a text without a template has. The rest is one part.
+    static let maximumParts = 32
+
+    private struct Entry: Sendable {
+        let template: Template
+        let translation: [Template.Part]
+    }
+
+    /// The texts without places.
+    private let texts: [String: String]
+    /// The templates with places, those with the most literal bytes first.
+    private let entries: [Entry]
+
+    /// - Parameter templates: English templates with places `{1}`, `{2}`, …, and their translations. One whose translation has not the same
+    ///   places is left out.
+    package init(templates: [String: String]) {
+        var texts: [String: String] = [:]
+        var entries: [(key: String, value: Entry)] = []
+        for (english, translated) in templates {
+            let (template, translation) = (Template(english), Template(translated))
+            let places = template.places
+            guard Set(places).count == places.count, places.sorted() == translation.places.sorted() else { continue }
+            if places.isEmpty {
+                texts[english] = translated
+            } else {
+                entries.append((english, Entry(template: template, translation: translation.parts)))
+            }
+        }
+        self.texts = texts
+        self.entries = entries.sorted { ($1.value.template.literalCount, $0.key) < ($0.value.template.literalCount, $1.key) }.map(\.value)
+    }
+
+    package var isEnglish: Bool { texts.isEmpty && entries.isEmpty }
+
+    /// Translates a text.
+    /// - Parameter english: A text of the program, perhaps with names and texts from outside in it.
+    package func text(_ english: String) -> String {
+        var steps = 0
+        return text(english, steps: &steps)
+    }
+
+    /// - Parameter steps: Counts the bytes that were compared.
+    func text(_ english: String, steps: inout Int) -> String {
+        guard !isEnglish, !english.isEmpty, english.utf8.count <= Self.maximumBytes else { return english }
+        return translated(Array(english.utf8)[...], depth: 0, &steps)
+    }
+
+    private func translated(_ bytes: ArraySlice<UInt8>, depth: Int, _ steps: inout Int) -> String {
+        if let whole = whole(bytes, depth: depth, &steps) { return whole }
+        let lines = bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
+        guard lines.count == 1 else {
+            return lines.map { whole($0, depth: depth, &steps) ?? parts($0, depth: depth, &steps) }.joined(separator: "\n")
+        }
+        return parts(bytes, depth: depth, &steps)
+    }
+
+    /// Returns the translation of a text that is a template as a whole. A sentence may begin with what is the middle of one elsewhere, so
+    /// the other case of its first letter is tried, too.
+    private func whole(_ bytes: ArraySlice<UInt8>, depth: Int, _ steps: inout Int) -> String? {
+        if let result = found(bytes, depth: depth, &steps) { return result }
+        guard let first = bytes.first, (0x61...0x7A).contains(first | 0x20) else { return nil }
+        var other = bytes
+        other[other.startIndex] = first ^ 0x20
+        guard let result = found(other, depth: depth, &steps), let letter = result.first else { return nil }
+        return (first & 0x20 == 0 ? letter.uppercased() : letter.lowercased()) + result.dropFirst()
+    }
+
+    private func found(_ bytes: ArraySlice<UInt8>, depth: Int, _ steps: inout Int) -> String? {
+        if let text = texts[String(decoding: bytes, as: UTF8.self)] { return text }
+        guard depth < Self.maximumDepth else { return nil }
+        for entry in entries where depth == 0 || !entry.template.isVague {
+            guard let values = entry.template.values(of: bytes, &steps) else { continue }
+            return entry.translation.map { part in
+                switch part {
+                case .literal(let literal): return String(decoding: literal, as: UTF8.self)
+                case .place(let number, _):
+                    guard let value = values[number] else { return "" }
+                    return value.isName ? String(decoding: bytes[value.range], as: UTF8.self) : self.value(bytes[value.range], depth, &steps)
+                }
+            }
+            .joined()
+        }
+        return nil
+    }
+
+    /// Translates a value. A text of another device stands in quotes that it cannot close.
+    private func value(_ bytes: ArraySlice<UInt8>, _ depth: Int, _ steps: inout Int) -> String {
+        let isQuoted = bytes.first == UInt8(ascii: "\"") && bytes.last == UInt8(ascii: "\"")
+        return isQuoted ? String(decoding: bytes, as: UTF8.self) : translated(bytes, depth: depth + 1, &steps)
+    }
+
+    /// Translates a line by its parts: as many as are one template, with what separates them from those before, or without.
+    private func parts(_ bytes: ArraySlice<UInt8>, depth: Int, _ steps: inout Int) -> String {
+        let parts = Separator.parts(bytes, maximum: Self.maximumParts, &steps)
+        guard depth < Self.maximumDepth, parts.count > 1 else { return plain(bytes) }
+        var result = ""
+        var index = 0
+        while index < parts.count {
+            let part = parts[index]
+            var next: Int?
+            for end in Set([parts.count, min(index + 3, parts.count), min(index + 2, parts.count), index + 1]).sorted(by: >) {
+                let last = parts[end - 1].text.upperBound
+                if let whole = whole(bytes[part.separator.lowerBound..<last], depth: depth + 1, &steps) {
+                    result += whole
+                } else if !part.separator.isEmpty, let whole = whole(bytes[part.text.lowerBound..<last], depth: depth + 1, &steps) {
+                    result += separator(bytes[part.separator]) + whole
+                } else {
+                    continue
+                }
+                next = end
+                break
+            }
+            if next == nil { result += separator(bytes[part.separator]) + plain(bytes[part.text]) }
+            index = next ?? index + 1
+        }
+        return result
+    }
+
+    private func separator(_ bytes: ArraySlice<UInt8>) -> String { texts[plain(bytes)] ?? plain(bytes) }
+
+    private func plain(_ bytes: ArraySlice<UInt8>) -> String { String(decoding: bytes, as: UTF8.self) }
+}

@@ -20,13 +20,24 @@ package enum Catalogue {
         let bytes = UnsafeBufferPointer(start: file.bytes, count: file.count)
         return (try? JSONDecoder().decode([String: String].self, from: Data(bytes))) ?? [:]
     }
+
+    static func answers(_ language: PageLanguage) -> (yes: Set<String>, no: Set<String>) {
+        switch language {
+        case .german: (["j", "ja"], ["nein"])
+        case .french: (["o", "oui"], ["non"])
+        case .chinese: (["是"], ["否"])
+        case .english: ([], [])
+        }
+    }
 }
 
 extension Translation {
     /// Reads the catalogue of a language. English has none.
     package init(_ language: ProgramLanguage) {
         switch language {
-        case .language(let language): self.init(templates: Catalogue.templates(language))
+        case .language(let language):
+            let answers = Catalogue.answers(language)
+            self.init(templates: Catalogue.templates(language), yes: answers.yes, no: answers.no)
         case .pseudo: self.init(templates: PseudoLanguage.templates(Catalogue.templates(.german).keys))
         }
     }
@@ -43,4 +54,4 @@ extension Translation {
 }
 
 /// Translates a text of the command line's help.
-package func words(_ english: String) -> String { Translation.current.text(english) }
+package func localized(_ english: String) -> String { Translation.current.text(english) }

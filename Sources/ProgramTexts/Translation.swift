@@ -18,20 +18,26 @@ package struct Translation: Sendable {
     static let maximumParts = 32
 
     private struct Entry: Sendable {
+        let english: String
         let template: Template
         let translation: [Template.Part]
     }
 
     /// The texts without places.
-    private let texts: [String: String]
+    private var texts: [String: String]
     /// The templates with places, those with the most literal bytes first.
-    private let entries: [Entry]
+    private var entries: [Entry]
 
-    /// - Parameter templates: English templates with places `{1}`, `{2}`, …, and their translations. One whose translation has not the same
-    ///   places is left out.
-    package init(templates: [String: String]) {
+    /// - Parameters:
+    ///   - templates: English templates with places `{1}`, `{2}`, …, and their translations. One whose translation has not the same places
+    ///     is left out.
+    ///   - yes: More answers that mean yes, in lower case.
+    ///   - no: More answers that mean no, in lower case.
+    package init(templates: [String: String], yes: Set<String> = [], no: Set<String> = []) {
+        self.yes = yes.union(["y", "yes"])
+        self.no = no.union(["n", "no"])
         var texts: [String: String] = [:]
-        var entries: [(key: String, value: Entry)] = []
+        var entries: [Entry] = []
         for (english, translated) in templates {
             let (template, translation) = (Template(english), Template(translated))
             let places = template.places
@@ -39,14 +45,26 @@ package struct Translation: Sendable {
             if places.isEmpty {
                 texts[english] = translated
             } else {
-                entries.append((english, Entry(template: template, translation: translation.parts)))
+                entries.append(Entry(english: english, template: template, translation: translation.parts))
             }
         }
         self.texts = texts
-        self.entries = entries.sorted { ($1.value.template.literalCount, $0.key) < ($0.value.template.literalCount, $1.key) }.map(\.value)
+        self.entries = entries.sorted { ($1.template.literalCount, $0.english) < ($0.template.literalCount, $1.english) }
     }
 
+    /// The answers that mean yes and no, in lower case: those of English, and the language's own ones.
+    package let yes: Set<String>
+    package let no: Set<String>
+
     package var isEnglish: Bool { texts.isEmpty && entries.isEmpty }
+
+    /// The same with a part of the templates.
+    func only(_ templates: Set<String>) -> Translation {
+        var translation = self
+        translation.texts = texts.filter { templates.contains($0.key) }
+        translation.entries = entries.filter { templates.contains($0.english) }
+        return translation
+    }
 
     /// Translates a text.
     /// - Parameter english: A text of the program, perhaps with names and texts from outside in it.
@@ -116,8 +134,14 @@ package struct Translation: Sendable {
             var next: Int?
             for end in Set([parts.count, min(index + 3, parts.count), min(index + 2, parts.count), index + 1]).sorted(by: >) {
                 let last = parts[end - 1].text.upperBound
-                if let whole = whole(bytes[part.separator.lowerBound..<last], depth: depth + 1, &steps) {
+                let full = bytes[part.separator.lowerBound..<last]
+                let spaces = full.prefix { $0 == UInt8(ascii: " ") }
+                if let whole = whole(full, depth: depth + 1, &steps) {
                     result += whole
+                } else if !spaces.isEmpty, spaces.count < part.separator.count,
+                    let whole = whole(full.dropFirst(spaces.count), depth: depth + 1, &steps)
+                {
+                    result += plain(spaces) + whole
                 } else if !part.separator.isEmpty, let whole = whole(bytes[part.text.lowerBound..<last], depth: depth + 1, &steps) {
                     result += separator(bytes[part.separator]) + whole
                 } else {

@@ -3,13 +3,14 @@
 
 import ArgumentParser
 import Foundation
+import ProgramTexts
 import RelayAgent
 
 struct AgentCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "agent",
-        abstract: "Make this machine a device: open what other devices launch and answer their app services, until Ctrl-C.",
-        discussion: "SIGHUP reloads the settings. docs/agent.md describes them.",
+        abstract: localized("Make this machine a device: open what other devices launch and answer their app services, until Ctrl-C."),
+        discussion: localized("SIGHUP reloads the settings. docs/agent.md describes them."),
         subcommands: [AgentInstallCommand.self, AgentUninstallCommand.self]
     )
 
@@ -18,7 +19,7 @@ struct AgentCommand: AsyncParsableCommand {
     @Option(
         parsing: .unconditional,
         help: ArgumentHelp(
-            "Do not stay connected: connect at this interval to fetch what waits. App services are then not answered in between.",
+            localized("Do not stay connected: connect at this interval to fetch what waits. App services are then not answered in between."),
             valueName: "seconds"
         )
     ) var poll: Int?
@@ -35,7 +36,7 @@ struct AgentCommand: AsyncParsableCommand {
 
 struct AgentOptions: ParsableArguments {
     @Option(
-        help: ArgumentHelp("The file with the settings. Default: agent.yaml in the home, if it exists.", valueName: "file"),
+        help: ArgumentHelp(localized("The file with the settings. Default: agent.yaml in the home, if it exists."), valueName: "file"),
         completion: .file(extensions: ["yaml", "yml"])
     )
     var config: String?
@@ -44,12 +45,12 @@ struct AgentOptions: ParsableArguments {
 struct AgentInstallCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "install",
-        abstract: "Make your service manager (systemd or launchd) run the agent, now and at each login."
+        abstract: localized("Make your service manager (systemd or launchd) run the agent, now and at each login.")
     )
 
     @OptionGroup var common: CommonOptions
     @OptionGroup var settings: AgentOptions
-    @Flag(help: "Print what would be written, and change nothing.") var print = false
+    @Flag(help: .text("Print what would be written, and change nothing.")) var print = false
 
     func run() async throws {
         let context = try common.context
@@ -64,11 +65,11 @@ struct AgentInstallCommand: AsyncParsableCommand {
 struct AgentUninstallCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "uninstall",
-        abstract: "Stop the agent that your service manager runs, and remove it from there."
+        abstract: localized("Stop the agent that your service manager runs, and remove it from there.")
     )
 
     @OptionGroup var common: CommonOptions
-    @Flag(help: "Print what would be removed, and change nothing.") var print = false
+    @Flag(help: .text("Print what would be removed, and change nothing.")) var print = false
 
     func run() async throws {
         let context = try common.context

@@ -2,21 +2,22 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import ProgramTexts
 import RelayAgent
 
 struct AsksCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "asks",
-        abstract: "Answer what other devices ask this one: links that open after a question, files, new devices.",
+        abstract: localized("Answer what other devices ask this one: links that open after a question, files, new devices."),
         subcommands: [AsksListCommand.self, AsksAnswerCommand.self],
         defaultSubcommand: AsksListCommand.self
     )
 }
 
 struct AsksListCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(commandName: "list", abstract: "List what waits for an answer.")
+    static let configuration = CommandConfiguration(commandName: "list", abstract: localized("List what waits for an answer."))
 
-    @Flag(help: "Go on, and print the list after each change. Meanwhile a person counts as present, and is asked.")
+    @Flag(help: .text("Go on, and print the list after each change. Meanwhile a person counts as present, and is asked."))
     var follow = false
     @OptionGroup var common: CommonOptions
 
@@ -29,16 +30,16 @@ struct AsksListCommand: AsyncParsableCommand {
 struct AsksAnswerCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "answer",
-        abstract: "Answer a question.",
+        abstract: localized("Answer a question."),
         discussion:
-            "`always` also answers the next ones of this device, for 90 days: see `relay grants`. A new device is approved by `relay approve`."
+            localized("`always` also answers the next ones of this device, for 90 days: see `relay grants`. A new device is approved by `relay approve`.")
     )
 
     @OptionGroup var common: CommonOptions
-    @Argument(help: "The id of the question, as `relay asks` prints it.") var id: String
-    @Argument(help: "once, always or no.") var answer: AskReply.Word
+    @Argument(help: .text("The id of the question, as `relay asks` prints it.")) var id: String
+    @Argument(help: .text("once, always or no.")) var answer: AskReply.Word
     @Option(
-        help: ArgumentHelp("The program that opens the link, of those that `relay asks` lists. Default: the first one.", valueName: "id")
+        help: ArgumentHelp(localized("The program that opens the link, of those that `relay asks` lists. Default: the first one."), valueName: "id")
     )
     var handler: String?
 

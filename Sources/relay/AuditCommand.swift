@@ -2,12 +2,13 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import ProgramTexts
 import RelayAgent
 
 struct AuditCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "audit",
-        abstract: "Show who did what through the API of this device's agent: the last 100 actions."
+        abstract: localized("Show who did what through the API of this device's agent: the last 100 actions.")
     )
 
     @OptionGroup var common: CommonOptions

@@ -2,16 +2,17 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import ProgramTexts
 import RelayAgent
 
 struct CancelCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cancel",
-        abstract: "Cancel a launch that has not been handled yet."
+        abstract: localized("Cancel a launch that has not been handled yet.")
     )
 
     @OptionGroup var common: CommonOptions
-    @Argument(help: "The id that `relay launch` or `relay commands` printed.") var id: String
+    @Argument(help: .text("The id that `relay launch` or `relay commands` printed.")) var id: String
 
     func run() async throws {
         let context = try common.context

@@ -2,12 +2,13 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import ProgramTexts
 import RelayAgent
 
 struct CommandsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "commands",
-        abstract: "List the launches that this device has sent."
+        abstract: localized("List the launches that this device has sent.")
     )
 
     @OptionGroup var common: CommonOptions

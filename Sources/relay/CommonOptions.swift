@@ -4,13 +4,14 @@
 import ArgumentParser
 import BuildVersion
 import Foundation
+import ProgramTexts
 import RelayAgent
 
 /// The options of every command.
 struct CommonOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "The directory for keys and commands. Default: $DEVICE_RELAY_HOME, else $XDG_STATE_HOME/device-relay, else ~/.local/state/device-relay.",
+            localized("The directory for keys and commands. Default: $DEVICE_RELAY_HOME, else $XDG_STATE_HOME/device-relay, else ~/.local/state/device-relay."),
             valueName: "directory"
         ),
         completion: .directory
@@ -19,15 +20,15 @@ struct CommonOptions: ParsableArguments {
 
     @Option(
         help:
-            "The profile in this directory: one account at one relay. `relay profiles` lists them. Default: the one that `relay profile use` chose.",
+            .text("The profile in this directory: one account at one relay. `relay profiles` lists them. Default: the one that `relay profile use` chose."),
         completion: .profiles
     )
     var profile: String?
 
-    @Flag(help: "Print one JSON object for each result, errors included.")
+    @Flag(help: .text("Print one JSON object for each result, errors included."))
     var json = false
 
-    @Flag(help: "Do not use the agent that runs for this directory: the command makes a connection of its own.")
+    @Flag(help: .text("Do not use the agent that runs for this directory: the command makes a connection of its own."))
     var noAgent = false
 
     func validate() throws {
@@ -57,7 +58,7 @@ struct CommonOptions: ParsableArguments {
 extension ArgumentHelp {
     /// The help of a device, or of one of its apps, as the target of a command.
     static let device = ArgumentHelp(
-        "A device's name, its id or at least the first 4 characters of it; with /APP one of its apps.",
+        localized("A device's name, its id or at least the first 4 characters of it; with /APP one of its apps."),
         valueName: "device[/app]"
     )
 }

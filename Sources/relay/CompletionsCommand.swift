@@ -3,6 +3,7 @@
 
 import ArgumentParser
 import Foundation
+import ProgramTexts
 import RelayAgent
 
 struct CompletionsCommand: AsyncParsableCommand {
@@ -12,15 +13,15 @@ struct CompletionsCommand: AsyncParsableCommand {
 
     static let configuration = CommandConfiguration(
         commandName: "completions",
-        abstract: "Print a script that makes the shell complete commands, options and device names.",
-        discussion: """
+        abstract: localized("Print a script that makes the shell complete commands, options and device names."),
+        discussion: localized("""
             bash: relay completions bash > ~/.local/share/bash-completion/completions/relay
             zsh:  relay completions zsh > DIR/_relay, where DIR is a folder of $fpath
             fish: relay completions fish > ~/.config/fish/completions/relay.fish
-            """
+            """)
     )
 
-    @Argument(help: "bash, zsh or fish.") var shell: Shell
+    @Argument(help: .text("bash, zsh or fish.")) var shell: Shell
 
     func run() async throws {
         let shell: CompletionShell =

@@ -2,8 +2,9 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import ProgramTexts
 
 /// Whether a command asks whose account this device joins.
 struct ConfirmationOption: ParsableArguments {
-    @Flag(help: "Join the account without a question.") var yes = false
+    @Flag(help: .text("Join the account without a question.")) var yes = false
 }

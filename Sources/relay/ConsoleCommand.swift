@@ -2,19 +2,20 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import ProgramTexts
 import RelayAgent
 
 struct ConsoleCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "console",
-        abstract: "Open the console of this device's agent in a browser.",
-        discussion: """
+        abstract: localized("Open the console of this device's agent in a browser."),
+        discussion: localized("""
             The link works once, within 60 seconds, and only in a browser of this machine. The browser gets it by a file that only this user \
             can read. A confined browser, such as a snap, may not read that file; then use --print.
-            """
+            """)
     )
 
-    @Flag(help: "Print the link instead of opening it.")
+    @Flag(help: .text("Print the link instead of opening it."))
     var print = false
 
     @OptionGroup var common: CommonOptions

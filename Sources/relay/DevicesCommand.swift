@@ -2,16 +2,17 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import ProgramTexts
 import RelayAgent
 
 struct DevicesCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "devices",
-        abstract: "List the account's other devices that publish an app."
+        abstract: localized("List the account's other devices that publish an app.")
     )
 
     @OptionGroup var common: CommonOptions
-    @Flag(help: "Also list this device, and every endpoint, with or without an app.") var all = false
+    @Flag(help: .text("Also list this device, and every endpoint, with or without an app.")) var all = false
 
     func run() async throws {
         let context = try common.context

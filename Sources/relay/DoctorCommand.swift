@@ -2,17 +2,18 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import ProgramTexts
 import RelayAgent
 
 struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "doctor",
-        abstract: "Find out why the relay or a device cannot be reached, and what to do."
+        abstract: localized("Find out why the relay or a device cannot be reached, and what to do.")
     )
 
     @OptionGroup var common: CommonOptions
     @Argument(
-        help: ArgumentHelp("A device to check: its name or id; with /APP one of its apps.", valueName: "device[/app]"),
+        help: ArgumentHelp(localized("A device to check: its name or id; with /APP one of its apps."), valueName: "device[/app]"),
         completion: .devices
     )
     var target: String?

@@ -2,29 +2,30 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import ProgramTexts
 import RelayAgent
 
 struct FetchCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "fetch",
-        abstract: "List the folder that another device shares, or fetch files from it.",
-        discussion: "An interrupted transfer continues when the command is run again."
+        abstract: localized("List the folder that another device shares, or fetch files from it."),
+        discussion: localized("An interrupted transfer continues when the command is run again.")
     )
 
     @OptionGroup var common: CommonOptions
     @Argument(help: .device, completion: .devices) var target: String
-    @Argument(help: "A file or folder in the shared folder. Default: the shared folder itself.") var path = ""
+    @Argument(help: .text("A file or folder in the shared folder. Default: the shared folder itself.")) var path = ""
     @Option(
         name: .shortAndLong,
         help: ArgumentHelp(
-            "The destination: a file, an existing folder, or - for standard output. Default: the same name in the current folder.",
+            localized("The destination: a file, an existing folder, or - for standard output. Default: the same name in the current folder."),
             valueName: "file"
         ),
         completion: .file()
     )
     var output: String?
-    @Flag(name: .shortAndLong, help: "Fetch a folder with all its contents. Without -r a folder is listed.") var recursive = false
-    @Flag(help: "Replace existing files.") var force = false
+    @Flag(name: .shortAndLong, help: .text("Fetch a folder with all its contents. Without -r a folder is listed.")) var recursive = false
+    @Flag(help: .text("Replace existing files.")) var force = false
 
     func validate() throws {
         if output?.isEmpty ?? false { throw ValidationError("--output must name a file or folder.") }

@@ -2,12 +2,13 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import ProgramTexts
 import RelayAgent
 
 struct InviteCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "invite",
-        abstract: "Print a link that lets one more device join within ten minutes."
+        abstract: localized("Print a link that lets one more device join within ten minutes.")
     )
 
     @OptionGroup var common: CommonOptions

@@ -2,12 +2,13 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import ProgramTexts
 import RelayAgent
 
 struct LaunchCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "launch",
-        abstract: "Launch a URI on another device, and print the outcome."
+        abstract: localized("Launch a URI on another device, and print the outcome.")
     )
 
     /// 28 days, in seconds.
@@ -15,15 +16,15 @@ struct LaunchCommand: AsyncParsableCommand {
 
     @OptionGroup var common: CommonOptions
     @Argument(help: .device, completion: .devices) var target: String
-    @Argument(help: "The URI to launch, such as https://films.example/42, or - to read it from standard input.") var uri: String
-    @Option(help: ArgumentHelp("The URI to launch if no app there accepts the first one.", valueName: "uri")) var fallback: String?
-    @Option(help: ArgumentHelp("An app that should open it, best first; may be repeated.", valueName: "app")) var prefer: [String] = []
-    @Option(parsing: .unconditional, help: ArgumentHelp("How long to wait for the outcome. Default: 30.", valueName: "seconds")) var wait:
+    @Argument(help: .text("The URI to launch, such as https://films.example/42, or - to read it from standard input.")) var uri: String
+    @Option(help: ArgumentHelp(localized("The URI to launch if no app there accepts the first one."), valueName: "uri")) var fallback: String?
+    @Option(help: ArgumentHelp(localized("An app that should open it, best first; may be repeated."), valueName: "app")) var prefer: [String] = []
+    @Option(parsing: .unconditional, help: ArgumentHelp(localized("How long to wait for the outcome. Default: 30."), valueName: "seconds")) var wait:
         Double?
-    @Flag(help: "Return as soon as the relay has stored the launch.") var noWait = false
+    @Flag(help: .text("Return as soon as the relay has stored the launch.")) var noWait = false
     @Option(
         parsing: .unconditional,
-        help: ArgumentHelp("How long the launch waits for a device that is not connected. Default: 300.", valueName: "seconds")
+        help: ArgumentHelp(localized("How long the launch waits for a device that is not connected. Default: 300."), valueName: "seconds")
     ) var ttl: Double?
 
     func validate() throws {

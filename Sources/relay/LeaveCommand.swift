@@ -2,12 +2,13 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import ProgramTexts
 import RelayAgent
 
 struct LeaveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "leave",
-        abstract: "Remove this device from its account, end its login, and destroy its keys.",
+        abstract: localized("Remove this device from its account, end its login, and destroy its keys."),
         aliases: ["logout"]
     )
 

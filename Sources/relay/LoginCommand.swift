@@ -2,13 +2,14 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import ProgramTexts
 import RelayAgent
 
 struct LoginCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "login",
-        abstract: "Sign this machine in to your account at a relay: in a browser, with a code, or with your password.",
-        discussion: """
+        abstract: localized("Sign this machine in to your account at a relay: in a browser, with a code, or with your password."),
+        discussion: localized("""
             Without an address it signs in again where the login has ended.
 
             --password asks for name and password here. This is the default at a terminal for an address with #relay=ID: such a relay uses its own \
@@ -18,32 +19,32 @@ struct LoginCommand: AsyncParsableCommand {
 
             A browser or a code can be used by another person than you. So the command names the account and asks, before this device is in it. \
             A script that uses them needs --yes.
-            """
+            """)
     )
 
     @OptionGroup var common: CommonOptions
     @Argument(
         help: ArgumentHelp(
-            "The relay's address, such as https://relay.example, or https://HOST:PORT/#relay=ID for one with its own key.",
+            localized("The relay's address, such as https://relay.example, or https://HOST:PORT/#relay=ID for one with its own key."),
             valueName: "relay-url"
         )
     ) var relay: String?
-    @Option(help: ArgumentHelp("The identity provider, of those that the relay accepts. Default: the relay's own.", valueName: "url"))
+    @Option(help: ArgumentHelp(localized("The identity provider, of those that the relay accepts. Default: the relay's own."), valueName: "url"))
     var issuer: String?
-    @Option(help: ArgumentHelp("The client id that this program has at the provider, if it needs one.", valueName: "id")) var clientID:
+    @Option(help: ArgumentHelp(localized("The client id that this program has at the provider, if it needs one."), valueName: "id")) var clientID:
         String?
     @OptionGroup var provider: ProviderOptions
-    @Flag(help: "Print a code to enter in a browser on any device.") var device = false
-    @Flag(help: "Open a browser on this machine.") var browser = false
-    @Flag(help: "Ask for name and password at this terminal.") var password = false
-    @Option(help: "The name of your account at the relay. Implies --password.") var user: String?
-    @Option(help: "The device's name on your other devices. Default: the host name.") var name: String?
-    @Flag(help: "Accept plain HTTP to another machine. Others on the network can then read the traffic.") var allowHttp = false
+    @Flag(help: .text("Print a code to enter in a browser on any device.")) var device = false
+    @Flag(help: .text("Open a browser on this machine.")) var browser = false
+    @Flag(help: .text("Ask for name and password at this terminal.")) var password = false
+    @Option(help: .text("The name of your account at the relay. Implies --password.")) var user: String?
+    @Option(help: .text("The device's name on your other devices. Default: the host name.")) var name: String?
+    @Flag(help: .text("Accept plain HTTP to another machine. Others on the network can then read the traffic.")) var allowHttp = false
     @OptionGroup var confirmation: ConfirmationOption
 
     @Option(
         help: ArgumentHelp(
-            "A PEM file with the authorities for the relay's certificate, for a relay with a private authority.",
+            localized("A PEM file with the authorities for the relay's certificate, for a relay with a private authority."),
             valueName: "file"
         ),
         completion: .file()

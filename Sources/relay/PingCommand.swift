@@ -2,20 +2,21 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import ProgramTexts
 import RelayAgent
 
 struct PingCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "ping",
-        abstract: "Measure the round-trip time of messages to another device, until Ctrl-C."
+        abstract: localized("Measure the round-trip time of messages to another device, until Ctrl-C.")
     )
 
     @OptionGroup var common: CommonOptions
     @Argument(help: .device, completion: .devices) var target: String
-    @Option(parsing: .unconditional, help: "The number of messages. Default: no limit.") var count: Int?
-    @Option(parsing: .unconditional, help: ArgumentHelp("The time between two messages.", valueName: "seconds")) var interval =
+    @Option(parsing: .unconditional, help: .text("The number of messages. Default: no limit.")) var count: Int?
+    @Option(parsing: .unconditional, help: ArgumentHelp(localized("The time between two messages."), valueName: "seconds")) var interval =
         1.0
-    @Option(parsing: .unconditional, help: ArgumentHelp("How long to wait for an answer.", valueName: "seconds")) var timeout =
+    @Option(parsing: .unconditional, help: ArgumentHelp(localized("How long to wait for an answer."), valueName: "seconds")) var timeout =
         10.0
 
     func validate() throws {

@@ -2,12 +2,13 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import ProgramTexts
 import RelayAgent
 
 struct ProfilesCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "profiles",
-        abstract: "List this machine's profiles: which account each one is, and whether its relay accepts the login."
+        abstract: localized("List this machine's profiles: which account each one is, and whether its relay accepts the login.")
     )
 
     @OptionGroup var common: CommonOptions
@@ -21,15 +22,15 @@ struct ProfilesCommand: AsyncParsableCommand {
 struct ProfileCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "profile",
-        abstract: "Choose the profile that commands use.",
+        abstract: localized("Choose the profile that commands use."),
         subcommands: [Use.self]
     )
 
     struct Use: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(commandName: "use", abstract: "Make commands use this profile.")
+        static let configuration = CommandConfiguration(commandName: "use", abstract: localized("Make commands use this profile."))
 
         @OptionGroup var common: CommonOptions
-        @Argument(help: "The profile's name, as `relay profiles` prints it.", completion: .profiles) var name: String
+        @Argument(help: .text("The profile's name, as `relay profiles` prints it."), completion: .profiles) var name: String
 
         func run() async throws {
             let context = try common.context
@@ -41,7 +42,7 @@ struct ProfileCommand: AsyncParsableCommand {
 struct AccountCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "account",
-        abstract: "Change your account at the relay.",
+        abstract: localized("Change your account at the relay."),
         subcommands: [Link.self, Password.self]
     )
 }
@@ -50,20 +51,20 @@ extension AccountCommand {
     struct Link: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "link",
-            abstract: "Let yourself sign in to your account by another identity provider, too.",
-            discussion: """
+            abstract: localized("Let yourself sign in to your account by another identity provider, too."),
+            discussion: localized("""
                 You sign in there, in a browser or with a code. New devices can then sign in at either provider, and are in this account. This device \
                 must be approved. The identity must not have an account of its own at the relay.
-                """
+                """)
         )
 
         @OptionGroup var common: CommonOptions
-        @Option(help: ArgumentHelp("The identity provider, of those that the relay accepts.", valueName: "url")) var issuer: String
-        @Option(help: ArgumentHelp("The client id that this program has at the provider, if it needs one.", valueName: "id")) var clientID:
+        @Option(help: ArgumentHelp(localized("The identity provider, of those that the relay accepts."), valueName: "url")) var issuer: String
+        @Option(help: ArgumentHelp(localized("The client id that this program has at the provider, if it needs one."), valueName: "id")) var clientID:
             String?
         @OptionGroup var provider: ProviderOptions
-        @Flag(help: "Print a code to enter in a browser on any device.") var device = false
-        @Flag(help: "Open a browser on this machine.") var browser = false
+        @Flag(help: .text("Print a code to enter in a browser on any device.")) var device = false
+        @Flag(help: .text("Open a browser on this machine.")) var browser = false
 
         func validate() throws { try provider.validate(device: device, browser: browser, issuer: issuer, clientID: clientID) }
 
@@ -85,38 +86,38 @@ extension AccountCommand {
     struct Password: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "password",
-            abstract: "Set the password of your account at the relay, without a browser.",
-            discussion: """
+            abstract: localized("Set the password of your account at the relay, without a browser."),
+            discussion: localized("""
                 The first password needs a set-up link, which the relay's first start and `relayd account set-up` print. Without a link, or with -, \
                 it is read from the terminal, which does not show it, or from standard input. A link among the arguments is visible to other users \
                 of this machine. A password that you know, or a recovery code in its place, sets another one: press Return instead of a link, or \
                 give --user.
 
                 A script writes to standard input, one on each line: the link, or with --user the present password; and the new password.
-                """
+                """)
         )
 
         @OptionGroup var common: CommonOptions
-        @Argument(help: "A set-up link, or -. It works once.") var link: String?
-        @Option(help: "The name of your account, to change a password that you know.") var user: String?
+        @Argument(help: .text("A set-up link, or -. It works once.")) var link: String?
+        @Option(help: .text("The name of your account, to change a password that you know.")) var user: String?
         @Option(
             help: ArgumentHelp(
-                "The relay's address, or https://HOST:PORT/#relay=ID for one with its own key. Default: the relay of this device.",
+                localized("The relay's address, or https://HOST:PORT/#relay=ID for one with its own key. Default: the relay of this device."),
                 valueName: "relay-url"
             )
         )
         var relay: String?
         @Flag(
-            help: """
+            help: .text("""
                 Keep the account's passkeys, apps and devices when a set-up link is used. Without this a terminal asks, and a script ends them.
-                """
+                """)
         )
         var keep = false
-        @Flag(help: "Accept plain HTTP to another machine. Others on the network can then read the traffic.") var allowHttp = false
+        @Flag(help: .text("Accept plain HTTP to another machine. Others on the network can then read the traffic.")) var allowHttp = false
 
         @Option(
             help: ArgumentHelp(
-                "A PEM file with the authorities for the relay's certificate, for a relay with a private authority.",
+                localized("A PEM file with the authorities for the relay's certificate, for a relay with a private authority."),
                 valueName: "file"
             ),
             completion: .file()
@@ -147,7 +148,7 @@ extension AccountCommand {
 struct SessionsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "sessions",
-        abstract: "Print this device's login, and where the account's other logins are listed."
+        abstract: localized("Print this device's login, and where the account's other logins are listed.")
     )
 
     @OptionGroup var common: CommonOptions

@@ -2,13 +2,14 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import ProgramTexts
 import RelayAgent
 
 /// What a provider needs: its scopes, and how a browser comes back from it.
 struct ProviderOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "A scope of the provider's API for the relay, instead of the relay's own scopes; may be repeated. The requests then name no resource (RFC 8707), which Microsoft Entra needs.",
+            localized("A scope of the provider's API for the relay, instead of the relay's own scopes; may be repeated. The requests then name no resource (RFC 8707), which Microsoft Entra needs."),
             valueName: "scope"
         )
     )
@@ -16,7 +17,7 @@ struct ProviderOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The port that the browser comes back to, for a provider where http://127.0.0.1:PORT/signed-in is registered.",
+            localized("The port that the browser comes back to, for a provider where http://127.0.0.1:PORT/signed-in is registered."),
             valueName: "port"
         )
     )

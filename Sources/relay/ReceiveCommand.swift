@@ -2,29 +2,30 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import ProgramTexts
 import RelayAgent
 
 struct ReceiveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "receive",
-        abstract: "Receive what your other devices send, until Ctrl-C.",
-        discussion: """
+        abstract: localized("Receive what your other devices send, until Ctrl-C."),
+        discussion: localized("""
             The agent receives too; its settings say where to. With --visible, strangers on this network can send for ten minutes instead, without an \
             account on either side; you are asked about each transfer, and everyone on the network sees the name of this device meanwhile.
-            """
+            """)
     )
 
     @OptionGroup var common: CommonOptions
     @Option(
-        help: ArgumentHelp("The folder for files; it is created if it does not exist. Default: the current folder.", valueName: "folder"),
+        help: ArgumentHelp(localized("The folder for files; it is created if it does not exist. Default: the current folder."), valueName: "folder"),
         completion: .directory
     )
     var into = "."
-    @Flag(help: "End after the first transfer.") var once = false
-    @Flag(help: "Ask before each transfer.") var ask = false
-    @Flag(help: "Be visible on this network for ten minutes, and receive from strangers there, each time after a question.")
+    @Flag(help: .text("End after the first transfer.")) var once = false
+    @Flag(help: .text("Ask before each transfer.")) var ask = false
+    @Flag(help: .text("Be visible on this network for ten minutes, and receive from strangers there, each time after a question."))
     var visible = false
-    @Option(help: "With --visible: the name of this device, if it has no account. Default: the host name.") var name: String?
+    @Option(help: .text("With --visible: the name of this device, if it has no account. Default: the host name.")) var name: String?
 
     func validate() throws {
         if into.isEmpty { throw ValidationError("--into must name a folder.") }

@@ -4,6 +4,7 @@
 import ArgumentParser
 import BuildVersion
 import Foundation
+import ProgramTexts
 import RelayAgent
 import RelayProtocol
 
@@ -11,13 +12,13 @@ import RelayProtocol
 struct Relay: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "relay",
-        abstract: "Find your other devices, open links on them, and let them open links here.",
-        discussion: """
+        abstract: localized("Find your other devices, open links on them, and let them open links here."),
+        discussion: localized("""
             Begin with `relay login URL`, or with `relay join`, which asks for a link; the link comes from `relayd invite` or, on another device, from `relay invite`.
             Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not signed in, 4 not found, 5 unreachable, 6 declined, 7 expired, 8 no answer in time,
             9 incomplete.
             `relay completions bash` (zsh, fish) prints completions for a shell.
-            """,
+            """),
         version: "relay \(BuildVersion.text)",
         subcommands: [
             LoginCommand.self, JoinCommand.self, LeaveCommand.self, ProfilesCommand.self, ProfileCommand.self, AccountCommand.self,
@@ -57,13 +58,13 @@ struct Relay: AsyncParsableCommand {
             case .success:
                 // Help, the version, or the answer to a shell that completes a word.
                 let text = fullMessage(for: error)
-                do { if !text.isEmpty { try console.print(text: text) } } catch { exit(withError: ExitCode.failure) }
+                do { if !text.isEmpty { try console.print(text: ParserText.translated(text)) } } catch { exit(withError: ExitCode.failure) }
                 exit(withError: ExitCode.success)
             case .validationFailure:
                 if isJSON {
                     console.fail(AgentError("usage", message(for: error), .usage))
                 } else {
-                    console.note(fullMessage(for: error))
+                    console.log(ParserText.translated(fullMessage(for: error)))
                 }
                 exit(withError: ExitCode(ExitStatus.usage.rawValue))
             default:

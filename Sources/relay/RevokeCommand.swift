@@ -2,20 +2,21 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import ProgramTexts
 import RelayAgent
 
 struct RevokeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "revoke",
-        abstract: "Revoke a device, or one endpoint of it, for ever.",
+        abstract: localized("Revoke a device, or one endpoint of it, for ever."),
         discussion:
-            "At a terminal it shows what it found, and asks. Without a terminal it accepts only an id, because any device can have any name."
+            localized("At a terminal it shows what it found, and asks. Without a terminal it accepts only an id, because any device can have any name.")
     )
 
     @OptionGroup var common: CommonOptions
     @Argument(
         help: ArgumentHelp(
-            "A device's or an endpoint's id, or at least the first 16 characters of it; at a terminal also a name.",
+            localized("A device's or an endpoint's id, or at least the first 16 characters of it; at a terminal also a name."),
             valueName: "device|endpoint"
         ),
         completion: .deviceIDs

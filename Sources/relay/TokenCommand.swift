@@ -3,13 +3,14 @@
 
 import ArgumentParser
 import Foundation
+import ProgramTexts
 import RelayAgent
 
 struct TokenCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "token",
-        abstract: "Let programs use the API of this device's agent.",
-        discussion: "docs/api.md describes the API and what each scope allows.",
+        abstract: localized("Let programs use the API of this device's agent."),
+        discussion: localized("docs/api.md describes the API and what each scope allows."),
         subcommands: [TokenAddCommand.self, TokenListCommand.self, TokenRemoveCommand.self]
     )
 }
@@ -17,25 +18,25 @@ struct TokenCommand: AsyncParsableCommand {
 struct TokenAddCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "add",
-        abstract: "Make a token for a program. It is printed once."
+        abstract: localized("Make a token for a program. It is printed once.")
     )
 
     @OptionGroup var common: CommonOptions
-    @Argument(help: "A name for the token, such as the program's.") var name: String
+    @Argument(help: .text("A name for the token, such as the program's.")) var name: String
     @Option(
         help: ArgumentHelp(
-            "What it may do: \(APIScope.allCases.map(\.rawValue).joined(separator: ", ")). Repeat the option for more.",
+            localized("What it may do: \(APIScope.allCases.map(\.rawValue).joined(separator: ", ")). Repeat the option for more."),
             valueName: "scope"
         )
     )
     var scope: [APIScope] = []
-    @Option(help: ArgumentHelp("Only for this device: its whole id. Repeat the option for more.", valueName: "id"))
+    @Option(help: ArgumentHelp(localized("Only for this device: its whole id. Repeat the option for more."), valueName: "id"))
     var device: [String] = []
-    @Option(help: ArgumentHelp("Only for URIs of this scheme. Repeat the option for more.", valueName: "scheme"))
+    @Option(help: ArgumentHelp(localized("Only for URIs of this scheme. Repeat the option for more."), valueName: "scheme"))
     var scheme: [String] = []
-    @Option(help: ArgumentHelp("Only for calls of this service. Repeat the option for more.", valueName: "name"))
+    @Option(help: ArgumentHelp(localized("Only for calls of this service. Repeat the option for more."), valueName: "name"))
     var service: [String] = []
-    @Option(help: ArgumentHelp("How long it is valid: a number and s, m, h, d or y; at most 1y.", valueName: "time"))
+    @Option(help: ArgumentHelp(localized("How long it is valid: a number and s, m, h, d or y; at most 1y."), valueName: "time"))
     var expires: String = "1y"
 
     func validate() throws {
@@ -61,7 +62,7 @@ struct TokenAddCommand: AsyncParsableCommand {
 extension APIScope: ExpressibleByArgument {}
 
 struct TokenListCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(commandName: "list", abstract: "List the tokens, without their secrets.")
+    static let configuration = CommandConfiguration(commandName: "list", abstract: localized("List the tokens, without their secrets."))
 
     @OptionGroup var common: CommonOptions
 
@@ -72,10 +73,10 @@ struct TokenListCommand: AsyncParsableCommand {
 }
 
 struct TokenRemoveCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(commandName: "remove", abstract: "End a token at once.")
+    static let configuration = CommandConfiguration(commandName: "remove", abstract: localized("End a token at once."))
 
     @OptionGroup var common: CommonOptions
-    @Argument(help: "The token's name or id.") var token: String
+    @Argument(help: .text("The token's name or id.")) var token: String
 
     func run() async throws {
         let context = try common.context

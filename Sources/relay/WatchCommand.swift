@@ -2,12 +2,13 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import ProgramTexts
 import RelayAgent
 
 struct WatchCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "watch",
-        abstract: "Print devices as they appear (+), change (~) and disappear (-), until Ctrl-C."
+        abstract: localized("Print devices as they appear (+), change (~) and disappear (-), until Ctrl-C.")
     )
 
     @OptionGroup var common: CommonOptions

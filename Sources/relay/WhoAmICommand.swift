@@ -2,12 +2,13 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import ProgramTexts
 import RelayAgent
 
 struct WhoAmICommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "whoami",
-        abstract: "Print what this device is."
+        abstract: localized("Print what this device is.")
     )
 
     @OptionGroup var common: CommonOptions

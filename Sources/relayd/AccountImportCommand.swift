@@ -3,6 +3,7 @@
 
 import ArgumentParser
 import Foundation
+import ProgramTexts
 import RelayComposition
 import RelayProtocol
 import RelayServer
@@ -10,18 +11,18 @@ import RelayServer
 extension AccountCommand {
     struct Import: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Add an account for each row of a table, and print their set-up links.",
-            discussion: """
+            abstract: localized("Add an account for each row of a table, and print their set-up links."),
+            discussion: localized("""
                 The table is CSV, and its first row names the columns: name, and perhaps quotas (`relayd account quota`). If a row is wrong, every wrong \
                 row is named and nothing is changed. Accounts that exist get the quotas of the table and no link, so the command can be run again.
 
                 The output is CSV too: name, account, state, link. A link is a secret, with which its owner sets a password or a passkey within a day.
-                """
+                """)
         )
 
-        @Argument(help: "The file of the table, or - for standard input.") var file: String
-        @Flag(help: "Only check the table, and print which accounts would be added.") var dryRun = false
-        @Flag(help: "Print a JSON array.") var json = false
+        @Argument(help: .text("The file of the table, or - for standard input.")) var file: String
+        @Flag(help: .text("Only check the table, and print which accounts would be added.")) var dryRun = false
+        @Flag(help: .text("Print a JSON array.")) var json = false
         @OptionGroup var settings: LinkOptions
 
         /// A row of the result.
@@ -41,7 +42,7 @@ extension AccountCommand {
             if dryRun { return try write(try await planned(table, configuration)) }
             let place = try configuration.announcedLinkPlace(.made)
             var lines: [Line] = []
-            if !json { try print(Self.header) }
+            if !json { try print(asIs: Self.header) }
             for batch in table.batches {
                 let request = AdminRequest.importAccounts(batch, origin: place.origin)
                 guard case .imported(let accounts) = try await administer(request, configuration, .made) else {
@@ -53,10 +54,10 @@ extension AccountCommand {
                     return Line(name: account.name, account: account.id, state: link == nil ? .exists : .added, link: link)
                 }
                 // Each batch at once: what was made is not lost if a later one fails.
-                if json { lines += added } else { for line in added { try print(line.csv) } }
+                if json { lines += added } else { for line in added { try print(asIs: line.csv) } }
             }
             if json { try printJSON(lines) }
-            if place.showsOwnKey { StandardStream.error.writeLine("relayd: \(LinkText.forTerminal)") }
+            if place.showsOwnKey { StandardStream.note("relayd: \(LinkText.forTerminal)") }
         }
 
         private static let header = CSVTable.line(["name", "account", "state", "link"])
@@ -76,7 +77,7 @@ extension AccountCommand {
 
         private func write(_ lines: [Line]) throws {
             if json { return try printJSON(lines) }
-            for line in [Self.header] + lines.map(\.csv) { try print(line) }
+            for line in [Self.header] + lines.map(\.csv) { try print(asIs: line) }
         }
     }
 }

@@ -3,24 +3,25 @@
 
 import ArgumentParser
 import Foundation
+import ProgramTexts
 import RelayProtocol
 import RelayServer
 
 struct AccountKeyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "key",
-        abstract: "List the keys that sign the tokens of all accounts, and remove one that others may have.",
+        abstract: localized("List the keys that sign the tokens of all accounts, and remove one that others may have."),
         subcommands: [List.self, Remove.self],
         defaultSubcommand: List.self
     )
 
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "List the signing keys of the relay's own issuer, oldest first.",
-            discussion: "The relay makes a new key every 90 days by itself. It makes the first one with the first token."
+            abstract: localized("List the signing keys of the relay's own issuer, oldest first."),
+            discussion: localized("The relay makes a new key every 90 days by itself. It makes the first one with the first token.")
         )
 
-        @Flag(help: "Print a JSON array.") var json = false
+        @Flag(help: .text("Print a JSON array.")) var json = false
         @OptionGroup var settings: DataDirectoryOptions
 
         func run() async throws { try await AccountKeyCommand.show(.listKeys, settings, json: json) }
@@ -28,17 +29,17 @@ struct AccountKeyCommand: AsyncParsableCommand {
 
     struct Remove: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Remove a signing key that others may have, and refuse all its tokens.",
-            discussion: """
+            abstract: localized("Remove a signing key that others may have, and refuse all its tokens."),
+            discussion: localized("""
                 The channels with its tokens close, at other nodes within a second, and the devices get new tokens by themselves: no login ends. \
                 If it signs, a new key takes its place at once. Prints the keys that remain. Whoever could read a signing key could read \
                 issuer.key and the database, too: find out how.
-                """
+                """)
         )
 
-        @Argument(help: "The key's id, as `relayd account key list` prints it. Write -- before an id that begins with a hyphen.") var id:
+        @Argument(help: .text("The key's id, as `relayd account key list` prints it. Write -- before an id that begins with a hyphen.")) var id:
             String
-        @Flag(help: "Print a JSON array.") var json = false
+        @Flag(help: .text("Print a JSON array.")) var json = false
         @OptionGroup var settings: DataDirectoryOptions
 
         func run() async throws { try await AccountKeyCommand.show(.removeKey(id), settings, json: json) }

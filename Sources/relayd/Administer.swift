@@ -44,5 +44,5 @@ func administer(
 func printJSON(_ value: some Encodable) throws {
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-    try print(DisplayText.escaped(json: String(decoding: try encoder.encode(value), as: UTF8.self)))
+    try print(asIs: DisplayText.escaped(json: String(decoding: try encoder.encode(value), as: UTF8.self)))
 }

@@ -2,26 +2,27 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import ProgramTexts
 import RelayComposition
 import RelayServer
 
 struct AppCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "app",
-        abstract: "Manage cross-device app identities and their push credentials.",
-        discussion: """
+        abstract: localized("Manage cross-device app identities and their push credentials."),
+        discussion: localized("""
             An identity is a domain of the apps' publisher. It joins the publisher's apps on different platforms, and holds the credentials \
             with which the relay wakes their devices. The identity `default` serves all other apps, and needs no proof. The commands need no \
             restart. They also work while no relay runs on the data directory.
-            """,
+            """),
         subcommands: [List.self, Add.self, Remove.self, Verify.self, AppCredentialCommand.self],
         defaultSubcommand: List.self
     )
 
     struct List: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "List the identities with their apps and credentials, without secrets.")
+        static let configuration = CommandConfiguration(abstract: localized("List the identities with their apps and credentials, without secrets."))
 
-        @Flag(help: "Print a JSON array.") var json = false
+        @Flag(help: .text("Print a JSON array.")) var json = false
         @OptionGroup var settings: DataDirectoryOptions
 
         func run() async throws {
@@ -33,8 +34,8 @@ struct AppCommand: AsyncParsableCommand {
 
     struct Add: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Add an identity, or apps to it.",
-            discussion: "The domain then has to be proven for the added apps: the command prints what to publish."
+            abstract: localized("Add an identity, or apps to it."),
+            discussion: localized("The domain then has to be proven for the added apps: the command prints what to publish.")
         )
 
         @Option(name: .customLong("app"), help: .app) var apps: [String] = []
@@ -47,7 +48,7 @@ struct AppCommand: AsyncParsableCommand {
     }
 
     struct Remove: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Remove an identity with its credentials, or apps of it.")
+        static let configuration = CommandConfiguration(abstract: localized("Remove an identity with its credentials, or apps of it."))
 
         @Option(name: .customLong("app"), help: .app) var apps: [String] = []
         @OptionGroup var options: AppOptions
@@ -59,11 +60,11 @@ struct AppCommand: AsyncParsableCommand {
 
     struct Verify: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Look for the proof of a domain. Its credentials are used once it is proven.",
-            discussion: """
+            abstract: localized("Look for the proof of a domain. Its credentials are used once it is proven."),
+            discussion: localized("""
                 One of three is enough: https://DOMAIN/.well-known/device-relay.json or the original's \
                 https://DOMAIN/cross-platform-app-identifiers lists the apps, or a TXT record of the domain has the text of `relayd app list`.
-                """
+                """)
         )
 
         @OptionGroup var options: AppOptions
@@ -76,8 +77,8 @@ struct AppCommand: AsyncParsableCommand {
 
 /// What commands that change one identity have in common.
 struct AppOptions: ParsableArguments {
-    @Argument(help: "The identity: a domain, or default.") var domain: String
-    @Flag(help: "Print a JSON object.") var json = false
+    @Argument(help: .text("The identity: a domain, or default.")) var domain: String
+    @Flag(help: .text("Print a JSON object.")) var json = false
     @OptionGroup var settings: DataDirectoryOptions
 
     /// Asks for a change of the identity, and prints it.
@@ -96,7 +97,7 @@ struct AppOptions: ParsableArguments {
 extension ArgumentHelp {
     fileprivate static var app: ArgumentHelp {
         let platforms = AppIdentity.App.Platform.allCases.map(\.rawValue).joined(separator: ", ")
-        return ArgumentHelp("An app of the identity; may be repeated. Platforms: \(platforms).", valueName: "platform=id")
+        return ArgumentHelp(localized("An app of the identity; may be repeated. Platforms: \(platforms)."), valueName: "platform=id")
     }
 }
 

@@ -3,6 +3,7 @@
 
 import ArgumentParser
 import Foundation
+import ProgramTexts
 import RelayComposition
 import RelayProtocol
 import RelayServer
@@ -10,18 +11,18 @@ import RelayServer
 struct AppCredentialCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "credential",
-        abstract: "Add and remove the push credentials of an app identity.",
-        discussion: "Credentials are stored encrypted with the relay's key, and are never printed.",
+        abstract: localized("Add and remove the push credentials of an app identity."),
+        discussion: localized("Credentials are stored encrypted with the relay's key, and are never printed."),
         subcommands: [APNs.self, FCM.self, WNS.self, WebPush.self, Remove.self]
     )
 
     struct APNs: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(commandName: "apns", abstract: "Add a signing key of Apple's push service.")
+        static let configuration = CommandConfiguration(commandName: "apns", abstract: localized("Add a signing key of Apple's push service."))
 
-        @Option(help: "The key's file, as Apple gives it (.p8).") var signingKey: String
-        @Option(help: "The key's id: 10 characters.") var keyID: String
-        @Option(help: "The team's id: 10 characters.") var teamID: String
-        @Option(help: "The app's bundle id.") var topic: String
+        @Option(help: .text("The key's file, as Apple gives it (.p8).")) var signingKey: String
+        @Option(help: .text("The key's id: 10 characters.")) var keyID: String
+        @Option(help: .text("The team's id: 10 characters.")) var teamID: String
+        @Option(help: .text("The app's bundle id.")) var topic: String
         @OptionGroup var options: AppOptions
 
         func run() async throws {
@@ -39,9 +40,9 @@ struct AppCredentialCommand: AsyncParsableCommand {
     }
 
     struct FCM: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(commandName: "fcm", abstract: "Add a service account of Google's push service.")
+        static let configuration = CommandConfiguration(commandName: "fcm", abstract: localized("Add a service account of Google's push service."))
 
-        @Option(help: "The service account's JSON file, as Google gives it.") var serviceAccount: String
+        @Option(help: .text("The service account's JSON file, as Google gives it.")) var serviceAccount: String
         @OptionGroup var options: AppOptions
 
         private struct File: Decodable {
@@ -68,15 +69,15 @@ struct AppCredentialCommand: AsyncParsableCommand {
     struct WNS: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "wns",
-            abstract: "Add a client secret of Microsoft's push service.",
+            abstract: localized("Add a client secret of Microsoft's push service."),
             discussion:
-                "A UWP app has a package SID. An app with the Windows App SDK has a tenant and a client id. The two are not interchangeable."
+                localized("A UWP app has a package SID. An app with the Windows App SDK has a tenant and a client id. The two are not interchangeable.")
         )
 
-        @Option(help: "The file of the client secret.") var secretFile: String
-        @Option(help: "The package SID of a UWP app.") var packageSID: String?
-        @Option(help: "The tenant of an app registration.") var tenant: String?
-        @Option(help: "The client id of an app registration.") var clientID: String?
+        @Option(help: .text("The file of the client secret.")) var secretFile: String
+        @Option(help: .text("The package SID of a UWP app.")) var packageSID: String?
+        @Option(help: .text("The tenant of an app registration.")) var tenant: String?
+        @Option(help: .text("The client id of an app registration.")) var clientID: String?
         @OptionGroup var options: AppOptions
 
         func run() async throws {
@@ -92,13 +93,13 @@ struct AppCredentialCommand: AsyncParsableCommand {
     struct WebPush: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "web-push",
-            abstract: "Add a signing key for Web Push, UnifiedPush and ntfy (VAPID).",
-            discussion: "Without --signing-key, a key is made. Apps subscribe with its public part, which `relayd app list` prints."
+            abstract: localized("Add a signing key for Web Push, UnifiedPush and ntfy (VAPID)."),
+            discussion: localized("Without --signing-key, a key is made. Apps subscribe with its public part, which `relayd app list` prints.")
         )
 
-        @Option(help: "The contact for push services: a mailto: or https: URL at a public domain, such as mailto:me@example.org.")
+        @Option(help: .text("The contact for push services: a mailto: or https: URL at a public domain, such as mailto:me@example.org."))
         var contact: String
-        @Option(help: "A P-256 key in PEM.") var signingKey: String?
+        @Option(help: .text("A P-256 key in PEM.")) var signingKey: String?
         @OptionGroup var options: AppOptions
 
         func run() async throws {
@@ -112,10 +113,10 @@ struct AppCredentialCommand: AsyncParsableCommand {
     }
 
     struct Remove: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Remove credentials. The relay stops using them at once.")
+        static let configuration = CommandConfiguration(abstract: localized("Remove credentials. The relay stops using them at once."))
 
         @OptionGroup var options: AppOptions
-        @Argument(help: "The credentials' id, as `relayd app list` prints it.") var credential: String
+        @Argument(help: .text("The credentials' id, as `relayd app list` prints it.")) var credential: String
 
         func run() async throws {
             try await options.change(.removeCredential(credential, app: options.domain))

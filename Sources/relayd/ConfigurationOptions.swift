@@ -4,6 +4,7 @@
 import ArgumentParser
 import Configuration
 import Foundation
+import ProgramTexts
 import RelayProtocol
 import RelayServer
 
@@ -13,8 +14,8 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "An address to listen on, such as 127.0.0.1:8080 (the default), 0.0.0.0 or [::]:8443; the default port is 8080, "
-                + "and 0 means any free port; may be repeated. (RELAYD_LISTEN)",
+            localized("An address to listen on, such as 127.0.0.1:8080 (the default), 0.0.0.0 or [::]:8443; the default port is 8080, "
+                + "and 0 means any free port; may be repeated. (RELAYD_LISTEN)"),
             valueName: "address[:port]"
         )
     )
@@ -22,9 +23,9 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "An address for tunnels over plain TCP, or off to use only WebSocket; may be repeated. "
+            localized("An address for tunnels over plain TCP, or off to use only WebSocket; may be repeated. "
                 + "Default: the hosts of --listen, one port higher. "
-                + "(RELAYD_TUNNEL_LISTEN)",
+                + "(RELAYD_TUNNEL_LISTEN)"),
             valueName: "address:port"
         )
     )
@@ -33,8 +34,8 @@ struct ConfigurationOptions: ParsableArguments {
     @Option(
         name: .customLong("url"),
         help: ArgumentHelp(
-            "A public URL of the relay, best first; needed for a host name or behind a proxy; may be repeated. "
-                + "(RELAYD_URLS)",
+            localized("A public URL of the relay, best first; needed for a host name or behind a proxy; may be repeated. "
+                + "(RELAYD_URLS)"),
             valueName: "url"
         )
     )
@@ -42,8 +43,8 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Where endpoints reach this node, if several share a PostgreSQL database; --url is common to all nodes. "
-                + "(RELAYD_NODE_URL)",
+            localized("Where endpoints reach this node, if several share a PostgreSQL database; --url is common to all nodes. "
+                + "(RELAYD_NODE_URL)"),
             valueName: "url"
         )
     )
@@ -51,8 +52,8 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "A separate address for /metrics, such as 127.0.0.1:9090: plain HTTP without authentication. Default: none. "
-                + "(RELAYD_METRICS_LISTEN)",
+            localized("A separate address for /metrics, such as 127.0.0.1:9090: plain HTTP without authentication. Default: none. "
+                + "(RELAYD_METRICS_LISTEN)"),
             valueName: "address:port"
         )
     )
@@ -60,8 +61,8 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "A certificate chain in PEM, with --key-file. Read again at SIGHUP. "
-                + "(RELAYD_CERTIFICATE_FILE)",
+            localized("A certificate chain in PEM, with --key-file. Read again at SIGHUP. "
+                + "(RELAYD_CERTIFICATE_FILE)"),
             valueName: "file"
         )
     )
@@ -69,8 +70,8 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The certificate's private key in PEM. "
-                + "(RELAYD_KEY_FILE)",
+            localized("The certificate's private key in PEM. "
+                + "(RELAYD_KEY_FILE)"),
             valueName: "file"
         )
     )
@@ -78,8 +79,8 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "A JSON file with the issuers whose tokens the relay accepts, beside its own one. "
-                + "(RELAYD_ISSUERS_FILE)",
+            localized("A JSON file with the issuers whose tokens the relay accepts, beside its own one. "
+                + "(RELAYD_ISSUERS_FILE)"),
             valueName: "file"
         )
     )
@@ -87,7 +88,7 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Who runs the relay, in the header of its pages, such as \"Anna's home\". Default: nobody is named. (RELAYD_OPERATOR_NAME)",
+            localized("Who runs the relay, in the header of its pages, such as \"Anna's home\". Default: nobody is named. (RELAYD_OPERATOR_NAME)"),
             valueName: "name"
         )
     )
@@ -95,8 +96,8 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Flag(
         help: ArgumentHelp(
-            "Serve plain HTTP on addresses that are not loopback, instead of TLS with the relay's own key. "
-                + "(RELAYD_ALLOW_HTTP=true)"
+            localized("Serve plain HTTP on addresses that are not loopback, instead of TLS with the relay's own key. "
+                + "(RELAYD_ALLOW_HTTP=true)")
         )
     )
     var allowHttp = false
@@ -104,8 +105,8 @@ struct ConfigurationOptions: ParsableArguments {
     @Option(
         name: .customLong("limit"),
         help: ArgumentHelp(
-            "Set a limit that `relayd limits` prints; may be repeated. "
-                + "(RELAYD_LIMITS_COMMAND_BYTES and so on)",
+            localized("Set a limit that `relayd limits` prints; may be repeated. "
+                + "(RELAYD_LIMITS_COMMAND_BYTES and so on)"),
             valueName: "name=value"
         )
     )
@@ -114,8 +115,8 @@ struct ConfigurationOptions: ParsableArguments {
     @Option(
         name: .customLong("trusted-proxy"),
         help: ArgumentHelp(
-            "A proxy, or a network of proxies, whose X-Forwarded-For names the client's address; may be repeated. Default: none. "
-                + "(RELAYD_TRUSTED_PROXIES)",
+            localized("A proxy, or a network of proxies, whose X-Forwarded-For names the client's address; may be repeated. Default: none. "
+                + "(RELAYD_TRUSTED_PROXIES)"),
             valueName: "address[/bits]"
         )
     )
@@ -123,8 +124,8 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "How many unauthenticated connections one address may have. Default: 256. "
-                + "(RELAYD_UNAUTHENTICATED_PER_ADDRESS)",
+            localized("How many unauthenticated connections one address may have. Default: 256. "
+                + "(RELAYD_UNAUTHENTICATED_PER_ADDRESS)"),
             valueName: "count"
         )
     )
@@ -132,8 +133,8 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "How many token requests of one address may fail per minute; valid requests are always served. Default: 60. "
-                + "(RELAYD_TOKEN_FAILURES_PER_MINUTE)",
+            localized("How many token requests of one address may fail per minute; valid requests are always served. Default: 60. "
+                + "(RELAYD_TOKEN_FAILURES_PER_MINUTE)"),
             valueName: "count"
         )
     )
@@ -141,8 +142,8 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "For how many addresses such failures are counted: those that failed last. Default: 10000. "
-                + "(RELAYD_TOKEN_FAILURE_ADDRESSES)",
+            localized("For how many addresses such failures are counted: those that failed last. Default: 10000. "
+                + "(RELAYD_TOKEN_FAILURE_ADDRESSES)"),
             valueName: "count"
         )
     )
@@ -150,8 +151,8 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "How many bytes may wait for one endpoint to read them; beyond that its channel closes. Default: 16777216. "
-                + "(RELAYD_OUTBOUND_BYTES)",
+            localized("How many bytes may wait for one endpoint to read them; beyond that its channel closes. Default: 16777216. "
+                + "(RELAYD_OUTBOUND_BYTES)"),
             valueName: "bytes"
         )
     )
@@ -159,8 +160,8 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "How long an HTTP connection may be idle between requests. Default: 60. "
-                + "(RELAYD_IDLE_SECONDS)",
+            localized("How long an HTTP connection may be idle between requests. Default: 60. "
+                + "(RELAYD_IDLE_SECONDS)"),
             valueName: "seconds"
         )
     )
@@ -168,8 +169,8 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "How long connections may take to end when the relay stops. Default: 5. "
-                + "(RELAYD_DRAIN_SECONDS)",
+            localized("How long connections may take to end when the relay stops. Default: 5. "
+                + "(RELAYD_DRAIN_SECONDS)"),
             valueName: "seconds"
         )
     )
@@ -178,7 +179,7 @@ struct ConfigurationOptions: ParsableArguments {
     @Option(
         name: .customLong("push-address"),
         help: ArgumentHelp(
-            "Another address of a push service, such as a proxy's; may be repeated. Names: "
+            localized("Another address of a push service, such as a proxy's; may be repeated. Names: ")
                 + PushSettings.Address.allCases.map(\.rawValue).joined(separator: ", ")
                 + ". wns is the only origin that channel URIs may then have. (RELAYD_PUSH_ADDRESSES)",
             valueName: "name=url"
@@ -188,8 +189,8 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Certificates in PEM that push services are checked with, instead of the system's. "
-                + "(RELAYD_PUSH_AUTHORITIES_FILE)",
+            localized("Certificates in PEM that push services are checked with, instead of the system's. "
+                + "(RELAYD_PUSH_AUTHORITIES_FILE)"),
             valueName: "file"
         )
     )
@@ -197,16 +198,16 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Flag(
         help: ArgumentHelp(
-            "Allow Web Push endpoints at private addresses, such as a ntfy server at home. Devices choose these addresses. "
-                + "(RELAYD_PUSH_PRIVATE_ADDRESSES=true)"
+            localized("Allow Web Push endpoints at private addresses, such as a ntfy server at home. Devices choose these addresses. "
+                + "(RELAYD_PUSH_PRIVATE_ADDRESSES=true)")
         )
     )
     var pushPrivateAddresses = false
 
     @Option(
         help: ArgumentHelp(
-            "trace, debug, info (the default), notice, warning, error or critical. "
-                + "(RELAYD_LOG_LEVEL)",
+            localized("trace, debug, info (the default), notice, warning, error or critical. "
+                + "(RELAYD_LOG_LEVEL)"),
             valueName: "level"
         )
     )
@@ -214,8 +215,8 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "text (the default) or json: one object in each line. "
-                + "(RELAYD_LOG_FORMAT)",
+            localized("text (the default) or json: one object in each line. "
+                + "(RELAYD_LOG_FORMAT)"),
             valueName: "format"
         )
     )

@@ -4,6 +4,7 @@
 import ArgumentParser
 import Configuration
 import Foundation
+import ProgramTexts
 import RelayComposition
 import RelayProtocol
 import RelayServer
@@ -13,8 +14,8 @@ import RelayStorage
 struct DataDirectoryOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "A JSON file with settings, such as {\"listen\": [\"[::]:8443\"]}. "
-                + "(environment: RELAYD_CONFIG)",
+            localized("A JSON file with settings, such as {\"listen\": [\"[::]:8443\"]}. "
+                + "(environment: RELAYD_CONFIG)"),
             valueName: "file"
         )
     )
@@ -22,8 +23,8 @@ struct DataDirectoryOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The directory for the keys and databases. Default: ~/.local/share/relayd. "
-                + "(RELAYD_DATA_DIRECTORY)",
+            localized("The directory for the keys and databases. Default: ~/.local/share/relayd. "
+                + "(RELAYD_DATA_DIRECTORY)"),
             valueName: "directory"
         )
     )
@@ -31,8 +32,8 @@ struct DataDirectoryOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Where the databases are: sqlite (the default) for files in the data directory, or the URI of a PostgreSQL database, such as "
-                + "postgres://relayd@db.example/relay, which several nodes share. (RELAYD_STORE)",
+            localized("Where the databases are: sqlite (the default) for files in the data directory, or the URI of a PostgreSQL database, such as "
+                + "postgres://relayd@db.example/relay, which several nodes share. (RELAYD_STORE)"),
             valueName: "store"
         )
     )
@@ -72,7 +73,7 @@ struct LinkOptions: ParsableArguments {
     @OptionGroup var directory: DataDirectoryOptions
 
     @Option(
-        help: ArgumentHelp("The relay's public URL in the link. Default: where the relay runs, or last ran.", valueName: "url")
+        help: ArgumentHelp(localized("The relay's public URL in the link. Default: where the relay runs, or last ran."), valueName: "url")
     )
     var url: String?
 
@@ -90,14 +91,14 @@ extension RelayConfiguration {
     func announcedLinkPlace(_ use: DataDirectory.Use = .existing) throws -> LinkPlace {
         if use == .existing { _ = try DataDirectory(dataDirectory, use) }
         let (place, note) = try linkOrigin()
-        if let note { StandardStream.error.writeLine("relayd: \(note)") }
+        if let note { StandardStream.note("relayd: \(note)") }
         return place
     }
 
     /// A set-up link as its owner needs it. Says on standard error how it is used where no browser opens it.
     func announced(_ link: Secret<String>, at place: LinkPlace) throws -> String {
         let shown = place.setUp(link, at: try RelayKey.load(in: dataDirectory).id).exposed
-        if place.showsOwnKey { StandardStream.error.writeLine("relayd: \(LinkText.forTerminal)") }
+        if place.showsOwnKey { StandardStream.note("relayd: \(LinkText.forTerminal)") }
         return shown
     }
 }

@@ -3,46 +3,47 @@
 
 import ArgumentParser
 import Foundation
+import ProgramTexts
 import RelayProtocol
 import RelayServer
 
 struct EndpointCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "endpoint",
-        abstract: "List endpoints, and revoke the endpoint of a lost device.",
-        discussion: "The relay has to run on the data directory.",
+        abstract: localized("List endpoints, and revoke the endpoint of a lost device."),
+        discussion: localized("The relay has to run on the data directory."),
         subcommands: [List.self, Revoke.self],
         defaultSubcommand: List.self
     )
 
     struct List: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "List the endpoints of an account, or of all.")
+        static let configuration = CommandConfiguration(abstract: localized("List the endpoints of an account, or of all."))
 
-        @Argument(help: "The account's id or name. Default: all accounts.") var account: String?
-        @Flag(help: "Print a JSON array.") var json = false
+        @Argument(help: .text("The account's id or name. Default: all accounts.")) var account: String?
+        @Flag(help: .text("Print a JSON array.")) var json = false
         @OptionGroup var settings: DataDirectoryOptions
 
         func run() async throws {
             let answer = try await AdminSocket.ask(.listEndpoints(account: account), in: try settings.read().dataDirectory)
             guard case .endpoints(let endpoints) = answer else { throw AdminError.unknownAnswer }
             if json { return try printJSON(endpoints) }
-            for endpoint in endpoints { try print(endpoint.line) }
+            for endpoint in endpoints { try print(asIs: endpoint.line) }
         }
     }
 
     struct Revoke: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Revoke an endpoint for ever, and end its logins.",
-            discussion: """
+            abstract: localized("Revoke an endpoint for ever, and end its logins."),
+            discussion: localized("""
                 Use it for a lost device that no other device of its owner can revoke. It cannot be undone, so it asks first. Endpoints that are established only \
                 through the revoked one can no longer revoke or invite. Prints the revoked endpoint and the endpoints that it had let in.
-                """
+                """)
         )
 
-        @Argument(help: "The endpoint's id, as `relayd endpoint list` prints it.") var endpoint: String
+        @Argument(help: .text("The endpoint's id, as `relayd endpoint list` prints it.")) var endpoint: String
 
-        @Flag(help: "Also revoke all endpoints that it invited or approved, directly or indirectly.") var withInvited = false
-        @Flag(help: "Print a JSON object.") var json = false
+        @Flag(help: .text("Also revoke all endpoints that it invited or approved, directly or indirectly.")) var withInvited = false
+        @Flag(help: .text("Print a JSON object.")) var json = false
         @OptionGroup var confirmation: ConfirmationOptions
         @OptionGroup var settings: DataDirectoryOptions
 
@@ -67,18 +68,19 @@ struct EndpointCommand: AsyncParsableCommand {
             }
             guard !revocation.letIn.isEmpty else { return }
             try print("It invited or approved these endpoints, which stay. Revoke the unwanted ones, or all of them with --with-invited:")
-            for endpoint in revocation.letIn { try print(endpoint.line) }
+            for endpoint in revocation.letIn { try print(asIs: endpoint.line) }
         }
     }
 }
 
 extension AdminEndpoint {
+    /// The facts are in the person's language.
     fileprivate var line: String {
         var facts = [isConnected ? "connected" : "not connected"]
         if !isEstablished { facts.append("not approved") }
         let time = Date(timeIntervalSince1970: Double(joined) / 1_000).formatted(.iso8601)
         facts.append("joined \(time)" + (address.map { " from \($0)" } ?? ""))
         if let invitedBy { facts.append("invited by \(invitedBy.prefix(8))") }
-        return "\(id)  \(DisplayText.sanitized(account))  \(DisplayText.sanitized(name))  " + facts.joined(separator: ", ")
+        return "\(id)  \(DisplayText.sanitized(account))  \(DisplayText.sanitized(name))  " + facts.map(localized).joined(separator: ", ")
     }
 }

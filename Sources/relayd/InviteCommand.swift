@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import ProgramTexts
 import RelayComposition
 import RelayProtocol
 import RelayServer
@@ -9,14 +10,14 @@ import RelayServer
 struct InviteCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "invite",
-        abstract: "Print a link with which one device can join an account within ten minutes.",
-        discussion: """
+        abstract: localized("Print a link with which one device can join an account within ten minutes."),
+        discussion: localized("""
             Standard output has only the link. Standard error also names the address for `relay login`, if the relay uses its own key.
-            """
+            """)
     )
 
-    @Argument(help: "The account's id or name; optional if there is only one account.") var account: String?
-    @Flag(help: "Print a JSON object.") var json = false
+    @Argument(help: .text("The account's id or name; optional if there is only one account.")) var account: String?
+    @Flag(help: .text("Print a JSON object.")) var json = false
     @OptionGroup var settings: LinkOptions
 
     func run() async throws {
@@ -29,9 +30,9 @@ struct InviteCommand: AsyncParsableCommand {
         let invitation = try JoinLink(origin: place.origin, relay: relay, invite: code, plainHTTP: .allowed)
         let login = place.login(at: relay)
         if json { return try printJSON(["link": invitation.text, "account": subject, "login": login]) }
-        try print(invitation.text)
+        try print(asIs: invitation.text)
         if place.showsOwnKey {
-            StandardStream.error.writeLine("relayd: a device also signs in, with a password, by: relay login '\(login)'")
+            StandardStream.note("relayd: a device also signs in, with a password, by: relay login '\(login)'")
         }
     }
 }

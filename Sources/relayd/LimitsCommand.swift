@@ -3,17 +3,18 @@
 
 import ArgumentParser
 import Foundation
+import ProgramTexts
 import RelayProtocol
 import RelayServer
 
 struct LimitsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "limits",
-        abstract: "Print every limit with its value under these settings.",
-        discussion: "`relayd serve --limit NAME=VALUE` sets one; so does the file of --config."
+        abstract: localized("Print every limit with its value under these settings."),
+        discussion: localized("`relayd serve --limit NAME=VALUE` sets one; so does the file of --config.")
     )
 
-    @Flag(help: "Print a JSON object from limit name to value.") var json = false
+    @Flag(help: .text("Print a JSON object from limit name to value.")) var json = false
     @OptionGroup var settings: DataDirectoryOptions
 
     func run() async throws {

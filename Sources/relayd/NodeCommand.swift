@@ -3,6 +3,7 @@
 
 import ArgumentParser
 import Foundation
+import ProgramTexts
 import RelayComposition
 import RelayProtocol
 import RelayServer
@@ -10,18 +11,18 @@ import RelayServer
 struct NodeCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "node",
-        abstract: "List the nodes that share a PostgreSQL database, and drain one.",
+        abstract: localized("List the nodes that share a PostgreSQL database, and drain one."),
         subcommands: [List.self, Drain.self],
         defaultSubcommand: List.self
     )
 
     struct List: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "List the nodes that live, and those that ended in the last day.",
-            discussion: "A node that ended without a word is listed as serving until the others find it dead, which takes some ten seconds."
+            abstract: localized("List the nodes that live, and those that ended in the last day."),
+            discussion: localized("A node that ended without a word is listed as serving until the others find it dead, which takes some ten seconds.")
         )
 
-        @Flag(help: "Print a JSON array.") var json = false
+        @Flag(help: .text("Print a JSON array.")) var json = false
         @OptionGroup var settings: DataDirectoryOptions
 
         func run() throws {
@@ -33,11 +34,11 @@ struct NodeCommand: ParsableCommand {
 
     struct Drain: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Let a node give its accounts to others, and take no more.",
-            discussion: "Do it before the node's machine goes. The node runs until it is stopped; a node that stops drains itself first."
+            abstract: localized("Let a node give its accounts to others, and take no more."),
+            discussion: localized("Do it before the node's machine goes. The node runs until it is stopped; a node that stops drains itself first.")
         )
 
-        @Argument(help: "The node's number, as `relayd node list` prints it.") var number: Int
+        @Argument(help: .text("The node's number, as `relayd node list` prints it.")) var number: Int
         @OptionGroup var settings: DataDirectoryOptions
 
         func run() throws {

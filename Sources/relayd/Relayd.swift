@@ -3,6 +3,7 @@
 
 import ArgumentParser
 import BuildVersion
+import ProgramTexts
 import RelayProtocol
 import RelayServer
 import RelayStorage
@@ -15,7 +16,7 @@ import CLinux
 struct Relayd: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "relayd",
-        abstract: "The relay service of Device Relay.",
+        abstract: localized("The relay service of Device Relay."),
         version: "relayd \(BuildVersion.text)",
         subcommands: [
             ServeCommand.self, AccountCommand.self, InviteCommand.self, EndpointCommand.self, TokenCommand.self, AppCommand.self,
@@ -33,7 +34,7 @@ struct Relayd: AsyncParsableCommand {
         // A short scheduler time slice reduces the latency of a woken thread. Threads that start later inherit it.
         clinux_set_short_time_slice()
         #endif
-        if let problem = ArgumentVector.problem(CommandLine.argc, CommandLine.unsafeArgv) { leave("relayd: \(problem)", code: 2) }
+        if let problem = ArgumentVector.problem(CommandLine.argc, CommandLine.unsafeArgv) { leave("relayd: \(localized(problem))", code: 2) }
         do {
             var command = try parseAsRoot()
             if !(command is ServeCommand) { ProcessSignals.endDefault() }
@@ -43,7 +44,7 @@ struct Relayd: AsyncParsableCommand {
                 try command.run()
             }
         } catch let error as ConfigurationError {
-            leave("relayd: \(error)", code: 2)
+            leave("relayd: \(localized("\(error)"))", code: 2)
         } catch let error as OutputError {
             leave(error)
         } catch let code as ExitCode {
@@ -53,16 +54,16 @@ struct Relayd: AsyncParsableCommand {
             switch exitCode(for: error) {
             case .success:
                 let text = fullMessage(for: error)
-                do throws(OutputError) { if !text.isEmpty { try print(text) } } catch { leave(error) }
+                do throws(OutputError) { if !text.isEmpty { try print(asIs: ParserText.translated(text)) } } catch { leave(error) }
                 exit(withError: ExitCode.success)
-            case .validationFailure: leave(fullMessage(for: error), code: 2)
-            default: leave("relayd: \(error)", code: 1)
+            case .validationFailure: leave(ParserText.translated(fullMessage(for: error)), code: 2)
+            default: leave("relayd: \(localized("\(error)"))", code: 1)
             }
         }
     }
 
     private static func leave(_ error: OutputError) -> Never {
-        if !error.isReaderGone { StandardStream.error.writeLine("relayd: \(error)") }
+        if !error.isReaderGone { StandardStream.error.writeLine("relayd: \(localized("\(error)"))") }
         exit(withError: ExitCode.failure)
     }
 

@@ -2,13 +2,14 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import ProgramTexts
 import RelayProtocol
 import RelayServer
 
 struct ResourceServerCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "resource-server",
-        abstract: "Let other services ask the relay's own issuer about tokens (introspection, RFC 7662).",
+        abstract: localized("Let other services ask the relay's own issuer about tokens (introspection, RFC 7662)."),
         subcommands: [Add.self, List.self, Remove.self]
     )
 
@@ -19,12 +20,12 @@ struct ResourceServerCommand: AsyncParsableCommand {
 
     struct Add: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Register a service, and print the secret with which it asks.",
-            discussion: "The secret is printed only now. A service that is already registered gets a new one."
+            abstract: localized("Register a service, and print the secret with which it asks."),
+            discussion: localized("The secret is printed only now. A service that is already registered gets a new one.")
         )
 
-        @Argument(help: "The service's name, its user name for HTTP Basic: letters, digits and -._~, at most 64.") var name: String
-        @Flag(help: "Print a JSON object.") var json = false
+        @Argument(help: .text("The service's name, its user name for HTTP Basic: letters, digits and -._~, at most 64.")) var name: String
+        @Flag(help: .text("Print a JSON object.")) var json = false
         @OptionGroup var settings: DataDirectoryOptions
 
         func run() async throws {
@@ -36,9 +37,9 @@ struct ResourceServerCommand: AsyncParsableCommand {
     }
 
     struct List: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "List the registered services.")
+        static let configuration = CommandConfiguration(abstract: localized("List the registered services."))
 
-        @Flag(help: "Print a JSON array.") var json = false
+        @Flag(help: .text("Print a JSON array.")) var json = false
         @OptionGroup var settings: DataDirectoryOptions
 
         func run() async throws {
@@ -46,15 +47,15 @@ struct ResourceServerCommand: AsyncParsableCommand {
                 throw AdminError.unknownAnswer
             }
             if json { return try printJSON(names.map { Shown(name: $0) }) }
-            for name in names { try print(name) }
+            for name in names { try print(asIs: name) }
         }
     }
 
     struct Remove: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Remove a service: it can no longer ask.")
+        static let configuration = CommandConfiguration(abstract: localized("Remove a service: it can no longer ask."))
 
-        @Argument(help: "The service's name.") var name: String
-        @Flag(help: "Print a JSON object.") var json = false
+        @Argument(help: .text("The service's name.")) var name: String
+        @Flag(help: .text("Print a JSON object.")) var json = false
         @OptionGroup var settings: DataDirectoryOptions
 
         func run() async throws {

@@ -65,7 +65,7 @@ func runRelay(
         )
         // A parent process waits for this first line on standard output, and may then stop the relay or invite a device.
         do throws(OutputError) {
-            try print("relayd \(key.id) ready at \(urls.map(\.description).joined(separator: " "))")
+            try print(asIs: "relayd \(key.id) ready at \(urls.map(\.description).joined(separator: " "))")
             if let text { try print(text) }
         } catch {
             // The relay works without it. `relayd invite` and `relayd account set-up` print later links.

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import RelayProtocol
+import ProgramTexts
 import RelayStorage
 
 /// Unbuffered line output: a reader that waits for a line gets it at once. All text leaves the program here, and here alone it is cleaned:
@@ -16,8 +17,12 @@ enum StandardStream {
         var code: String?
     }
 
-    /// Writes a note or a log entry, of one line or several. A failure is ignored: the program's work does not depend on it.
+    /// Writes a log entry, or a note that is translated, of one line or several. A failure is ignored: the program's work does not depend on
+    /// it.
     func writeLine(_ line: String) { try? write([Part(text: line)]) }
+
+    /// Writes a note for a person, in the person's language.
+    static func note(_ english: String) { error.writeLine(localized(english)) }
 
     /// Writes a result.
     func write(_ parts: [Part]) throws(OutputError) {
@@ -43,6 +48,8 @@ enum StandardStream {
 
 /// In this program `print` is the cleaned output, so that no command can use the other one by mistake. A result that is not written fails the
 /// command.
-func print(_ line: some CustomStringConvertible) throws(OutputError) {
-    try StandardStream.output.write([StandardStream.Part(text: line.description)])
-}
+/// Prints a result for a person, in the person's language.
+func print(_ english: String) throws(OutputError) { try print(asIs: localized(english)) }
+
+/// Prints what programs read, or what is translated.
+func print(asIs line: String) throws(OutputError) { try StandardStream.output.write([StandardStream.Part(text: line)]) }

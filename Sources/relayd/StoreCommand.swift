@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import ProgramTexts
 import RelayComposition
 import RelayProtocol
 import RelayServer
@@ -9,26 +10,26 @@ import RelayServer
 struct StoreCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "store",
-        abstract: "Move a relay between SQLite and PostgreSQL, check its databases, and finish an upgrade.",
+        abstract: localized("Move a relay between SQLite and PostgreSQL, check its databases, and finish an upgrade."),
         subcommands: [Copy.self, Check.self, Restored.self, FinishUpgrade.self]
     )
 
     struct Copy: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Copy a relay from SQLite into PostgreSQL, or back.",
-            discussion: """
+            abstract: localized("Copy a relay from SQLite into PostgreSQL, or back."),
+            discussion: localized("""
                 The relay must not run. The source stays as it is, and the receiver has everything or nothing. The keys stay in the data \
                 directory.
 
                 --to copies the databases of the data directory into an empty PostgreSQL database. --from copies a PostgreSQL database into a \
                 data directory that has the relay's two keys and no databases.
-                """
+                """)
         )
 
-        @Option(help: ArgumentHelp("The empty PostgreSQL database, such as postgres://relayd@db.example/relay.", valueName: "uri"))
+        @Option(help: ArgumentHelp(localized("The empty PostgreSQL database, such as postgres://relayd@db.example/relay."), valueName: "uri"))
         var to: String?
-        @Option(help: ArgumentHelp("The PostgreSQL database of the relay.", valueName: "uri")) var from: String?
-        @Flag(help: "Print a JSON object.") var json = false
+        @Option(help: ArgumentHelp(localized("The PostgreSQL database of the relay."), valueName: "uri")) var from: String?
+        @Flag(help: .text("Print a JSON object.")) var json = false
         @OptionGroup var settings: DataDirectoryOptions
 
         func validate() throws {
@@ -85,14 +86,14 @@ struct StoreCommand: ParsableCommand {
 
     struct Check: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Decode every row of the relay's databases, whether it runs or not.",
-            discussion: """
+            abstract: localized("Decode every row of the relay's databases, whether it runs or not."),
+            discussion: localized("""
                 It writes nothing. Each row that cannot be decoded is printed with its table and key, never with its content, and the exit code \
                 is then 1.
-                """
+                """)
         )
 
-        @Flag(help: "Print a JSON object.") var json = false
+        @Flag(help: .text("Print a JSON object.")) var json = false
         @OptionGroup var settings: DataDirectoryOptions
 
         func run() throws {
@@ -123,10 +124,10 @@ struct StoreCommand: ParsableCommand {
 
     struct Restored: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Say that a PostgreSQL database was restored to an earlier state.",
-            discussion: """
+            abstract: localized("Say that a PostgreSQL database was restored to an earlier state."),
+            discussion: localized("""
                 Nodes notice by themselves that another server or a standby has taken over. They do not notice that a dump was loaded into the same                 server, or that its disk was put back. Then do this before the first node starts: what was sent before stays without a known                 outcome, and nothing false is said of it.
-                """
+                """)
         )
 
         @OptionGroup var settings: DataDirectoryOptions
@@ -139,8 +140,8 @@ struct StoreCommand: ParsableCommand {
 
     struct FinishUpgrade: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Let no node of an older version start any more, once none lives.",
-            discussion: "Do it when all nodes have the new version. What only older versions need can then go."
+            abstract: localized("Let no node of an older version start any more, once none lives."),
+            discussion: localized("Do it when all nodes have the new version. What only older versions need can then go.")
         )
 
         @OptionGroup var settings: DataDirectoryOptions
@@ -168,7 +169,7 @@ private final class TableProgress {
         // The clock is not read for each row.
         guard rows % 256 == 0, last.duration(to: .now) >= .seconds(3) else { return }
         last = .now
-        StandardStream.error.writeLine("\(word) \(rows) rows of \(table)")
+        StandardStream.note("\(word) \(rows) rows of \(table)")
     }
 
     static func summary(_ rows: [String: Int]) -> String {

@@ -2,26 +2,27 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import ProgramTexts
 import RelayProtocol
 import RelayServer
 
 struct TokenCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "token",
-        abstract: "Revoke access tokens.",
+        abstract: localized("Revoke access tokens."),
         subcommands: [Revoke.self]
     )
 
     struct Revoke: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Revoke an access token that was lost or published, and close its channels.",
-            discussion: """
+            abstract: localized("Revoke an access token that was lost or published, and close its channels."),
+            discussion: localized("""
                 Reads the token from standard input, so that it is in no shell history. If the relay's own issuer issued it, its login is \
                 revoked too. Tokens of other issuers are refused by this relay only: revoke the login at its issuer.
-                """
+                """)
         )
 
-        @Flag(help: "Print a JSON object.") var json = false
+        @Flag(help: .text("Print a JSON object.")) var json = false
         @OptionGroup var settings: DataDirectoryOptions
 
         func run() async throws {

@@ -72,7 +72,7 @@ private enum HiddenTerminal {
             tcsetattr(0, TCSANOW, &shown)
             for number in signals { signal(number, SIG_DFL) }
         }
-        StandardStream.error.writeLine(prompt)
+        StandardStream.note(prompt)
         return try read()
     }
 }

@@ -76,7 +76,7 @@ package struct Agent: Sendable {
             ),
             store: try? store.get(),
             console: context.console,
-            log: { context.console.note($0) }
+            log: { context.console.log($0) }
         )
         grants?.use(configuration)
         if pollingInterval != nil, try !context.home.membership().hasRelay {

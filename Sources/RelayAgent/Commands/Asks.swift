@@ -25,12 +25,13 @@ package struct AskList: AgentOnlyCommand {
                 table.add(
                     .init(ask.kind.words),
                     .init(
-                        DisplayText.sanitized(ask.device.name) + (ask.device.new ? " (new)" : ask.device.paired ? " (paired)" : ""),
+                        name: DisplayText.sanitized(ask.device.name),
+                        note: ask.device.new ? " (new)" : ask.device.paired ? " (paired)" : "",
                         .strong
                     ),
-                    .init(ask.what),
+                    .init(name: ask.what),
                     .init(ask.expires.map(LocalTime.text) ?? "-"),
-                    .init(ask.id)
+                    .init(name: ask.id)
                 )
             }
             return table.lines(style)

@@ -65,11 +65,11 @@ package struct CommandList: RoutedCommand {
             for command in commands {
                 let name = command.deviceName ?? String(command.endpoint.prefix(8))
                 table.add(
-                    .init(command.id),
+                    .init(name: command.id),
                     .init(LocalTime.text(command.sent)),
                     .init(command.attested.map { "\($0.label)\($0.time.map { ", \(LocalTime.text($0))" } ?? "")" } ?? "-"),
-                    .init(name),
-                    .init(command.app),
+                    .init(name: name),
+                    .init(name: command.app),
                     // The last one, because it may have a long reason.
                     .init(
                         StateText.Command(status: command.status).text(on: name, command.message),

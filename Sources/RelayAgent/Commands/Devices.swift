@@ -37,10 +37,10 @@ package struct Devices: RoutedCommand {
             var second = Table("ENDPOINT", "DEVICE", "STATUS")
             for endpoint in endpoints {
                 second.add(
-                    .init(String(endpoint.id.prefix(8))),
+                    .init(name: String(endpoint.id.prefix(8))),
                     .init(
-                        endpoint.name + (endpoint.local ? " (this one)" : "")
-                            + DeviceResult.mark(new: endpoint.new, unverified: endpoint.unverified),
+                        name: endpoint.name,
+                        note: (endpoint.local ? " (this one)" : "") + DeviceResult.mark(new: endpoint.new, unverified: endpoint.unverified),
                         endpoint.new ? .attention : nil
                     ),
                     .init(PresenceText.text(endpoint.presence, now: now))

@@ -120,7 +120,7 @@ package struct Fetch: Sendable {
             for entry in entries {
                 let isFolder = entry.kind == FileServiceMessages.Kind.folder.rawValue
                 table.add(
-                    .init(entry.name + (isFolder ? "/" : ""), isFolder ? .strong : nil),
+                    .init(name: entry.name + (isFolder ? "/" : ""), isFolder ? .strong : nil),
                     .init(isFolder ? "-" : ByteCount.text(entry.size)),
                     .init(LocalTime.text(entry.modified))
                 )

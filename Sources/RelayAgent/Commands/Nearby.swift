@@ -52,7 +52,7 @@ package struct Nearby: Sendable {
                 case .stranger: "stranger, visible to \(mode ?? "")\(local ? ", on this machine" : "")"
                 }
             let ways = "\(addresses.joined(separator: ", ")) on \(interfaces.joined(separator: ", "))"
-            table.add(.init(name, .strong), .init(kind), .init(who, relation == .stranger ? .attention : nil), .init(ways))
+            table.add(.init(name: name, .strong), .init(kind), .init(who, relation == .stranger ? .attention : nil), .init(ways))
         }
     }
 

@@ -35,11 +35,11 @@ package struct Profiles: Sendable {
             for account in profiles {
                 table.add(
                     .init(account.current ? "*" : ""),
-                    .init(account.name, .strong),
-                    .init(account.accountName ?? "-"),
-                    .init(account.relay ?? "-"),
-                    .init(account.deviceName ?? "-"),
-                    .init(account.issuer.map(DisplayText.sanitized) ?? "-"),
+                    .init(name: account.name, .strong),
+                    .init(name: account.accountName ?? "-"),
+                    .init(name: account.relay ?? "-"),
+                    .init(name: account.deviceName ?? "-"),
+                    .init(name: account.issuer.map(DisplayText.sanitized) ?? "-"),
                     .init(Words.connection(account.state), account.state == Self.connected ? nil : .attention)
                 )
             }

@@ -58,8 +58,8 @@ package struct Send: Sendable {
             let there = bytes - sent
             let size = files == 0 ? "" : "  \(ByteCount.text(bytes))"
             let note = there <= 0 ? "" : sent == 0 ? ", was there" : ", \(ByteCount.text(there)) of it were there"
-            let what = names.isEmpty ? "sent" : names.joined(separator: ", ")
-            return ["\(style.show(what, .strong))\(size)\(note)  on \(deviceName)"]
+            let what = names.isEmpty ? style.show("sent", .good) : style.show(names.joined(separator: ", "), .strong)
+            return ["\(what)\(size)\(note)  on \(deviceName)"]
         }
     }
 

@@ -98,11 +98,11 @@ package struct TokenList: AgentOnlyCommand {
             var table = Table("NAME", "SCOPES", "LIMITS", "EXPIRES", "ID")
             for token in tokens {
                 table.add(
-                    .init(DisplayText.sanitized(token.name), .strong),
-                    .init(token.scopes.map(\.rawValue).joined(separator: ", ")),
+                    .init(name: DisplayText.sanitized(token.name), .strong),
+                    .init(name: token.scopes.map(\.rawValue).joined(separator: ", ")),
                     .init(token.limits.isEmpty ? "-" : token.limits),
                     .init(LocalTime.text(token.expires)),
-                    .init(token.id)
+                    .init(name: token.id)
                 )
             }
             return table.lines(style)
@@ -155,11 +155,11 @@ package struct AuditList: AgentOnlyCommand {
             for entry in entries {
                 table.add(
                     .init(LocalTime.text(entry.time)),
-                    .init(entry.principal),
-                    .init(entry.action),
-                    .init(entry.subject ?? "-"),
-                    .init(entry.device.map { String($0.prefix(8)) } ?? "-"),
-                    .init(entry.answer)
+                    .init(name: entry.principal),
+                    .init(name: entry.action),
+                    .init(name: entry.subject ?? "-"),
+                    .init(name: entry.device.map { String($0.prefix(8)) } ?? "-"),
+                    .init(name: entry.answer)
                 )
             }
             return table.lines(style)

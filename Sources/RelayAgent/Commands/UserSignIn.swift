@@ -32,7 +32,8 @@ package struct UserSignIn: Sendable {
             if console.isJSON {
                 try? console.print(event)
             } else {
-                for line in event.lines(Style(hasColours: false)) { console.note(line) }
+                let style = Style(hasColours: false, translation: console.translation)
+                for line in event.lines(style) { console.log(style.rendered(line)) }
             }
         }
         let method = method ?? (!console.isJSON && console.isInteractive && URIOpener.hasDisplay ? .browser : .device)

@@ -3,6 +3,7 @@
 
 import DeviceRelay
 import Foundation
+import ProgramTexts
 package import RelayProtocol
 
 /// Diagnoses the path to the relay and to a device, hop by hop, and gives advice.
@@ -67,9 +68,14 @@ package struct Doctor: RoutedCommand {
                     case .warning, .failed: .attention
                     case .skipped: .faint
                     }
-                return check.status.lines(name: check.name.rawValue, width: 9, message: check.message, advice: check.advice) {
-                    style.show($0, emphasis)
-                }
+                let lines = check.status.lines(
+                    name: check.name.rawValue,
+                    width: 9,
+                    message: check.message,
+                    advice: check.advice,
+                    translated: style.translation.text
+                ) { style.emphasised($0, emphasis) }
+                return lines.map(style.translated)
             }
         }
     }

@@ -86,7 +86,7 @@ struct Membership: Codable, Hashable {
         settings.allowsPlainHTTP = allowsPlainHTTP
         settings.confirmsAccount = confirmsAccount
         if confirmsAccount == nil, isUnconfirmed ?? false { settings.confirmsAccount = { _ in false } }
-        settings.logger = Logger(label: "relay") { _ in ConsoleLogHandler { console.note($0) } }
+        settings.logger = Logger(label: "relay") { _ in ConsoleLogHandler { console.log($0) } }
         settings.certificateAuthorities = caFile.map { URL(filePath: $0) }
         settings.nearby.mode = try NearbySettings.Mode(environment: ProcessInfo.processInfo.environment) ?? nearby ?? .known
         changing(&settings.nearby)

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
+import ProgramTexts
 import Subprocess
 
 /// Shows desktop notifications with `notify-send`, if there is one in `PATH` and the user has a session bus.
@@ -9,6 +10,17 @@ struct DesktopNotifier: Sendable {
     enum Action: String, CaseIterable {
         case approve, refuse
         case open, take, decline
+
+        /// What the person sees.
+        var title: String {
+            switch self {
+            case .approve: "Approve"
+            case .refuse: "Refuse"
+            case .open: "Open"
+            case .take: "Take"
+            case .decline: "Decline"
+            }
+        }
     }
 
     enum Answer: Hashable {
@@ -33,9 +45,10 @@ struct DesktopNotifier: Sendable {
     ///   - patience: How long it waits.
     func show(_ title: String, _ body: String, actions: [Action], within patience: Duration = patience) async -> Answer {
         guard isPossible else { return .unavailable }
-        let buttons = actions.map { "--action=\($0.rawValue)=\($0.rawValue.capitalized)" }
+        let translation = Translation.current
+        let buttons = actions.map { "--action=\($0.rawValue)=\(translation.text($0.title))" }
         // A text that begins with a hyphen is not an option.
-        let arguments = [Self.program, "--app-name=Device Relay"] + buttons + ["--", title, NewDeviceText.escaped(body)]
+        let arguments = [Self.program, "--app-name=Device Relay"] + buttons + ["--", translation.text(title), NewDeviceText.escaped(translation.text(body))]
         var configuration = Program(arguments: arguments).configuration(environment.variables(forDesktop: true))
         // With SIGINT it also closes the notification.
         configuration.platformOptions.teardownSequence = [

@@ -67,13 +67,14 @@ package struct DeviceResult: Codable, Sendable {
     func add(to table: inout Table, now: Date) {
         table.add(
             .init(
-                name + (local ? " (this device)" : paired ? " (paired)" : "") + Self.mark(new: new, unverified: unverified),
+                name: name,
+                note: (local ? " (this device)" : paired ? " (paired)" : "") + Self.mark(new: new, unverified: unverified),
                 new ? .attention : .strong
             ),
             .init(kind),
             .init(PresenceText.text(presence, now: now), presence.state == .available ? .good : .faint),
-            .init(apps.isEmpty ? "-" : Array(Set(apps.map(\.title))).sorted().joined(separator: ", ")),
-            .init(String(id.prefix(8)))
+            .init(name: apps.isEmpty ? "-" : Array(Set(apps.map(\.title))).sorted().joined(separator: ", ")),
+            .init(name: String(id.prefix(8)))
         )
     }
 

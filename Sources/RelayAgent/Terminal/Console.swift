@@ -2,13 +2,14 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
+package import ProgramTexts
 import RelayProtocol
 import RelayStorage
 
 /// The output of a command: results go to standard output, everything else to standard error.
 ///
 /// All text leaves the program here, and here alone it is cleaned: no character of it controls the terminal or the writing
-/// direction.
+/// direction. And here it is translated: all other code has English texts, JSON stays English, and so do the lines of a log.
 package struct Console: Sendable {
     /// Whether each result is one JSON object on one line.
     package var isJSON: Bool
@@ -17,6 +18,7 @@ package struct Console: Sendable {
     package var isInteractive: Bool
     /// The width of the terminal that standard output is; `nil` if it is none.
     package var columns: Int?
+    package let translation: Translation
     private let output: @Sendable (String) throws -> Void
     private let error: @Sendable (String) -> Void
     private let data: @Sendable ([UInt8]) throws -> Void
@@ -26,6 +28,7 @@ package struct Console: Sendable {
         hasColours: Bool,
         isInteractive: Bool,
         columns: Int? = nil,
+        translation: Translation = .english,
         output: @escaping @Sendable (String) throws -> Void,
         error: @escaping @Sendable (String) -> Void,
         data: @escaping @Sendable ([UInt8]) throws -> Void
@@ -34,6 +37,7 @@ package struct Console: Sendable {
         self.hasColours = hasColours
         self.isInteractive = isInteractive
         self.columns = columns
+        self.translation = translation
         self.output = output
         self.error = error
         self.data = data
@@ -49,6 +53,7 @@ package struct Console: Sendable {
             hasColours: wantsColours && isatty(1) == 1,
             isInteractive: isatty(2) == 1,
             columns: terminalColumns,
+            translation: .current,
             output: { try writeOutput($0.utf8) },
             error: { try? StandardDescriptor.error.write($0.utf8) },
             data: { try writeOutput($0) }
@@ -67,7 +72,7 @@ package struct Console: Sendable {
     package func print(_ result: some AgentResult) throws {
         guard !isJSON else { return try output(DisplayText.escaped(json: try result.json()) + "\n") }
         for text in result.notes { note(text) }
-        let style = Style(hasColours: hasColours)
+        let style = Style(hasColours: hasColours, translation: translation)
         let lines = result.lines(style)
         guard !lines.isEmpty else { return }
         try output(lines.map { style.rendered($0) + "\n" }.joined())
@@ -76,7 +81,7 @@ package struct Console: Sendable {
     /// Writes a part of a file to standard output.
     func write(_ bytes: [UInt8]) throws { try data(bytes) }
 
-    /// Prints a text of several lines to standard output, such as a script.
+    /// Prints a text of several lines to standard output as it is, such as a script.
     package func print(text: String) throws { try output(DisplayText.sanitizedLines(text) + "\n") }
 
     /// Says that a list is the last known state.
@@ -86,10 +91,13 @@ package struct Console: Sendable {
     }
 
     /// Prints a note to standard error. It may have several lines.
-    package func note(_ text: String) { error(DisplayText.sanitizedLines(text) + "\n") }
+    package func note(_ text: String) { log(translation.text(text)) }
+
+    /// Prints a line of a log to standard error, or a text that is translated.
+    package func log(_ text: String) { error(DisplayText.sanitizedLines(text) + "\n") }
 
     /// Shows a line that the next one replaces, on a terminal. It is cut, because a line that wraps could not be replaced.
-    func showProgress(_ text: String) { error("\r\u{1B}[K\(DisplayText.sanitized(String(text.prefix(79))))") }
+    func showProgress(_ text: String) { error("\r\u{1B}[K\(DisplayText.sanitized(Table.prefix(translation.text(text), columns: 79)))") }
 
     /// Removes the line that `showProgress` has shown.
     func clearProgress() { if isInteractive { error("\r\u{1B}[K") } }
@@ -103,7 +111,7 @@ package struct Console: Sendable {
         if isJSON, failure.code != "outputFailed", let line = try? JSONText.line(FailureResult(failure)) {
             try? output(DisplayText.escaped(json: line) + "\n")
         } else {
-            note("relay: \(failure.message)")
+            log("relay: \(translation.text(failure.message))")
         }
     }
 

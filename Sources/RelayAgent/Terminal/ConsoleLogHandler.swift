@@ -3,7 +3,7 @@
 
 import Logging
 
-/// Prints the SDK's warnings and errors as notes.
+/// Prints the SDK's warnings and errors as lines of a log.
 struct ConsoleLogHandler: LogHandler {
     let note: @Sendable (String) -> Void
     var logLevel = Logger.Level.warning

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import ProgramTexts
+
 /// A table with aligned columns.
 struct Table {
     struct Cell {
+        /// What is not translated.
+        var name = ""
         var text: String
         var emphasis: Style.Emphasis?
 
@@ -11,6 +15,16 @@ struct Table {
             self.text = text
             self.emphasis = emphasis
         }
+
+        /// A name or a code.
+        /// - Parameter note: What the program says of it, behind it.
+        init(name: String, note: String = "", _ emphasis: Style.Emphasis? = nil) {
+            self.name = name
+            self.text = note
+            self.emphasis = emphasis
+        }
+
+        func shown(_ translation: Translation) -> String { name + translation.text(text) }
     }
 
     private var rows: [[Cell]] = []
@@ -21,14 +35,27 @@ struct Table {
 
     func lines(_ style: Style) -> [String] {
         let count = rows.map(\.count).max() ?? 0
-        let widths = (0..<count).map { column in rows.map { column < $0.count ? Self.width($0[column].text) : 0 }.max() ?? 0 }
-        return rows.map { row in
-            row.enumerated().map { column, cell in
+        let texts = rows.map { row in row.map { $0.shown(style.translation) } }
+        let widths = (0..<count).map { column in texts.map { column < $0.count ? Self.width($0[column]) : 0 }.max() ?? 0 }
+        return zip(rows, texts).map { row, texts in
+            let line = zip(row, texts).enumerated().map { column, cell in
                 let isLast = column == row.count - 1
-                let padding = isLast ? "" : String(repeating: " ", count: widths[column] - Self.width(cell.text) + 2)
-                return style.show(cell.text, cell.emphasis) + padding
+                let padding = isLast ? "" : String(repeating: " ", count: widths[column] - Self.width(cell.1) + 2)
+                return style.emphasised(cell.1, cell.0.emphasis) + padding
             }.joined()
+            return line.isEmpty ? line : style.translated(line)
         }
+    }
+
+    /// The start of a text that has at most a number of terminal columns.
+    static func prefix(_ text: String, columns: Int) -> String {
+        var left = columns
+        return String(
+            text.prefix { character in
+                left -= width(String(character))
+                return left >= 0
+            }
+        )
     }
 
     /// The number of terminal columns of a text: two for East Asian characters and emoji.

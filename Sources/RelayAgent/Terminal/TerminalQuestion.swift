@@ -3,6 +3,7 @@
 
 import Dispatch
 import Foundation
+import ProgramTexts
 import Synchronization
 
 /// Asks the user at the terminal, one question at a time.
@@ -22,13 +23,13 @@ actor TerminalQuestion {
     /// Asks a question. One time limit covers the wait for earlier questions and for the answer, so it bounds how long a
     /// later launch waits.
     /// - Parameters:
-    ///   - yes: The answers that mean yes, in lower case. Any other answer means no.
+    ///   - yes: The answers that mean yes, in lower case; `nil` for the usual ones. Any other answer means no.
     ///   - yields: Whether a later question ends this one without an answer.
     /// - Returns: `nil` if there is no answer in time or the task is cancelled.
     func ask(
         _ lines: [String],
         _ question: String,
-        yes: Set<String> = ["y", "yes"],
+        yes: Set<String>? = nil,
         within patience: Duration,
         yields: Bool = false
     ) async -> Bool? {
@@ -49,7 +50,7 @@ actor TerminalQuestion {
             console.note((lines + [question]).joined(separator: "\n"))
             let answer = await Self.line(until: end)
             if answer == nil { console.note("(no answer)") }
-            return answer.map { yes.contains($0.lowercased()) }
+            return answer.map { (yes ?? console.translation.yes).contains($0.lowercased()) }
         }
         last = task
         if yields { yielding.append(task) }

@@ -36,9 +36,18 @@ package struct RelayDoctor: Sendable {
             exit = checks.contains { $0.status == .failed } ? 1 : 0
         }
 
-        package var lines: [String] {
+        /// - Parameter translated: Translates a text.
+        package func lines(_ translated: (String) -> String) -> [String] {
             let width = Check.Name.allCases.map(\.rawValue.count).max() ?? 0
-            return checks.flatMap { $0.status.lines(name: $0.name.rawValue, width: width, message: $0.message, advice: $0.advice) }
+            return checks.flatMap { check in
+                check.status.lines(
+                    name: check.name.rawValue,
+                    width: width,
+                    message: check.message,
+                    advice: check.advice,
+                    translated: translated
+                )
+            }
         }
     }
 

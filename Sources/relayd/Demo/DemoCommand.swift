@@ -3,16 +3,17 @@
 
 import ArgumentParser
 import Foundation
+import ProgramTexts
 import UnixSignals
 
 struct DemoCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "demo",
-        abstract: "Run a demo on this machine: two devices find each other, launch, ping and fetch files. It deletes its files at the end.",
+        abstract: localized("Run a demo on this machine: two devices find each other, launch, ping and fetch files. It deletes its files at the end."),
         subcommands: [Opened.self]
     )
 
-    @Option(help: ArgumentHelp("The command line of the devices. Default: `relay` beside this program.", valueName: "file"))
+    @Option(help: ArgumentHelp(localized("The command line of the devices. Default: `relay` beside this program."), valueName: "file"))
     var relay: String?
 
     func run() async throws {

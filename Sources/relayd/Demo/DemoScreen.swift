@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
+import ProgramTexts
 import RelayProtocol
 
 /// Prints what each party does.
@@ -12,11 +13,11 @@ struct DemoScreen: Sendable {
 
     private func write(_ parts: StandardStream.Part...) throws { try StandardStream.output.write(parts) }
 
-    func title(_ text: String) throws { try write(show(text, "1")) }
+    func title(_ english: String) throws { try write(show(localized(english), "1")) }
 
-    func step(_ text: String) throws { try write(show("\n"), show("== \(text)", "1")) }
+    func step(_ english: String) throws { try write(show("\n"), show("== \(localized(english))", "1")) }
 
-    func note(_ text: String) throws { try write(show("   \(text)")) }
+    func note(_ english: String) throws { try write(show("   \(localized(english))")) }
 
     /// Prints a command as a user would type it.
     func command(_ place: String, _ words: [String]) throws {

@@ -47,7 +47,8 @@ extension Translation {
     package static let current: Translation = {
         let arguments = CommandLine.arguments.dropFirst().prefix { $0 != "--" }
         let isForPrograms = arguments.contains("--json") || arguments.contains("--experimental-dump-help")
-        let isForShell = arguments.first == "completions" || arguments.first == "---completion"
+        let isShell = ["bash", "zsh", "fish"].contains(arguments.dropFirst().first)
+        let isForShell = arguments.first == "---completion" || arguments.first == "completions" && isShell
         if isForPrograms || isForShell { return .english }
         return Translation(ProgramLanguage(environment: ProcessInfo.processInfo.environment))
     }()

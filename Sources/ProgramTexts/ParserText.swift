@@ -4,13 +4,15 @@
 /// What ArgumentParser says. The texts of the commands in a help are translated before it wraps them, so that only its own ones are left.
 package enum ParserText {
     static let help = [
-        "OVERVIEW: {1}", "USAGE: {1}", "Usage: {1}", "ARGUMENTS:", "OPTIONS:", "SUBCOMMANDS:", "Help:  {1}", "(default: {1})", "(values: {1})",
+        "OVERVIEW: {1}", "USAGE: {1}", "Usage: {1}", "ARGUMENTS:", "OPTIONS:", "SUBCOMMANDS:", "Help:  {1}", "(default: {1})",
+        "(values: {1})",
         "(values: {1}; default: {2})", "Show the version.", "Show help information.", "Show subcommand help information.",
         "See '{1}' for detailed help.", "See '{1}' for more information.",
     ]
 
     static let errors = [
-        "Error:", "Unknown option '{1}'", "Unknown option '{1}'. Did you mean '{2}'?", "Invalid option: {1}", "Missing required subcommand.",
+        "Error: {1}", "Unknown option '{1}'", "Unknown option '{1}'. Did you mean '{2}'?", "Invalid option: {1}",
+        "Missing required subcommand.",
         "Missing value for '{1}'", "The option '{1}' does not take any value, but '{2}' was specified.", "Unexpected argument '{1}'",
         "{1} unexpected arguments: {2}", "Value to be set with {1} had already been set with {2}", "flag {1}", "position {1}", "{1} in {2}",
         "Missing expected argument '{1}'", "Missing one of: {1}", "The value '{1}' is invalid for '{2}'",
@@ -23,11 +25,10 @@ package enum ParserText {
     /// Translates a help, or an error with the usage, for the person at the terminal.
     package static func translated(_ text: String) -> String {
         guard !parser.isEnglish else { return text }
-        return text.split(separator: "\n", omittingEmptySubsequences: false).map { line in
-            let error = "Error: "
-            guard line.hasPrefix(error) else { return parser.text(String(line)) }
-            return "\(localized("Error:")) \(localized(String(line.dropFirst(error.count))))"
-        }
-        .joined(separator: "\n")
+        let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+        // The message of an error is one of the program's texts, of one line or several.
+        let message = text.hasPrefix("Error: ") ? lines.prefix { !$0.hasPrefix("Help: ") && !$0.hasPrefix("Usage: ") } : []
+        let translated = message.isEmpty ? [] : [localized(message.joined(separator: "\n"))]
+        return (translated + lines.dropFirst(message.count).map { parser.text(String($0)) }).joined(separator: "\n")
     }
 }

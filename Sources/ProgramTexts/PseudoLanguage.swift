@@ -30,7 +30,9 @@ enum PseudoLanguage {
 
     private static func foreign(_ scalar: Unicode.Scalar) -> Unicode.Scalar {
         if let other = letters[scalar] { return other }
-        guard ("A"..."Z").contains(scalar), let small = Unicode.Scalar(scalar.value | 0x20), let other = letters[small] else { return scalar }
+        guard ("A"..."Z").contains(scalar), let small = Unicode.Scalar(scalar.value | 0x20), let other = letters[small] else {
+            return scalar
+        }
         return other.properties.uppercaseMapping.unicodeScalars.first ?? other
     }
 }

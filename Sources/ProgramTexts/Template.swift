@@ -12,9 +12,16 @@ struct Template: Sendable {
     let parts: [Part]
     /// The number of bytes outside of the places.
     let literalCount: Int
+    /// The places in brackets. Brackets in their values have their ends there.
+    private let bracketed: [Int]
 
     init(_ text: String) {
         parts = Self.parts(Array(text.utf8))
+        bracketed = zip(parts.indices, parts).compactMap { [parts] index, part in
+            guard case .place(let number, _) = part, index > 0, index + 1 < parts.count else { return nil }
+            guard case .literal(let before) = parts[index - 1], case .literal(let after) = parts[index + 1] else { return nil }
+            return before.last == UInt8(ascii: "(") && after.first == UInt8(ascii: ")") ? number : nil
+        }
         literalCount = parts.reduce(0) { count, part in if case .literal(let bytes) = part { count + bytes.count } else { count } }
     }
 
@@ -27,7 +34,13 @@ struct Template: Sendable {
             guard case .literal(let bytes) = part else { return count }
             return count + bytes.count { (0x61...0x7A).contains($0 | 0x20) }
         }
-        return letters < 6
+        return letters < 3
+    }
+
+    /// Whether the template is a value and a word, such as `{1} files`. The value is then a word, too.
+    private var isCount: Bool {
+        guard parts.count == 2, case .place = parts[0], case .literal(let literal) = parts[1] else { return false }
+        return literal.first == UInt8(ascii: " ") && !literal.dropFirst().contains(UInt8(ascii: " "))
     }
 
     /// A value of a text.
@@ -40,6 +53,12 @@ struct Template: Sendable {
     /// to right, without another try, so that the time is linear.
     /// - Parameter steps: Counts the bytes that were compared.
     func values(of text: ArraySlice<UInt8>, _ steps: inout Int) -> [Int: Value]? {
+        guard let values = found(in: text, &steps) else { return nil }
+        if isCount, values.values.contains(where: { text[$0.range].contains(UInt8(ascii: " ")) }) { return nil }
+        return bracketed.allSatisfy { values[$0].map { Self.isBalanced(text[$0.range]) } ?? true } ? values : nil
+    }
+
+    private func found(in text: ArraySlice<UInt8>, _ steps: inout Int) -> [Int: Value]? {
         var values: [Int: Value] = [:]
         var position = text.startIndex
         var open: (number: Int, isName: Bool)?
@@ -86,6 +105,16 @@ struct Template: Sendable {
             guard text[position + offset] == byte else { return false }
         }
         return true
+    }
+
+    private static func isBalanced(_ text: ArraySlice<UInt8>) -> Bool {
+        var depth = 0
+        for byte in text {
+            if byte == UInt8(ascii: "(") { depth += 1 }
+            if byte == UInt8(ascii: ")") { depth -= 1 }
+            if depth < 0 { return false }
+        }
+        return depth == 0
     }
 
     private static func parts(_ bytes: [UInt8]) -> [Part] {

@@ -16,6 +16,8 @@ package struct Translation: Sendable {
     static let maximumDepth = 4
     /// How many parts a text without a template has. The rest is one part.
     static let maximumParts = 32
+    /// How many parts are tried as one text, besides all that are left.
+    static let maximumJoined = 8
 
     private struct Entry: Sendable {
         let english: String
@@ -27,6 +29,8 @@ package struct Translation: Sendable {
     private var texts: [String: String]
     /// The templates with places, those with the most literal bytes first.
     private var entries: [Entry]
+    /// Those that a name could look like.
+    private var vague: [Entry]
 
     /// - Parameters:
     ///   - templates: English templates with places `{1}`, `{2}`, …, and their translations. One whose translation has not the same places
@@ -49,20 +53,23 @@ package struct Translation: Sendable {
             }
         }
         self.texts = texts
-        self.entries = entries.sorted { ($1.template.literalCount, $0.english) < ($0.template.literalCount, $1.english) }
+        let sorted = entries.sorted { ($1.template.literalCount, $0.english) < ($0.template.literalCount, $1.english) }
+        self.entries = sorted.filter { !$0.template.isVague }
+        vague = sorted.filter(\.template.isVague)
     }
 
     /// The answers that mean yes and no, in lower case: those of English, and the language's own ones.
     package let yes: Set<String>
     package let no: Set<String>
 
-    package var isEnglish: Bool { texts.isEmpty && entries.isEmpty }
+    package var isEnglish: Bool { texts.isEmpty && entries.isEmpty && vague.isEmpty }
 
     /// The same with a part of the templates.
     func only(_ templates: Set<String>) -> Translation {
         var translation = self
         translation.texts = texts.filter { templates.contains($0.key) }
         translation.entries = entries.filter { templates.contains($0.english) }
+        translation.vague = []
         return translation
     }
 
@@ -83,9 +90,17 @@ package struct Translation: Sendable {
         if let whole = whole(bytes, depth: depth, &steps) { return whole }
         let lines = bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
         guard lines.count == 1 else {
-            return lines.map { whole($0, depth: depth, &steps) ?? parts($0, depth: depth, &steps) }.joined(separator: "\n")
+            return lines.map { whole($0, depth: depth, &steps) ?? divided($0, depth: depth, &steps) }.joined(separator: "\n")
         }
-        return parts(bytes, depth: depth, &steps)
+        return divided(bytes, depth: depth, &steps)
+    }
+
+    /// Translates a line that is no template. A vague template is the last choice, and none for a value.
+    private func divided(_ bytes: ArraySlice<UInt8>, depth: Int, _ steps: inout Int) -> String {
+        let english = plain(bytes)
+        let result = parts(bytes, depth: depth, &steps)
+        guard depth == 0, result == english else { return result }
+        return filled(vague, bytes, depth: depth, &steps) ?? english
     }
 
     /// Returns the translation of a text that is a template as a whole. A sentence may begin with what is the middle of one elsewhere, so
@@ -102,14 +117,19 @@ package struct Translation: Sendable {
     private func found(_ bytes: ArraySlice<UInt8>, depth: Int, _ steps: inout Int) -> String? {
         if let text = texts[String(decoding: bytes, as: UTF8.self)] { return text }
         guard depth < Self.maximumDepth else { return nil }
-        for entry in entries where depth == 0 || !entry.template.isVague {
+        return filled(entries, bytes, depth: depth, &steps)
+    }
+
+    private func filled(_ entries: [Entry], _ bytes: ArraySlice<UInt8>, depth: Int, _ steps: inout Int) -> String? {
+        for entry in entries {
             guard let values = entry.template.values(of: bytes, &steps) else { continue }
             return entry.translation.map { part in
                 switch part {
                 case .literal(let literal): return String(decoding: literal, as: UTF8.self)
                 case .place(let number, _):
                     guard let value = values[number] else { return "" }
-                    return value.isName ? String(decoding: bytes[value.range], as: UTF8.self) : self.value(bytes[value.range], depth, &steps)
+                    return value.isName
+                        ? String(decoding: bytes[value.range], as: UTF8.self) : self.value(bytes[value.range], depth, &steps)
                 }
             }
             .joined()
@@ -126,13 +146,14 @@ package struct Translation: Sendable {
     /// Translates a line by its parts: as many as are one template, with what separates them from those before, or without.
     private func parts(_ bytes: ArraySlice<UInt8>, depth: Int, _ steps: inout Int) -> String {
         let parts = Separator.parts(bytes, maximum: Self.maximumParts, &steps)
-        guard depth < Self.maximumDepth, parts.count > 1 else { return plain(bytes) }
+        guard depth < Self.maximumDepth, parts.count > 1 || parts.first?.separator.isEmpty == false else { return plain(bytes) }
         var result = ""
         var index = 0
         while index < parts.count {
             let part = parts[index]
             var next: Int?
-            for end in Set([parts.count, min(index + 3, parts.count), min(index + 2, parts.count), index + 1]).sorted(by: >) {
+            let ends = (index + 1...index + Self.maximumJoined).reversed().filter { $0 < parts.count }
+            for end in [parts.count] + ends {
                 let last = parts[end - 1].text.upperBound
                 let full = bytes[part.separator.lowerBound..<last]
                 let spaces = full.prefix { $0 == UInt8(ascii: " ") }

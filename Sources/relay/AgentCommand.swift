@@ -19,7 +19,9 @@ struct AgentCommand: AsyncParsableCommand {
     @Option(
         parsing: .unconditional,
         help: ArgumentHelp(
-            localized("Do not stay connected: connect at this interval to fetch what waits. App services are then not answered in between."),
+            localized(
+                "Do not stay connected: connect at this interval to fetch what waits. App services are then not answered in between."
+            ),
             valueName: "seconds"
         )
     ) var poll: Int?

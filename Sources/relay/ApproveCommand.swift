@@ -9,10 +9,12 @@ struct ApproveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "approve",
         abstract: localized("Confirm a new device, for this device and all others."),
-        discussion: localized("""
+        discussion: localized(
+            """
             At a terminal it shows what it found, and asks. Compare the words with those that `relay whoami` prints on the new device. Without a \
             terminal it accepts only an id, because any device can have any name.
-            """)
+            """
+        )
     )
 
     @OptionGroup var common: CommonOptions

@@ -32,14 +32,19 @@ struct AsksAnswerCommand: AsyncParsableCommand {
         commandName: "answer",
         abstract: localized("Answer a question."),
         discussion:
-            localized("`always` also answers the next ones of this device, for 90 days: see `relay grants`. A new device is approved by `relay approve`.")
+            localized(
+                "`always` also answers the next ones of this device, for 90 days: see `relay grants`. A new device is approved by `relay approve`."
+            )
     )
 
     @OptionGroup var common: CommonOptions
     @Argument(help: .text("The id of the question, as `relay asks` prints it.")) var id: String
     @Argument(help: .text("once, always or no.")) var answer: AskReply.Word
     @Option(
-        help: ArgumentHelp(localized("The program that opens the link, of those that `relay asks` lists. Default: the first one."), valueName: "id")
+        help: ArgumentHelp(
+            localized("The program that opens the link, of those that `relay asks` lists. Default: the first one."),
+            valueName: "id"
+        )
     )
     var handler: String?
 

@@ -11,7 +11,9 @@ import RelayAgent
 struct CommonOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            localized("The directory for keys and commands. Default: $DEVICE_RELAY_HOME, else $XDG_STATE_HOME/device-relay, else ~/.local/state/device-relay."),
+            localized(
+                "The directory for keys and commands. Default: $DEVICE_RELAY_HOME, else $XDG_STATE_HOME/device-relay, else ~/.local/state/device-relay."
+            ),
             valueName: "directory"
         ),
         completion: .directory
@@ -20,7 +22,9 @@ struct CommonOptions: ParsableArguments {
 
     @Option(
         help:
-            .text("The profile in this directory: one account at one relay. `relay profiles` lists them. Default: the one that `relay profile use` chose."),
+            .text(
+                "The profile in this directory: one account at one relay. `relay profiles` lists them. Default: the one that `relay profile use` chose."
+            ),
         completion: .profiles
     )
     var profile: String?

@@ -14,11 +14,13 @@ struct CompletionsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "completions",
         abstract: localized("Print a script that makes the shell complete commands, options and device names."),
-        discussion: localized("""
+        discussion: localized(
+            """
             bash: relay completions bash > ~/.local/share/bash-completion/completions/relay
             zsh:  relay completions zsh > DIR/_relay, where DIR is a folder of $fpath
             fish: relay completions fish > ~/.config/fish/completions/relay.fish
-            """)
+            """
+        )
     )
 
     @Argument(help: .text("bash, zsh or fish.")) var shell: Shell

@@ -9,10 +9,12 @@ struct ConsoleCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "console",
         abstract: localized("Open the console of this device's agent in a browser."),
-        discussion: localized("""
+        discussion: localized(
+            """
             The link works once, within 60 seconds, and only in a browser of this machine. The browser gets it by a file that only this user \
             can read. A confined browser, such as a snap, may not read that file; then use --print.
-            """)
+            """
+        )
     )
 
     @Flag(help: .text("Print the link instead of opening it."))

@@ -18,7 +18,9 @@ struct FetchCommand: AsyncParsableCommand {
     @Option(
         name: .shortAndLong,
         help: ArgumentHelp(
-            localized("The destination: a file, an existing folder, or - for standard output. Default: the same name in the current folder."),
+            localized(
+                "The destination: a file, an existing folder, or - for standard output. Default: the same name in the current folder."
+            ),
             valueName: "file"
         ),
         completion: .file()

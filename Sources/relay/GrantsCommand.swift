@@ -15,7 +15,10 @@ struct GrantsCommand: AsyncParsableCommand {
 }
 
 struct GrantsListCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(commandName: "list", abstract: localized("List what devices may do, and since which answer."))
+    static let configuration = CommandConfiguration(
+        commandName: "list",
+        abstract: localized("List what devices may do, and since which answer.")
+    )
 
     @OptionGroup var common: CommonOptions
 
@@ -30,7 +33,9 @@ struct GrantsAddCommand: AsyncParsableCommand {
         commandName: "add",
         abstract: localized("Let a known device do without a question what agent.yaml asks about."),
         discussion:
-            localized("It allows nothing that agent.yaml does not ask about: a scheme in `open: {ask: […]}`, one of `relay doctor` that only an installed program opens, or transfers with `receive: {accept: ask}`.")
+            localized(
+                "It allows nothing that agent.yaml does not ask about: a scheme in `open: {ask: […]}`, one of `relay doctor` that only an installed program opens, or transfers with `receive: {accept: ask}`."
+            )
     )
 
     @OptionGroup var common: CommonOptions
@@ -38,7 +43,8 @@ struct GrantsAddCommand: AsyncParsableCommand {
     @Flag(help: .text("Let all known devices of the account do it.")) var known = false
     @Option(help: ArgumentHelp(localized("Open links of this scheme."), valueName: "scheme")) var scheme: String?
     @Flag(help: .text("Send files, links and texts.")) var transfer = false
-    @Option(help: ArgumentHelp(localized("How long: a number and s, m, h or d; at most 90d."), valueName: "time")) var expires: String = "90d"
+    @Option(help: ArgumentHelp(localized("How long: a number and s, m, h or d; at most 90d."), valueName: "time")) var expires: String =
+        "90d"
 
     func validate() throws {
         guard (device == nil) == known else { throw ValidationError("Name a device, or give --known for all known ones.") }
@@ -54,7 +60,10 @@ struct GrantsAddCommand: AsyncParsableCommand {
 }
 
 struct GrantsRemoveCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(commandName: "remove", abstract: localized("Take a grant back: the device is asked about again."))
+    static let configuration = CommandConfiguration(
+        commandName: "remove",
+        abstract: localized("Take a grant back: the device is asked about again.")
+    )
 
     @OptionGroup var common: CommonOptions
     @Argument(help: .text("The id of the grant, as `relay grants` prints it.")) var id: String

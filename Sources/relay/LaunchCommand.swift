@@ -17,10 +17,12 @@ struct LaunchCommand: AsyncParsableCommand {
     @OptionGroup var common: CommonOptions
     @Argument(help: .device, completion: .devices) var target: String
     @Argument(help: .text("The URI to launch, such as https://films.example/42, or - to read it from standard input.")) var uri: String
-    @Option(help: ArgumentHelp(localized("The URI to launch if no app there accepts the first one."), valueName: "uri")) var fallback: String?
-    @Option(help: ArgumentHelp(localized("An app that should open it, best first; may be repeated."), valueName: "app")) var prefer: [String] = []
-    @Option(parsing: .unconditional, help: ArgumentHelp(localized("How long to wait for the outcome. Default: 30."), valueName: "seconds")) var wait:
-        Double?
+    @Option(help: ArgumentHelp(localized("The URI to launch if no app there accepts the first one."), valueName: "uri")) var fallback:
+        String?
+    @Option(help: ArgumentHelp(localized("An app that should open it, best first; may be repeated."), valueName: "app")) var prefer:
+        [String] = []
+    @Option(parsing: .unconditional, help: ArgumentHelp(localized("How long to wait for the outcome. Default: 30."), valueName: "seconds"))
+    var wait: Double?
     @Flag(help: .text("Return as soon as the relay has stored the launch.")) var noWait = false
     @Option(
         parsing: .unconditional,

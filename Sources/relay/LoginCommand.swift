@@ -9,7 +9,8 @@ struct LoginCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "login",
         abstract: localized("Sign this machine in to your account at a relay: in a browser, with a code, or with your password."),
-        discussion: localized("""
+        discussion: localized(
+            """
             Without an address it signs in again where the login has ended.
 
             --password asks for name and password here. This is the default at a terminal for an address with #relay=ID: such a relay uses its own \
@@ -19,7 +20,8 @@ struct LoginCommand: AsyncParsableCommand {
 
             A browser or a code can be used by another person than you. So the command names the account and asks, before this device is in it. \
             A script that uses them needs --yes.
-            """)
+            """
+        )
     )
 
     @OptionGroup var common: CommonOptions
@@ -29,10 +31,12 @@ struct LoginCommand: AsyncParsableCommand {
             valueName: "relay-url"
         )
     ) var relay: String?
-    @Option(help: ArgumentHelp(localized("The identity provider, of those that the relay accepts. Default: the relay's own."), valueName: "url"))
+    @Option(
+        help: ArgumentHelp(localized("The identity provider, of those that the relay accepts. Default: the relay's own."), valueName: "url")
+    )
     var issuer: String?
-    @Option(help: ArgumentHelp(localized("The client id that this program has at the provider, if it needs one."), valueName: "id")) var clientID:
-        String?
+    @Option(help: ArgumentHelp(localized("The client id that this program has at the provider, if it needs one."), valueName: "id"))
+    var clientID: String?
     @OptionGroup var provider: ProviderOptions
     @Flag(help: .text("Print a code to enter in a browser on any device.")) var device = false
     @Flag(help: .text("Open a browser on this machine.")) var browser = false

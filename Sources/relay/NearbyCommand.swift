@@ -9,10 +9,12 @@ struct NearbyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "nearby",
         abstract: localized("List the devices that are seen on this network."),
-        discussion: localized("""
+        discussion: localized(
+            """
             These are devices that this one knows or was paired with, while their agent runs, and those that somebody has made visible with \
             `relay pair` or `relay receive --visible`. Nothing proves what a visible device says of itself.
-            """)
+            """
+        )
     )
 
     @OptionGroup var common: CommonOptions

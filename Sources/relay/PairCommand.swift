@@ -9,11 +9,13 @@ struct PairCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "pair",
         abstract: localized("Pair with another person's device on this network, without an account."),
-        discussion: localized("""
+        discussion: localized(
+            """
             One device shows a code and a link with `relay pair`; on the other one `relay pair --enter` reads one of them, from the terminal or from \
             standard input. Then both can send each other files, links and texts while they are on one network, and each asks its person first. \
             `relay unpair` ends it.
-            """)
+            """
+        )
     )
 
     @OptionGroup var common: CommonOptions

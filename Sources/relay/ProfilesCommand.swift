@@ -52,16 +52,19 @@ extension AccountCommand {
         static let configuration = CommandConfiguration(
             commandName: "link",
             abstract: localized("Let yourself sign in to your account by another identity provider, too."),
-            discussion: localized("""
+            discussion: localized(
+                """
                 You sign in there, in a browser or with a code. New devices can then sign in at either provider, and are in this account. This device \
                 must be approved. The identity must not have an account of its own at the relay.
-                """)
+                """
+            )
         )
 
         @OptionGroup var common: CommonOptions
-        @Option(help: ArgumentHelp(localized("The identity provider, of those that the relay accepts."), valueName: "url")) var issuer: String
-        @Option(help: ArgumentHelp(localized("The client id that this program has at the provider, if it needs one."), valueName: "id")) var clientID:
-            String?
+        @Option(help: ArgumentHelp(localized("The identity provider, of those that the relay accepts."), valueName: "url")) var issuer:
+            String
+        @Option(help: ArgumentHelp(localized("The client id that this program has at the provider, if it needs one."), valueName: "id"))
+        var clientID: String?
         @OptionGroup var provider: ProviderOptions
         @Flag(help: .text("Print a code to enter in a browser on any device.")) var device = false
         @Flag(help: .text("Open a browser on this machine.")) var browser = false
@@ -87,14 +90,16 @@ extension AccountCommand {
         static let configuration = CommandConfiguration(
             commandName: "password",
             abstract: localized("Set the password of your account at the relay, without a browser."),
-            discussion: localized("""
+            discussion: localized(
+                """
                 The first password needs a set-up link, which the relay's first start and `relayd account set-up` print. Without a link, or with -, \
                 it is read from the terminal, which does not show it, or from standard input. A link among the arguments is visible to other users \
                 of this machine. A password that you know, or a recovery code in its place, sets another one: press Return instead of a link, or \
                 give --user.
 
                 A script writes to standard input, one on each line: the link, or with --user the present password; and the new password.
-                """)
+                """
+            )
         )
 
         @OptionGroup var common: CommonOptions
@@ -102,15 +107,19 @@ extension AccountCommand {
         @Option(help: .text("The name of your account, to change a password that you know.")) var user: String?
         @Option(
             help: ArgumentHelp(
-                localized("The relay's address, or https://HOST:PORT/#relay=ID for one with its own key. Default: the relay of this device."),
+                localized(
+                    "The relay's address, or https://HOST:PORT/#relay=ID for one with its own key. Default: the relay of this device."
+                ),
                 valueName: "relay-url"
             )
         )
         var relay: String?
         @Flag(
-            help: .text("""
+            help: .text(
+                """
                 Keep the account's passkeys, apps and devices when a set-up link is used. Without this a terminal asks, and a script ends them.
-                """)
+                """
+            )
         )
         var keep = false
         @Flag(help: .text("Accept plain HTTP to another machine. Others on the network can then read the traffic.")) var allowHttp = false

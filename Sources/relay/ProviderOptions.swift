@@ -9,7 +9,9 @@ import RelayAgent
 struct ProviderOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            localized("A scope of the provider's API for the relay, instead of the relay's own scopes; may be repeated. The requests then name no resource (RFC 8707), which Microsoft Entra needs."),
+            localized(
+                "A scope of the provider's API for the relay, instead of the relay's own scopes; may be repeated. The requests then name no resource (RFC 8707), which Microsoft Entra needs."
+            ),
             valueName: "scope"
         )
     )

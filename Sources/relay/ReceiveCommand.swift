@@ -9,15 +9,20 @@ struct ReceiveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "receive",
         abstract: localized("Receive what your other devices send, until Ctrl-C."),
-        discussion: localized("""
+        discussion: localized(
+            """
             The agent receives too; its settings say where to. With --visible, strangers on this network can send for ten minutes instead, without an \
             account on either side; you are asked about each transfer, and everyone on the network sees the name of this device meanwhile.
-            """)
+            """
+        )
     )
 
     @OptionGroup var common: CommonOptions
     @Option(
-        help: ArgumentHelp(localized("The folder for files; it is created if it does not exist. Default: the current folder."), valueName: "folder"),
+        help: ArgumentHelp(
+            localized("The folder for files; it is created if it does not exist. Default: the current folder."),
+            valueName: "folder"
+        ),
         completion: .directory
     )
     var into = "."

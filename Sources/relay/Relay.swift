@@ -13,12 +13,14 @@ struct Relay: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "relay",
         abstract: localized("Find your other devices, open links on them, and let them open links here."),
-        discussion: localized("""
+        discussion: localized(
+            """
             Begin with `relay login URL`, or with `relay join`, which asks for a link; the link comes from `relayd invite` or, on another device, from `relay invite`.
             Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not signed in, 4 not found, 5 unreachable, 6 declined, 7 expired, 8 no answer in time,
             9 incomplete.
             `relay completions bash` (zsh, fish) prints completions for a shell.
-            """),
+            """
+        ),
         version: "relay \(BuildVersion.text)",
         subcommands: [
             LoginCommand.self, JoinCommand.self, LeaveCommand.self, ProfilesCommand.self, ProfileCommand.self, AccountCommand.self,

@@ -9,7 +9,9 @@ struct RenameCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rename",
         abstract: localized("Give this device another name."),
-        discussion: localized("Other devices show it once the relay has it: at once, or on the next connection. A running agent uses the new name.")
+        discussion: localized(
+            "Other devices show it once the relay has it: at once, or on the next connection. A running agent uses the new name."
+        )
     )
 
     @OptionGroup var common: CommonOptions

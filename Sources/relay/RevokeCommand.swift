@@ -10,7 +10,9 @@ struct RevokeCommand: AsyncParsableCommand {
         commandName: "revoke",
         abstract: localized("Revoke a device, or one endpoint of it, for ever."),
         discussion:
-            localized("At a terminal it shows what it found, and asks. Without a terminal it accepts only an id, because any device can have any name.")
+            localized(
+                "At a terminal it shows what it found, and asks. Without a terminal it accepts only an id, because any device can have any name."
+            )
     )
 
     @OptionGroup var common: CommonOptions

@@ -9,18 +9,22 @@ struct SendCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "send",
         abstract: localized("Send files, folders, links and texts to another device."),
-        discussion: localized("""
+        discussion: localized(
+            """
             The other device receives with `relay receive` or `relay agent`. A lost connection does not end a transfer, and an interrupted command
             continues when it is run again. Nothing there is replaced: a second file of the same name gets a number.
             A device without any pairing receives from you while `relay receive --visible` runs there; you are asked first, because nothing proves whose \
             it is.
-            """)
+            """
+        )
     )
 
     @OptionGroup var common: CommonOptions
     @Argument(
         help: ArgumentHelp(
-            localized("Files, folders and URIs to send, or - for standard input; and last the device: its name, its id or at least the first 4 characters of it; with /APP one of its apps."),
+            localized(
+                "Files, folders and URIs to send, or - for standard input; and last the device: its name, its id or at least the first 4 characters of it; with /APP one of its apps."
+            ),
             valueName: "file"
         ),
         completion: .file()

@@ -9,10 +9,12 @@ struct VerifyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "verify",
         abstract: localized("Compare a code with another device, and confirm that device."),
-        discussion: localized("""
+        discussion: localized(
+            """
             Run it on both devices, each with the name of the other. Both show the same ten words if no third device is between them. At a terminal it asks \
             whether the words are the same, and confirms the other device. Without a terminal, or with --json, it only prints the words.
-            """)
+            """
+        )
     )
 
     @OptionGroup var common: CommonOptions

@@ -39,11 +39,13 @@ struct AccountCommand: AsyncParsableCommand {
     struct Add: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: localized("Add an account and print its id."),
-            discussion: localized("""
+            discussion: localized(
+                """
                 Its owner's first device joins by a link of `relayd invite`. With --set-up, the command also prints a link with which the owner \
                 sets a password or a passkey, as `relayd account set-up` does later. With --password, it reads the owner's password from \
                 standard input.
-                """)
+                """
+            )
         )
 
         @Argument(help: .text("The account's name, such as the name of its owner.")) var name: String
@@ -126,10 +128,12 @@ struct AccountCommand: AsyncParsableCommand {
     struct Remove: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: localized("Remove an account with its devices, commands and logins."),
-            discussion: localized("""
+            discussion: localized(
+                """
                 It cannot be undone, so it asks first. The account's identities make no new account. `relayd account export` prints what is \
                 stored.
-                """)
+                """
+            )
         )
 
         @OptionGroup var confirmation: ConfirmationOptions
@@ -163,10 +167,12 @@ struct AccountCommand: AsyncParsableCommand {
     struct Unlink: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: localized("Remove an identity of another issuer from an account."),
-            discussion: localized("""
+            discussion: localized(
+                """
                 Its channels end at once. `relayd account list` shows the identities, and which endpoint linked them. An identity also goes when \
                 the endpoint that linked it is revoked.
-                """)
+                """
+            )
         )
 
         @Option(help: .text("The issuer's URL.")) var issuer: String

@@ -12,12 +12,14 @@ extension AccountCommand {
     struct Import: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: localized("Add an account for each row of a table, and print their set-up links."),
-            discussion: localized("""
+            discussion: localized(
+                """
                 The table is CSV, and its first row names the columns: name, and perhaps quotas (`relayd account quota`). If a row is wrong, every wrong \
                 row is named and nothing is changed. Accounts that exist get the quotas of the table and no link, so the command can be run again.
 
                 The output is CSV too: name, account, state, link. A link is a secret, with which its owner sets a password or a passkey within a day.
-                """)
+                """
+            )
         )
 
         @Argument(help: .text("The file of the table, or - for standard input.")) var file: String

@@ -30,15 +30,17 @@ struct AccountKeyCommand: AsyncParsableCommand {
     struct Remove: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: localized("Remove a signing key that others may have, and refuse all its tokens."),
-            discussion: localized("""
+            discussion: localized(
+                """
                 The channels with its tokens close, at other nodes within a second, and the devices get new tokens by themselves: no login ends. \
                 If it signs, a new key takes its place at once. Prints the keys that remain. Whoever could read a signing key could read \
                 issuer.key and the database, too: find out how.
-                """)
+                """
+            )
         )
 
-        @Argument(help: .text("The key's id, as `relayd account key list` prints it. Write -- before an id that begins with a hyphen.")) var id:
-            String
+        @Argument(help: .text("The key's id, as `relayd account key list` prints it. Write -- before an id that begins with a hyphen."))
+        var id: String
         @Flag(help: .text("Print a JSON array.")) var json = false
         @OptionGroup var settings: DataDirectoryOptions
 
@@ -56,6 +58,6 @@ struct AccountKeyCommand: AsyncParsableCommand {
 extension AdminKey {
     fileprivate var line: String {
         let since = Date(timeIntervalSince1970: Double(activates) / 1_000).formatted(.iso8601)
-        return "\(id)  \(phase), \(phase == "next" ? "from" : "since") \(since)"
+        return phase == "next" ? "\(id)  next, from \(since)" : "\(id)  \(phase), since \(since)"
     }
 }

@@ -10,17 +10,21 @@ struct AppCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "app",
         abstract: localized("Manage cross-device app identities and their push credentials."),
-        discussion: localized("""
+        discussion: localized(
+            """
             An identity is a domain of the apps' publisher. It joins the publisher's apps on different platforms, and holds the credentials \
             with which the relay wakes their devices. The identity `default` serves all other apps, and needs no proof. The commands need no \
             restart. They also work while no relay runs on the data directory.
-            """),
+            """
+        ),
         subcommands: [List.self, Add.self, Remove.self, Verify.self, AppCredentialCommand.self],
         defaultSubcommand: List.self
     )
 
     struct List: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: localized("List the identities with their apps and credentials, without secrets."))
+        static let configuration = CommandConfiguration(
+            abstract: localized("List the identities with their apps and credentials, without secrets.")
+        )
 
         @Flag(help: .text("Print a JSON array.")) var json = false
         @OptionGroup var settings: DataDirectoryOptions
@@ -61,10 +65,12 @@ struct AppCommand: AsyncParsableCommand {
     struct Verify: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: localized("Look for the proof of a domain. Its credentials are used once it is proven."),
-            discussion: localized("""
+            discussion: localized(
+                """
                 One of three is enough: https://DOMAIN/.well-known/device-relay.json or the original's \
                 https://DOMAIN/cross-platform-app-identifiers lists the apps, or a TXT record of the domain has the text of `relayd app list`.
-                """)
+                """
+            )
         )
 
         @OptionGroup var options: AppOptions

@@ -17,7 +17,10 @@ struct AppCredentialCommand: AsyncParsableCommand {
     )
 
     struct APNs: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(commandName: "apns", abstract: localized("Add a signing key of Apple's push service."))
+        static let configuration = CommandConfiguration(
+            commandName: "apns",
+            abstract: localized("Add a signing key of Apple's push service.")
+        )
 
         @Option(help: .text("The key's file, as Apple gives it (.p8).")) var signingKey: String
         @Option(help: .text("The key's id: 10 characters.")) var keyID: String
@@ -40,7 +43,10 @@ struct AppCredentialCommand: AsyncParsableCommand {
     }
 
     struct FCM: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(commandName: "fcm", abstract: localized("Add a service account of Google's push service."))
+        static let configuration = CommandConfiguration(
+            commandName: "fcm",
+            abstract: localized("Add a service account of Google's push service.")
+        )
 
         @Option(help: .text("The service account's JSON file, as Google gives it.")) var serviceAccount: String
         @OptionGroup var options: AppOptions
@@ -71,7 +77,9 @@ struct AppCredentialCommand: AsyncParsableCommand {
             commandName: "wns",
             abstract: localized("Add a client secret of Microsoft's push service."),
             discussion:
-                localized("A UWP app has a package SID. An app with the Windows App SDK has a tenant and a client id. The two are not interchangeable.")
+                localized(
+                    "A UWP app has a package SID. An app with the Windows App SDK has a tenant and a client id. The two are not interchangeable."
+                )
         )
 
         @Option(help: .text("The file of the client secret.")) var secretFile: String
@@ -94,7 +102,9 @@ struct AppCredentialCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "web-push",
             abstract: localized("Add a signing key for Web Push, UnifiedPush and ntfy (VAPID)."),
-            discussion: localized("Without --signing-key, a key is made. Apps subscribe with its public part, which `relayd app list` prints.")
+            discussion: localized(
+                "Without --signing-key, a key is made. Apps subscribe with its public part, which `relayd app list` prints."
+            )
         )
 
         @Option(help: .text("The contact for push services: a mailto: or https: URL at a public domain, such as mailto:me@example.org."))

@@ -20,19 +20,22 @@ struct BackupCommand: AsyncParsableCommand {
     struct Make: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: localized("Save the relay's keys and databases in one file, whether it runs or not."),
-            discussion: localized("""
+            discussion: localized(
+                """
                 The file is a tar archive with mode 0600. Keep it as secret as the data directory: anyone who reads it can act as \
                 the relay, sign tokens for every account, and read what the relay can read. With -, the archive goes to standard output, for example \
                 to a program that encrypts it.
 
                 With --keep, the path is that of a folder. The backup gets a name with the relay's id and the time, and older backups that the same \
                 command made there for this relay are removed. Every other file stays.
-                """)
+                """
+            )
         )
 
         @Argument(help: .text("The file to write, or - for standard output; with --keep a folder.")) var file: String
         @Flag(help: .text("Replace the file if it exists.")) var force = false
-        @Option(help: ArgumentHelp(localized("How many backups remain in the folder, with the new one."), valueName: "count")) var keep: Int?
+        @Option(help: ArgumentHelp(localized("How many backups remain in the folder, with the new one."), valueName: "count")) var keep:
+            Int?
         @OptionGroup var settings: DataDirectoryOptions
 
         private var isToStandardOutput: Bool { file == "-" }
@@ -78,11 +81,13 @@ struct BackupCommand: AsyncParsableCommand {
     struct Check: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: localized("Check whether a backup, or each one in a folder, is whole and can be restored by this version."),
-            discussion: localized("""
+            discussion: localized(
+                """
                 It makes the checks of `relayd restore`, and needs no data directory. The files are unpacked beside the backup meanwhile. In a folder \
                 it checks every file whose name ends with .tar, the newest backup first. The exit code is 1 if one of them is not whole, or none is \
                 there.
-                """)
+                """
+            )
         )
 
         @Argument(help: .text("A file of `relayd backup`, or a folder of such files.")) var path: String
@@ -165,15 +170,18 @@ struct RestoreCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "restore",
         abstract: localized("Restore a file of `relayd backup` into the data directory."),
-        discussion: localized("""
+        discussion: localized(
+            """
             The relay must not run. The whole file is checked before anything is changed. Changes since the backup are lost: devices that \
             joined later need a new link, and later revocations have to be repeated. The command prints them, if it replaces a database that has \
             them.
-            """)
+            """
+        )
     )
 
     @Argument(help: .text("The file to read.")) var file: String
-    @Flag(help: .text("Restore even if the data directory is not empty; the relay's files in it are moved to a folder beside them.")) var force =
+    @Flag(help: .text("Restore even if the data directory is not empty; the relay's files in it are moved to a folder beside them."))
+    var force =
         false
     @OptionGroup var settings: DataDirectoryOptions
 

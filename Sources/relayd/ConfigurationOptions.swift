@@ -14,8 +14,10 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            localized("An address to listen on, such as 127.0.0.1:8080 (the default), 0.0.0.0 or [::]:8443; the default port is 8080, "
-                + "and 0 means any free port; may be repeated. (RELAYD_LISTEN)"),
+            localized(
+                "An address to listen on, such as 127.0.0.1:8080 (the default), 0.0.0.0 or [::]:8443; the default port is 8080, "
+                    + "and 0 means any free port; may be repeated. (RELAYD_LISTEN)"
+            ),
             valueName: "address[:port]"
         )
     )
@@ -23,9 +25,11 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            localized("An address for tunnels over plain TCP, or off to use only WebSocket; may be repeated. "
-                + "Default: the hosts of --listen, one port higher. "
-                + "(RELAYD_TUNNEL_LISTEN)"),
+            localized(
+                "An address for tunnels over plain TCP, or off to use only WebSocket; may be repeated. "
+                    + "Default: the hosts of --listen, one port higher. "
+                    + "(RELAYD_TUNNEL_LISTEN)"
+            ),
             valueName: "address:port"
         )
     )
@@ -34,8 +38,10 @@ struct ConfigurationOptions: ParsableArguments {
     @Option(
         name: .customLong("url"),
         help: ArgumentHelp(
-            localized("A public URL of the relay, best first; needed for a host name or behind a proxy; may be repeated. "
-                + "(RELAYD_URLS)"),
+            localized(
+                "A public URL of the relay, best first; needed for a host name or behind a proxy; may be repeated. "
+                    + "(RELAYD_URLS)"
+            ),
             valueName: "url"
         )
     )
@@ -43,8 +49,10 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            localized("Where endpoints reach this node, if several share a PostgreSQL database; --url is common to all nodes. "
-                + "(RELAYD_NODE_URL)"),
+            localized(
+                "Where endpoints reach this node, if several share a PostgreSQL database; --url is common to all nodes. "
+                    + "(RELAYD_NODE_URL)"
+            ),
             valueName: "url"
         )
     )
@@ -52,8 +60,10 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            localized("A separate address for /metrics, such as 127.0.0.1:9090: plain HTTP without authentication. Default: none. "
-                + "(RELAYD_METRICS_LISTEN)"),
+            localized(
+                "A separate address for /metrics, such as 127.0.0.1:9090: plain HTTP without authentication. Default: none. "
+                    + "(RELAYD_METRICS_LISTEN)"
+            ),
             valueName: "address:port"
         )
     )
@@ -61,8 +71,10 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            localized("A certificate chain in PEM, with --key-file. Read again at SIGHUP. "
-                + "(RELAYD_CERTIFICATE_FILE)"),
+            localized(
+                "A certificate chain in PEM, with --key-file. Read again at SIGHUP. "
+                    + "(RELAYD_CERTIFICATE_FILE)"
+            ),
             valueName: "file"
         )
     )
@@ -70,8 +82,10 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            localized("The certificate's private key in PEM. "
-                + "(RELAYD_KEY_FILE)"),
+            localized(
+                "The certificate's private key in PEM. "
+                    + "(RELAYD_KEY_FILE)"
+            ),
             valueName: "file"
         )
     )
@@ -79,8 +93,10 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            localized("A JSON file with the issuers whose tokens the relay accepts, beside its own one. "
-                + "(RELAYD_ISSUERS_FILE)"),
+            localized(
+                "A JSON file with the issuers whose tokens the relay accepts, beside its own one. "
+                    + "(RELAYD_ISSUERS_FILE)"
+            ),
             valueName: "file"
         )
     )
@@ -88,7 +104,9 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            localized("Who runs the relay, in the header of its pages, such as \"Anna's home\". Default: nobody is named. (RELAYD_OPERATOR_NAME)"),
+            localized(
+                "Who runs the relay, in the header of its pages, such as \"Anna's home\". Default: nobody is named. (RELAYD_OPERATOR_NAME)"
+            ),
             valueName: "name"
         )
     )
@@ -96,8 +114,10 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Flag(
         help: ArgumentHelp(
-            localized("Serve plain HTTP on addresses that are not loopback, instead of TLS with the relay's own key. "
-                + "(RELAYD_ALLOW_HTTP=true)")
+            localized(
+                "Serve plain HTTP on addresses that are not loopback, instead of TLS with the relay's own key. "
+                    + "(RELAYD_ALLOW_HTTP=true)"
+            )
         )
     )
     var allowHttp = false
@@ -105,8 +125,10 @@ struct ConfigurationOptions: ParsableArguments {
     @Option(
         name: .customLong("limit"),
         help: ArgumentHelp(
-            localized("Set a limit that `relayd limits` prints; may be repeated. "
-                + "(RELAYD_LIMITS_COMMAND_BYTES and so on)"),
+            localized(
+                "Set a limit that `relayd limits` prints; may be repeated. "
+                    + "(RELAYD_LIMITS_COMMAND_BYTES and so on)"
+            ),
             valueName: "name=value"
         )
     )
@@ -115,8 +137,10 @@ struct ConfigurationOptions: ParsableArguments {
     @Option(
         name: .customLong("trusted-proxy"),
         help: ArgumentHelp(
-            localized("A proxy, or a network of proxies, whose X-Forwarded-For names the client's address; may be repeated. Default: none. "
-                + "(RELAYD_TRUSTED_PROXIES)"),
+            localized(
+                "A proxy, or a network of proxies, whose X-Forwarded-For names the client's address; may be repeated. Default: none. "
+                    + "(RELAYD_TRUSTED_PROXIES)"
+            ),
             valueName: "address[/bits]"
         )
     )
@@ -124,8 +148,10 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            localized("How many unauthenticated connections one address may have. Default: 256. "
-                + "(RELAYD_UNAUTHENTICATED_PER_ADDRESS)"),
+            localized(
+                "How many unauthenticated connections one address may have. Default: 256. "
+                    + "(RELAYD_UNAUTHENTICATED_PER_ADDRESS)"
+            ),
             valueName: "count"
         )
     )
@@ -133,8 +159,10 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            localized("How many token requests of one address may fail per minute; valid requests are always served. Default: 60. "
-                + "(RELAYD_TOKEN_FAILURES_PER_MINUTE)"),
+            localized(
+                "How many token requests of one address may fail per minute; valid requests are always served. Default: 60. "
+                    + "(RELAYD_TOKEN_FAILURES_PER_MINUTE)"
+            ),
             valueName: "count"
         )
     )
@@ -142,8 +170,10 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            localized("For how many addresses such failures are counted: those that failed last. Default: 10000. "
-                + "(RELAYD_TOKEN_FAILURE_ADDRESSES)"),
+            localized(
+                "For how many addresses such failures are counted: those that failed last. Default: 10000. "
+                    + "(RELAYD_TOKEN_FAILURE_ADDRESSES)"
+            ),
             valueName: "count"
         )
     )
@@ -151,8 +181,10 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            localized("How many bytes may wait for one endpoint to read them; beyond that its channel closes. Default: 16777216. "
-                + "(RELAYD_OUTBOUND_BYTES)"),
+            localized(
+                "How many bytes may wait for one endpoint to read them; beyond that its channel closes. Default: 16777216. "
+                    + "(RELAYD_OUTBOUND_BYTES)"
+            ),
             valueName: "bytes"
         )
     )
@@ -160,8 +192,10 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            localized("How long an HTTP connection may be idle between requests. Default: 60. "
-                + "(RELAYD_IDLE_SECONDS)"),
+            localized(
+                "How long an HTTP connection may be idle between requests. Default: 60. "
+                    + "(RELAYD_IDLE_SECONDS)"
+            ),
             valueName: "seconds"
         )
     )
@@ -169,8 +203,10 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            localized("How long connections may take to end when the relay stops. Default: 5. "
-                + "(RELAYD_DRAIN_SECONDS)"),
+            localized(
+                "How long connections may take to end when the relay stops. Default: 5. "
+                    + "(RELAYD_DRAIN_SECONDS)"
+            ),
             valueName: "seconds"
         )
     )
@@ -189,8 +225,10 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            localized("Certificates in PEM that push services are checked with, instead of the system's. "
-                + "(RELAYD_PUSH_AUTHORITIES_FILE)"),
+            localized(
+                "Certificates in PEM that push services are checked with, instead of the system's. "
+                    + "(RELAYD_PUSH_AUTHORITIES_FILE)"
+            ),
             valueName: "file"
         )
     )
@@ -198,16 +236,20 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Flag(
         help: ArgumentHelp(
-            localized("Allow Web Push endpoints at private addresses, such as a ntfy server at home. Devices choose these addresses. "
-                + "(RELAYD_PUSH_PRIVATE_ADDRESSES=true)")
+            localized(
+                "Allow Web Push endpoints at private addresses, such as a ntfy server at home. Devices choose these addresses. "
+                    + "(RELAYD_PUSH_PRIVATE_ADDRESSES=true)"
+            )
         )
     )
     var pushPrivateAddresses = false
 
     @Option(
         help: ArgumentHelp(
-            localized("trace, debug, info (the default), notice, warning, error or critical. "
-                + "(RELAYD_LOG_LEVEL)"),
+            localized(
+                "trace, debug, info (the default), notice, warning, error or critical. "
+                    + "(RELAYD_LOG_LEVEL)"
+            ),
             valueName: "level"
         )
     )
@@ -215,8 +257,10 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            localized("text (the default) or json: one object in each line. "
-                + "(RELAYD_LOG_FORMAT)"),
+            localized(
+                "text (the default) or json: one object in each line. "
+                    + "(RELAYD_LOG_FORMAT)"
+            ),
             valueName: "format"
         )
     )

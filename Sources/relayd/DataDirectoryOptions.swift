@@ -14,8 +14,10 @@ import RelayStorage
 struct DataDirectoryOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            localized("A JSON file with settings, such as {\"listen\": [\"[::]:8443\"]}. "
-                + "(environment: RELAYD_CONFIG)"),
+            localized(
+                "A JSON file with settings, such as {\"listen\": [\"[::]:8443\"]}. "
+                    + "(environment: RELAYD_CONFIG)"
+            ),
             valueName: "file"
         )
     )
@@ -23,8 +25,10 @@ struct DataDirectoryOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            localized("The directory for the keys and databases. Default: ~/.local/share/relayd. "
-                + "(RELAYD_DATA_DIRECTORY)"),
+            localized(
+                "The directory for the keys and databases. Default: ~/.local/share/relayd. "
+                    + "(RELAYD_DATA_DIRECTORY)"
+            ),
             valueName: "directory"
         )
     )
@@ -32,8 +36,10 @@ struct DataDirectoryOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            localized("Where the databases are: sqlite (the default) for files in the data directory, or the URI of a PostgreSQL database, such as "
-                + "postgres://relayd@db.example/relay, which several nodes share. (RELAYD_STORE)"),
+            localized(
+                "Where the databases are: sqlite (the default) for files in the data directory, or the URI of a PostgreSQL database, such as "
+                    + "postgres://relayd@db.example/relay, which several nodes share. (RELAYD_STORE)"
+            ),
             valueName: "store"
         )
     )

@@ -11,10 +11,12 @@ struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "doctor",
         abstract: localized("Examine the relay and what it depends on, and say what to do next."),
-        discussion: localized("""
+        discussion: localized(
+            """
             Give it the settings of `relayd serve`: the same flags, variables or file. It reaches each URL as a device does, and changes nothing. \
             The exit code is 1 if a check failed.
-            """)
+            """
+        )
     )
 
     @Option(help: ArgumentHelp(localized("The folder of the relay's backups."), valueName: "folder")) var backups: String?

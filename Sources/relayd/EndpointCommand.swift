@@ -34,10 +34,12 @@ struct EndpointCommand: AsyncParsableCommand {
     struct Revoke: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: localized("Revoke an endpoint for ever, and end its logins."),
-            discussion: localized("""
+            discussion: localized(
+                """
                 Use it for a lost device that no other device of its owner can revoke. It cannot be undone, so it asks first. Endpoints that are established only \
                 through the revoked one can no longer revoke or invite. Prints the revoked endpoint and the endpoints that it had let in.
-                """)
+                """
+            )
         )
 
         @Argument(help: .text("The endpoint's id, as `relayd endpoint list` prints it.")) var endpoint: String

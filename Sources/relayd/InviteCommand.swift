@@ -11,9 +11,11 @@ struct InviteCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "invite",
         abstract: localized("Print a link with which one device can join an account within ten minutes."),
-        discussion: localized("""
+        discussion: localized(
+            """
             Standard output has only the link. Standard error also names the address for `relay login`, if the relay uses its own key.
-            """)
+            """
+        )
     )
 
     @Argument(help: .text("The account's id or name; optional if there is only one account.")) var account: String?

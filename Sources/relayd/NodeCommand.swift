@@ -19,7 +19,9 @@ struct NodeCommand: ParsableCommand {
     struct List: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: localized("List the nodes that live, and those that ended in the last day."),
-            discussion: localized("A node that ended without a word is listed as serving until the others find it dead, which takes some ten seconds.")
+            discussion: localized(
+                "A node that ended without a word is listed as serving until the others find it dead, which takes some ten seconds."
+            )
         )
 
         @Flag(help: .text("Print a JSON array.")) var json = false
@@ -35,7 +37,9 @@ struct NodeCommand: ParsableCommand {
     struct Drain: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: localized("Let a node give its accounts to others, and take no more."),
-            discussion: localized("Do it before the node's machine goes. The node runs until it is stopped; a node that stops drains itself first.")
+            discussion: localized(
+                "Do it before the node's machine goes. The node runs until it is stopped; a node that stops drains itself first."
+            )
         )
 
         @Argument(help: .text("The node's number, as `relayd node list` prints it.")) var number: Int

@@ -34,7 +34,9 @@ struct Relayd: AsyncParsableCommand {
         // A short scheduler time slice reduces the latency of a woken thread. Threads that start later inherit it.
         clinux_set_short_time_slice()
         #endif
-        if let problem = ArgumentVector.problem(CommandLine.argc, CommandLine.unsafeArgv) { leave("relayd: \(localized(problem))", code: 2) }
+        if let problem = ArgumentVector.problem(CommandLine.argc, CommandLine.unsafeArgv) {
+            leave("relayd: \(localized(problem))", code: 2)
+        }
         do {
             var command = try parseAsRoot()
             if !(command is ServeCommand) { ProcessSignals.endDefault() }

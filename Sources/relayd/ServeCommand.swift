@@ -13,12 +13,14 @@ struct ServeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "serve",
         abstract: localized("Run the relay until SIGTERM or SIGINT."),
-        discussion: localized("""
+        discussion: localized(
+            """
             Prints one line with the relay's id and URLs when it is ready. Settings come from flags, then the environment, then the file. \
             If there is no account yet, it makes one for the user that starts it, and prints two links: for the first device, and for its owner, \
             who chooses a password or a passkey with it. Later links come from `relayd invite` and `relayd account set-up`, or from a device \
             of the account (`relay invite`). `relayd account add` makes accounts for other people.
-            """)
+            """
+        )
     )
 
     @OptionGroup var settings: ConfigurationOptions

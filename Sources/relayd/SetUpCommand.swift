@@ -12,17 +12,21 @@ extension AccountCommand {
         static let configuration = CommandConfiguration(
             commandName: "set-up",
             abstract: localized("Print a link with which an account's owner sets a password or a passkey within a day."),
-            discussion: localized("""
+            discussion: localized(
+                """
                 The link works once, in a browser or with `relay account password`. A new link replaces the account's earlier one. Its use ends the \
                 account's recovery codes and browsers, and the page asks whether passkeys, apps and devices end, too.
-                """)
+                """
+            )
         )
 
         @Argument(help: .text("The account's id or name; optional if there is only one account.")) var account: String?
         @Flag(
-            help: .text("""
+            help: .text(
+                """
                 End the password, passkeys, recovery codes and browsers of the account at once, and all its apps and devices when the link is used.
-                """)
+                """
+            )
         )
         var reset = false
         @Flag(help: .text("Print a JSON object.")) var json = false

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import RelayProtocol
 import ProgramTexts
+import RelayProtocol
 import RelayStorage
 
 /// Unbuffered line output: a reader that waits for a line gets it at once. All text leaves the program here, and here alone it is cleaned:

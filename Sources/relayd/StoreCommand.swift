@@ -17,16 +17,20 @@ struct StoreCommand: ParsableCommand {
     struct Copy: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: localized("Copy a relay from SQLite into PostgreSQL, or back."),
-            discussion: localized("""
+            discussion: localized(
+                """
                 The relay must not run. The source stays as it is, and the receiver has everything or nothing. The keys stay in the data \
                 directory.
 
                 --to copies the databases of the data directory into an empty PostgreSQL database. --from copies a PostgreSQL database into a \
                 data directory that has the relay's two keys and no databases.
-                """)
+                """
+            )
         )
 
-        @Option(help: ArgumentHelp(localized("The empty PostgreSQL database, such as postgres://relayd@db.example/relay."), valueName: "uri"))
+        @Option(
+            help: ArgumentHelp(localized("The empty PostgreSQL database, such as postgres://relayd@db.example/relay."), valueName: "uri")
+        )
         var to: String?
         @Option(help: ArgumentHelp(localized("The PostgreSQL database of the relay."), valueName: "uri")) var from: String?
         @Flag(help: .text("Print a JSON object.")) var json = false
@@ -87,10 +91,12 @@ struct StoreCommand: ParsableCommand {
     struct Check: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: localized("Decode every row of the relay's databases, whether it runs or not."),
-            discussion: localized("""
+            discussion: localized(
+                """
                 It writes nothing. Each row that cannot be decoded is printed with its table and key, never with its content, and the exit code \
                 is then 1.
-                """)
+                """
+            )
         )
 
         @Flag(help: .text("Print a JSON object.")) var json = false
@@ -125,9 +131,11 @@ struct StoreCommand: ParsableCommand {
     struct Restored: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: localized("Say that a PostgreSQL database was restored to an earlier state."),
-            discussion: localized("""
+            discussion: localized(
+                """
                 Nodes notice by themselves that another server or a standby has taken over. They do not notice that a dump was loaded into the same                 server, or that its disk was put back. Then do this before the first node starts: what was sent before stays without a known                 outcome, and nothing false is said of it.
-                """)
+                """
+            )
         )
 
         @OptionGroup var settings: DataDirectoryOptions
@@ -173,7 +181,8 @@ private final class TableProgress {
     }
 
     static func summary(_ rows: [String: Int]) -> String {
-        let named = ["accounts", "endpoints", "commands"].map { "\(rows[$0] ?? 0) \($0)" }
-        return "\(rows.values.reduce(0, +)) rows, with \(named.joined(separator: ", ")) and \(rows["user"] ?? 0) users"
+        let (accounts, endpoints, commands) = (rows["accounts"] ?? 0, rows["endpoints"] ?? 0, rows["commands"] ?? 0)
+        let all = rows.values.reduce(0, +)
+        return "\(all) rows, with \(accounts) accounts, \(endpoints) endpoints, \(commands) commands and \(rows["user"] ?? 0) users"
     }
 }

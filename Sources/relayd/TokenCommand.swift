@@ -16,10 +16,12 @@ struct TokenCommand: AsyncParsableCommand {
     struct Revoke: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: localized("Revoke an access token that was lost or published, and close its channels."),
-            discussion: localized("""
+            discussion: localized(
+                """
                 Reads the token from standard input, so that it is in no shell history. If the relay's own issuer issued it, its login is \
                 revoked too. Tokens of other issuers are refused by this relay only: revoke the login at its issuer.
-                """)
+                """
+            )
         )
 
         @Flag(help: .text("Print a JSON object.")) var json = false

@@ -27,7 +27,8 @@ import Testing
     }
 
     @Test(arguments: [
-        ("fr:de", PageLanguage.french), ("pt:fr_CA:de", .french), ("en:de", .english), ("zh_TW:de", .german), ("pt", .english), ("", .german),
+        ("fr:de", PageLanguage.french), ("pt:fr_CA:de", .french), ("en:de", .english), ("zh_TW:de", .german), ("pt", .english),
+        ("", .german),
         (":", .english), (String(repeating: "x:", count: 10_000) + "fr", .english),
     ])
     func listsOfLanguagesCount(_ list: String, _ language: PageLanguage) {

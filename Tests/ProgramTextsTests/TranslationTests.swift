@@ -92,7 +92,8 @@ import Testing
 
     /// The worst texts are those that nearly match, at each position, and those of many parts.
     @Test(arguments: [
-        "not opened", "; it needs a new lin", "Failed on Failed on ", "a; ", "and ", " and ", "\n", "'", "\"", "`", ": ", "{1}", "answer from : number , ",
+        "not opened", "; it needs a new lin", "Failed on Failed on ", "a; ", "and ", " and ", "\n", "'", "\"", "`", ": ", "{1}",
+        "answer from : number , ",
     ])
     func theTimeIsLinear(_ part: String) {
         let steps = [2_000, 4_000, 8_000].map { count in

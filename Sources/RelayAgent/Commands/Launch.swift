@@ -78,8 +78,7 @@ package struct Launch: RoutedCommand {
                 return ["\(command) \(phrase); it continues to \(app) on \(style.show(deviceName, .strong))"]
             }
             let proof = attested.map { [style.show("  \($0.description)", .faint)] } ?? []
-            let opened = StateText.Command.succeeded.text(on: style.show(deviceName, .strong), nil)
-            return ["\(opened) by \(app)\(fallback ?? false ? ", the fallback" : "")"] + proof
+            return ["Opened on \(style.show(deviceName, .strong)) by \(app)\(fallback ?? false ? ", the fallback" : "")"] + proof
         }
 
         /// Its state within a sentence.

@@ -171,7 +171,7 @@ extension LocalDevice {
             let services = app.appServices.map(\.name).sorted().joined(separator: ", ")
             return services.isEmpty ? app.appID : "\(app.appID) (\(services))"
         }
-        return apps.isEmpty ? "it has no app" : "it has \(Set(apps).sorted().joined(separator: ", "))"
+        return apps.isEmpty ? "it has no app" : "its apps: \(Set(apps).sorted().joined(separator: ", "))"
     }
 }
 

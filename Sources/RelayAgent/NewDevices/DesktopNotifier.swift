@@ -48,7 +48,10 @@ struct DesktopNotifier: Sendable {
         let translation = Translation.current
         let buttons = actions.map { "--action=\($0.rawValue)=\(translation.text($0.title))" }
         // A text that begins with a hyphen is not an option.
-        let arguments = [Self.program, "--app-name=Device Relay"] + buttons + ["--", translation.text(title), NewDeviceText.escaped(translation.text(body))]
+        let arguments =
+            [Self.program, "--app-name=Device Relay"] + buttons + [
+                "--", translation.text(title), NewDeviceText.escaped(translation.text(body)),
+            ]
         var configuration = Program(arguments: arguments).configuration(environment.variables(forDesktop: true))
         // With SIGINT it also closes the notification.
         configuration.platformOptions.teardownSequence = [

@@ -27,11 +27,12 @@ package enum PresenceText {
         let text = word.text(["time": time, "interval": interval])
         guard let age = presence.since.map({ Age.text(since: $0, now: now) }) else { return text }
         switch word {
-        case .available: return "\(text) for \(age)"
+        case .available: return "Online for \(age)"
         case .wakeable: return "Asleep for \(age), can be woken"
         case .polling: return "Asleep for \(age), looks in every \(interval)"
-        case .waking, .suspended: return "\(text), for \(age)"
-        case .signedOut: return "\(text) since \(time)"
+        case .waking: return "Waking …, for \(age)"
+        case .suspended: return "Asleep until it is opened, for \(age)"
+        case .signedOut: return "Signed out since \(time)"
         default: return text
         }
     }

@@ -9,7 +9,9 @@ import UnixSignals
 struct DemoCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "demo",
-        abstract: localized("Run a demo on this machine: two devices find each other, launch, ping and fetch files. It deletes its files at the end."),
+        abstract: localized(
+            "Run a demo on this machine: two devices find each other, launch, ping and fetch files. It deletes its files at the end."
+        ),
         subcommands: [Opened.self]
     )
 

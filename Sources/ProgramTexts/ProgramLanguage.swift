@@ -36,9 +36,9 @@ package enum ProgramLanguage: Equatable, Sendable {
 
     /// Divides a name such as `de_AT.UTF-8@euro`.
     private static func parts(_ locale: String) -> (tag: String, encoding: String) {
-        let name = locale.prefix { $0 != "@" }
-        let halves = name.split(separator: ".", maxSplits: 1, omittingEmptySubsequences: false)
-        let tag = (halves.first ?? "").replacing("_", with: "-")
-        return (String(tag), halves.count == 2 ? String(halves[1]) : "")
+        let name = locale.utf8.prefix { $0 != UInt8(ascii: "@") }
+        let halves = name.split(separator: UInt8(ascii: "."), maxSplits: 1, omittingEmptySubsequences: false)
+        let tag = (halves.first ?? name).map { $0 == UInt8(ascii: "_") ? UInt8(ascii: "-") : $0 }
+        return (String(decoding: tag, as: UTF8.self), halves.count == 2 ? String(decoding: halves[1], as: UTF8.self) : "")
     }
 }

@@ -78,7 +78,8 @@ extension RelayDoctor {
             )
         }
         return problems.isEmpty
-            ? [Check(.push, .ok, states.count == 1 ? "1 push credential can be used" : "\(states.count) push credentials can be used")] : problems
+            ? [Check(.push, .ok, states.count == 1 ? "1 push credential can be used" : "\(states.count) push credentials can be used")]
+            : problems
     }
 
     /// As `relayd app credential` names a push type.

@@ -23,7 +23,7 @@ struct DemoDevice: Sendable {
 
     private var environment: [String: String] {
         var environment = ProcessInfo.processInfo.environment.filter {
-            ["PATH", "TERM", "LANG", "TMPDIR", "NO_COLOR", "LD_LIBRARY_PATH"].contains($0.key)
+            ["PATH", "TERM", "LANG", "LANGUAGE", "LC_ALL", "LC_MESSAGES", "TMPDIR", "NO_COLOR", "LD_LIBRARY_PATH"].contains($0.key)
         }
         // The system key lies below `HOME`, so each directory is a different device.
         environment["HOME"] = directory.path

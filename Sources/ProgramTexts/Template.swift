@@ -54,7 +54,9 @@ struct Template: Sendable {
     /// - Parameter steps: Counts the bytes that were compared.
     func values(of text: ArraySlice<UInt8>, _ steps: inout Int) -> [Int: Value]? {
         guard let values = found(in: text, &steps) else { return nil }
-        if isCount, values.values.contains(where: { text[$0.range].contains(UInt8(ascii: " ")) }) { return nil }
+        if isCount, values.values.contains(where: { !Self.isWord(text[$0.range]) }) { return nil }
+        // A text does not begin with a space, so this one is a part of a line.
+        if case .place? = parts.first, text.first == UInt8(ascii: " ") { return nil }
         return bracketed.allSatisfy { values[$0].map { Self.isBalanced(text[$0.range]) } ?? true } ? values : nil
     }
 
@@ -105,6 +107,12 @@ struct Template: Sendable {
             guard text[position + offset] == byte else { return false }
         }
         return true
+    }
+
+    private static func isWord(_ text: ArraySlice<UInt8>) -> Bool {
+        guard let first = text.first else { return false }
+        let isLetterOrDigit = (0x61...0x7A).contains(first | 0x20) || (0x30...0x39).contains(first) || first >= 0x80
+        return isLetterOrDigit && !text.contains(UInt8(ascii: " "))
     }
 
     private static func isBalanced(_ text: ArraySlice<UInt8>) -> Bool {

@@ -24,7 +24,7 @@ struct LimitsCommand: AsyncParsableCommand {
         for limit in Limit.allCases {
             let padding = String(repeating: " ", count: width - limit.rawValue.count)
             let changed = limits[limit] == limit.defaultValue ? "" : "  (default \(limit.defaultValue))"
-            try print("\(limit.rawValue)\(padding)  \(limits[limit]) \(limit.unit.rawValue)\(changed)")
+            try print(asIs: "\(limit.rawValue)\(padding)  \(limits[limit]) \(limit.unit.rawValue)\(localized(changed))")
         }
     }
 }

@@ -41,7 +41,7 @@ import Testing
 
     /// What is in backticks, and options.
     private static func codes(_ text: String) -> [String] {
-        text.matches(of: /`[^`]*`|(?<![\w-])--[a-z][a-z-]*/).map { String($0.0) }.sorted()
+        text.matches(of: /`[^`]*`|\B--[a-z][a-z-]*/).map { String($0.0) }.sorted()
     }
 
     /// The spaces at the ends.

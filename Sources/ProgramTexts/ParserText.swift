@@ -4,9 +4,8 @@
 /// What ArgumentParser says. The texts of the commands in a help are translated before it wraps them, so that only its own ones are left.
 package enum ParserText {
     static let help = [
-        "OVERVIEW: {1}", "USAGE: {1}", "Usage: {1}", "ARGUMENTS:", "OPTIONS:", "SUBCOMMANDS:", "Help:  {1}", "(default: {1})",
-        "(values: {1})",
-        "(values: {1}; default: {2})", "Show the version.", "Show help information.", "Show subcommand help information.",
+        "OVERVIEW: {1}", "USAGE: {1}", "Usage: {1}", "ARGUMENTS:", "OPTIONS:", "SUBCOMMANDS:", "Help:  {1}", "(default:", "(values:",
+        "; default:", "Show the version.", "Show help information.", "Show subcommand help information.",
         "See '{1}' for detailed help.", "See '{1}' for more information.",
     ]
 
@@ -29,6 +28,11 @@ package enum ParserText {
         // The message of an error is one of the program's texts, of one line or several.
         let message = text.hasPrefix("Error: ") ? lines.prefix { !$0.hasPrefix("Help: ") && !$0.hasPrefix("Usage: ") } : []
         let translated = message.isEmpty ? [] : [localized(message.joined(separator: "\n"))]
-        return (translated + lines.dropFirst(message.count).map { parser.text(String($0)) }).joined(separator: "\n")
+        return (translated + lines.dropFirst(message.count).map { line($0) }).joined(separator: "\n")
+    }
+
+    /// A default stands behind the help of an option, and is wrapped with it.
+    private static func line(_ line: Substring) -> String {
+        ["(default:", "(values:", "; default:"].reduce(parser.text(String(line))) { $0.replacing($1, with: parser.text($1)) }
     }
 }

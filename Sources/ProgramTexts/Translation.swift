@@ -152,18 +152,18 @@ package struct Translation: Sendable {
         while index < parts.count {
             let part = parts[index]
             var next: Int?
-            let ends = (index + 1...index + Self.maximumJoined).reversed().filter { $0 < parts.count }
+            let ends = (index + 1...index + Self.maximumJoined).filter { $0 < parts.count }
             for end in [parts.count] + ends {
                 let last = parts[end - 1].text.upperBound
                 let full = bytes[part.separator.lowerBound..<last]
                 let spaces = full.prefix { $0 == UInt8(ascii: " ") }
-                if let whole = whole(full, depth: depth + 1, &steps) {
+                if let whole = whole(full, depth: depth, &steps) {
                     result += whole
                 } else if !spaces.isEmpty, spaces.count < part.separator.count,
-                    let whole = whole(full.dropFirst(spaces.count), depth: depth + 1, &steps)
+                    let whole = whole(full.dropFirst(spaces.count), depth: depth, &steps)
                 {
                     result += plain(spaces) + whole
-                } else if !part.separator.isEmpty, let whole = whole(bytes[part.text.lowerBound..<last], depth: depth + 1, &steps) {
+                } else if !part.separator.isEmpty, let whole = whole(bytes[part.text.lowerBound..<last], depth: depth, &steps) {
                     result += separator(bytes[part.separator]) + whole
                 } else {
                     continue

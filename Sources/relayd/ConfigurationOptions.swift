@@ -215,9 +215,10 @@ struct ConfigurationOptions: ParsableArguments {
     @Option(
         name: .customLong("push-address"),
         help: ArgumentHelp(
-            localized("Another address of a push service, such as a proxy's; may be repeated. Names: ")
-                + PushSettings.Address.allCases.map(\.rawValue).joined(separator: ", ")
-                + ". wns is the only origin that channel URIs may then have. (RELAYD_PUSH_ADDRESSES)",
+            localized(
+                "Another address of a push service, such as a proxy's; may be repeated. Names: \(pushNames). "
+                    + "wns is the only origin that channel URIs may then have. (RELAYD_PUSH_ADDRESSES)"
+            ),
             valueName: "name=url"
         )
     )
@@ -310,3 +311,5 @@ struct ConfigurationOptions: ParsableArguments {
         return values
     }
 }
+
+private let pushNames = PushSettings.Address.allCases.map(\.rawValue).joined(separator: ", ")

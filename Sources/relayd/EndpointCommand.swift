@@ -81,7 +81,7 @@ extension AdminEndpoint {
         var facts = [isConnected ? "connected" : "not connected"]
         if !isEstablished { facts.append("not approved") }
         let time = Date(timeIntervalSince1970: Double(joined) / 1_000).formatted(.iso8601)
-        facts.append("joined \(time)" + (address.map { " from \($0)" } ?? ""))
+        facts.append(address.map { "joined \(time) from \($0)" } ?? "joined \(time)")
         if let invitedBy { facts.append("invited by \(invitedBy.prefix(8))") }
         return "\(id)  \(DisplayText.sanitized(account))  \(DisplayText.sanitized(name))  " + facts.map(localized).joined(separator: ", ")
     }

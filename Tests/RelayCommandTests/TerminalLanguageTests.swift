@@ -130,7 +130,9 @@ import Testing
     private static let values: Set<String> = [
         "devices", "read", "launch", "call", "commands", "files", "share", "asks", "grants", "audit", "webhooks", "android", "ios", "linux",
         "macos",
-        "web", "apns", "fcm", "wns", "webPush",
+        "web", "apns", "fcm", "wns", "webPush", "apnsSandbox", "fcmToken", "wnsPackageToken", "wnsAppSDKToken", "logout", "launched",
+        "declined",
+        "unsupported", "once", "always", "no", "bash", "zsh", "fish", "relay", "host",
     ]
 
     /// Names of the tests, and codes: those of checks and their outcomes, kinds, scopes, actions and the names of programs.
@@ -140,7 +142,10 @@ import Testing
         "url",
         "proxy", "issuer", "push", "backup", "certificate", "signing", "device", "https", "http", "agent", "host", "settings", "ready",
         "owner",
-        "scheme", "gopher", "transfer", "example", "KiB", "MiB", "GiB", "kB", "ss", "FOLDER",
+        "scheme", "gopher", "transfer", "Device", "Relay", "cat", "echo", "ping", "home", "command", "lock", "storage", "a",
+        // Of the audit.
+        "token", "add", "added", "remove", "removed", "grant", "granted", "notFound", "nameTaken", "notAsked", "launched", "KiB", "MiB",
+        "GiB", "kB", "ss", "FOLDER",
     ])
 
     @Test func nothingThatRelayPrintsIsForgotten() async throws {
@@ -157,8 +162,8 @@ import Testing
                 let output = try await device.run(arguments)
                 let text = (output.output + output.error).joined(separator: "\n")
                 #expect(text.contains("[!!!"), "\(line): \(text)")
-                let known = Self.codes.union(arguments)
-                #expect(ForgottenWords.words(in: Self.withoutWords(text), besides: known) == [], "\(line): \(text)")
+                let forgotten = ForgottenWords.words(in: Self.withoutWords(text), besides: Self.codes.union(arguments))
+                #expect(forgotten == [], "\(line): \(text)")
             }
         }
         try await check(
@@ -219,7 +224,8 @@ import Testing
             let output = try await Self.relayd(arguments + ["--data-directory", account.relay.directory.path], Self.made)
             let text = (output.output + output.error).joined(separator: "\n")
             #expect(text.isEmpty || text.contains("[!!!") || line.hasPrefix("resource-server add"), "\(line): \(text)")
-            #expect(ForgottenWords.words(in: text, besides: Self.codes.union(arguments)) == [], "\(line): \(text)")
+            let forgotten = ForgottenWords.words(in: text, besides: Self.codes.union(arguments).union(["list", "serve"]))
+            #expect(forgotten == [], "\(line): \(text)")
         }
     }
 }

@@ -29,8 +29,8 @@ package struct Attestation: Codable, Sendable {
     /// Such as `signed by Desk (endpoint t3vfq2bh) at 2026-11-24 17:40:03 +01:00`.
     var description: String {
         guard let endpoint else { return "says the relay, without a signature of the device" }
-        let when = time.map { " at \(LocalTime.text($0))" } ?? ""
-        return "signed by \(deviceName.map { "\($0) (endpoint \(endpoint.prefix(8)))" } ?? "endpoint \(endpoint.prefix(8))")\(when)"
+        let signer = deviceName.map { "\($0) (endpoint \(endpoint.prefix(8)))" } ?? "endpoint \(endpoint.prefix(8))"
+        return time.map { "signed by \(signer) at \(LocalTime.text($0))" } ?? "signed by \(signer)"
     }
 
     /// A short form for a table.

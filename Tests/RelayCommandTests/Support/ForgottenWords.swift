@@ -13,8 +13,9 @@ enum ForgottenWords {
     ///   options, addresses, paths, and what has digits.
     static func words(in output: String, besides known: Set<String>) -> [String] {
         output.split(separator: "\n").flatMap { line in
-            line.replacing(/`[^`]*`|'[^']*'|"[^"]*"|<[^>]*>|\[-[^\]]*\]/, with: " ")
-                .split { " ,;:()[]⟦⟧….!?|".contains($0) }
+            line.replacing(/`[^`]*`|'[^']*'|"[^"]*"|<[^>]*>|\[-[^\]]*\]/, with: " ").split(separator: " ")
+                .filter { $0.firstMatch(of: /[\/@=#_\d]|[^.]\.[^.]|^-/) == nil }
+                .flatMap { $0.split { ",;:()[]⟦⟧….!?|".contains($0) } }
                 .filter { word in word.count > 1 && word.allSatisfy { $0.isASCII && $0.isLetter } }
                 .map(String.init)
         }

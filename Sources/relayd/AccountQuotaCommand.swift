@@ -2,27 +2,33 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import ProgramTexts
 import RelayProtocol
 import RelayServer
 
 extension AccountCommand {
     struct Quota: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Show an account's quotas and what it uses of them, or set them.",
-            discussion: """
+            abstract: localized("Show an account's quotas and what it uses of them, or set them."),
+            discussion: localized(
+                """
                 A quota is a limit that is set for one account, in place of the value that `relayd limits` prints. What the account has above a lowered \
                 quota stays; it only gets nothing new.
                 """
+            )
         )
 
         @Option(
             name: .customLong("set"),
-            help: ArgumentHelp("Set a quota, such as endpointsPerAccount=20; may be repeated.", valueName: "name=value")
+            help: ArgumentHelp(localized("Set a quota, such as endpointsPerAccount=20; may be repeated."), valueName: "name=value")
         )
         var changes: [String] = []
         @Option(
             name: .customLong("reset"),
-            help: ArgumentHelp("Give a quota, or all of them, the relay's own value again; may be repeated.", valueName: "name|all")
+            help: ArgumentHelp(
+                localized("Give a quota, or all of them, the relay's own value again; may be repeated."),
+                valueName: "name|all"
+            )
         )
         var resets: [String] = []
         @OptionGroup var options: AccountOptions
@@ -52,7 +58,8 @@ extension AdminQuotas {
         return quotas.map { quota in
             let padding = String(repeating: " ", count: width - quota.name.count)
             let origin = quota.isSet ? "set, default \(quota.relayValue)" : "default"
-            return "\(quota.name)\(padding)  \(quota.value) \(quota.unit) (\(origin)), \(quota.used) used"
+            // The columns keep their width in each language.
+            return quota.name + padding + "  " + localized("\(quota.value) \(quota.unit) (\(origin)), \(quota.used) used")
         }
     }
 }

@@ -94,11 +94,11 @@ import Testing
     static func lines(of text: String, isDocument: Bool) -> [String] {
         var lines = text.matches(of: /`(relayd? [^`\n]+)`/).map { String($0.1) }
         guard isDocument else { return lines }
-        for block in text.matches(of: /```(?:sh|console|text)\n([^`]*)```/) {
+        for block in text.matches(of: /(?s)```(?:sh|console|text)\n(.*?\n)```/) {
             for line in block.1.replacing("\\\n", with: " ").split(separator: "\n") {
                 for part in line.split(separator: /\||&&|;|\$\(|<<</) {
                     let part = part.trimmingCharacters(in: .whitespaces)
-                    if let found = part.firstMatch(of: /(?:^|^\$ |^[AB]  |-- |exec \w+ )(relayd? [^ ].*)$/) {
+                    if let found = part.firstMatch(of: /(?:^|^\$ |^\w+  |-- |exec \w+ )(relayd? [^ ].*)$/) {
                         lines.append(String(found.1))
                     }
                 }
@@ -145,13 +145,14 @@ import Testing
     /// What runs the fenced commands of each document, and how many blocks there are. Containers run nowhere: their commands run one by one,
     /// on this machine.
     private static let runners: [String: [(by: String, blocks: Int)]] = [
-        "README.md": [("DemoTests", 1), ("ReadmeTests", 1), (".ci/run", 1)],
-        "Examples/README.md": [("ExampleTests", 1)],
+        "README.md": [("DemoTests", 1), ("ReadmeTests", 3), (".ci/run", 1)],
+        "Examples/README.md": [("ExampleTests", 5)],
         "docs/agent.md": [("InstallTests", 1)],
         "docs/api.md": [("APIDocumentTests", 2)],
+        "docs/cli.md": [("PairingTests", 1), ("VisibleTests", 1)],
         "docs/https.md": [("FirstUseTests", 3)],
         "docs/install.md": [("scripts/check-packages", 17), ("ComposeTests", 1)],
-        "docs/operating.md": [("OperatingTests", 9)],
+        "docs/operating.md": [("OperatingTests", 17)],
         "docs/scaling.md": [("ScalingPageTests", 4), ("ComposeTests", 2)],
     ]
 

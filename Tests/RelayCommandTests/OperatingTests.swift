@@ -147,8 +147,9 @@ struct OperatingTests {
         lives() { readlink "/proc/$1/exe" >/dev/null; }
         end() { [ ! -e "$HOME/$1.pid" ] || { pid=$(cat "$HOME/$1.pid"); kill "$pid" || true; while lives "$pid"; do sleep 0.1; done; rm -f "$HOME/$1.pid"; }; }
         # Foundation waits for a process until nothing has the descriptors that it has passed.
-        alone() { for file in /proc/self/fd/*; do file=${file##*/}; [ "$file" -le 2 ] || eval "exec $file>&-"; done 2>/dev/null; exec setsid "$@"; }
-        background() { local name=$1; shift; (alone "$@" >>"$HOME/journal" 2>&1 </dev/null) & echo $! >"$HOME/$name.pid"; }
+        alone() { for file in /proc/self/fd/*; do file=${file##*/}; [ "$file" -le 2 ] || eval "exec $file>&-"; done; exec setsid "$@"; }
+        output() { if grep -q ^StandardOutput=null "$units/$1.service" 2>/dev/null; then echo /dev/null; else echo "$HOME/journal"; fi; }
+        background() { local name=$1; shift; (alone "$@" >>"$(output "$name")" 2>>"$HOME/journal" </dev/null) & echo $! >"$HOME/$name.pid"; }
         commands() { sed -n 's/^ExecStart=//p' "$units/$1"; }
         settings() { sed -n 's/^Environment=//p' "$units/$1"; }
         await() { until curl --silent --fail --insecure "$1" >/dev/null; do lives "$(cat "$HOME/$2.pid")"; sleep 0.1; done; }
@@ -259,14 +260,16 @@ struct OperatingTests {
                     #expect(ended.text.contains("backup") && ended.text.contains("-> "), "\(ended.text)")
                 case "Backups": #expect(Self.faults(try await Self.doctor(a)).isEmpty)
                 case "A device is lost":
-                    #expect(try await phone.relay("devices").status == 3)
+                    let lost = try await phone.relay("devices")
+                    #expect(lost.status == 3, "\(lost.text) \(lost.errorText)")
                 default: break
                 }
             }
         }
         // No link is in the journal.
         let journal = try a.journal()
-        #expect(journal.contains("relay started") && !journal.contains("token=") && !journal.contains("/#relay="))
+        #expect(journal.contains("relay started"))
+        for secret in ["token=", "/#relay="] { #expect(!journal.contains(secret), "\(secret)") }
         #expect(counts["When something happens"] == nil && counts["A device is lost"] == 1 && counts.count >= 12, "\(counts)")
 
         // Another device, which the backup knows; then the machine is lost.

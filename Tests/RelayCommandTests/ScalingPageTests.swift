@@ -48,6 +48,15 @@ struct ScalingPageTests {
         }
     }
 
+    private static func ready(_ relay: RelayProcess) async throws {
+        do {
+            _ = try await relay.line { $0.contains("ready at ") }
+        } catch {
+            Issue.record("\(await relay.finish().errorText)")
+            throw error
+        }
+    }
+
     @Test func everyCommandWorks() async throws {
         let page = try await Page()
         let (a, b) = try TestMachine.network()
@@ -58,13 +67,13 @@ struct ScalingPageTests {
         try #require(begin.count == 2)
         _ = try await page.run(begin[0], on: a)
         let first = try a.start("exec \(begin[1])")
-        _ = try await first.line { $0.contains("ready at ") }
+        try await Self.ready(first)
         let folder = "second"
         _ = try await a.run("mkdir -m 700 \(folder) && cp .local/state/relayd/relay.key .local/state/relayd/issuer.key \(folder)")
         let second = try a.start(
             "exec \(begin[1].replacing("node1", with: "node2").replacing("8443", with: "9443")) --data-directory \(folder)"
         )
-        _ = try await second.line { $0.contains("ready at ") }
+        try await Self.ready(second)
         _ = try await page.run("relayd account add Anna --store \(page.store)", on: a)
 
         let operating = try page.commands(with: "node drain").map { $0.replacing("drain 3", with: "drain 2") }
@@ -87,7 +96,7 @@ struct ScalingPageTests {
 
         // A relay with SQLite moves into an empty database.
         let small = try b.start("exec relayd serve")
-        _ = try await small.line { $0.contains("ready at ") }
+        try await Self.ready(small)
         _ = try await page.run("relayd account add Carl", on: b)
         small.send(SIGTERM)
         _ = await small.finish()

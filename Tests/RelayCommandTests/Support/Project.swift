@@ -21,7 +21,8 @@ enum Project {
 
     /// The fenced blocks of a document in one language.
     static func blocks(_ language: String, of path: String) throws -> [String] {
-        try text(path).matches(of: /```(?<language>[a-z]+)\n(?<code>[^`]*)```/).filter { $0.language == language }.map { String($0.code) }
+        try text(path).matches(of: /(?s)\n```(?<language>[a-z]+)\n(?<code>.*?\n)```/).filter { $0.language == language }
+            .map { String($0.code) }
     }
 }
 

@@ -4,7 +4,8 @@
 /// What ArgumentParser says. The texts of the commands in a help are translated before it wraps them, so that only its own ones are left.
 package enum ParserText {
     static let help = [
-        "OVERVIEW: {1}", "USAGE: {1}", "Usage: {1}", "ARGUMENTS:", "OPTIONS:", "SUBCOMMANDS:", "Help:  {1}", "(default:", "(values:",
+        "OVERVIEW: {1}", "USAGE: {1}", "Usage: {1}", "ARGUMENTS:", "OPTIONS:", "SUBCOMMANDS:", "Help:  {1}", "(default)", "(default:",
+        "(values:",
         "; default:", "Show the version.", "Show help information.", "Show subcommand help information.",
         "See '{1}' for detailed help.", "See '{1}' for more information.",
     ]
@@ -33,6 +34,6 @@ package enum ParserText {
 
     /// A default stands behind the help of an option, and is wrapped with it.
     private static func line(_ line: Substring) -> String {
-        ["(default:", "(values:", "; default:"].reduce(parser.text(String(line))) { $0.replacing($1, with: parser.text($1)) }
+        ["(default)", "(default:", "(values:", "; default:"].reduce(parser.text(String(line))) { $0.replacing($1, with: parser.text($1)) }
     }
 }

@@ -133,7 +133,9 @@ struct StoreCommand: ParsableCommand {
             abstract: localized("Say that a PostgreSQL database was restored to an earlier state."),
             discussion: localized(
                 """
-                Nodes notice by themselves that another server or a standby has taken over. They do not notice that a dump was loaded into the same                 server, or that its disk was put back. Then do this before the first node starts: what was sent before stays without a known                 outcome, and nothing false is said of it.
+                Nodes notice by themselves that another server or a standby has taken over. They do not notice that a dump was loaded \
+                into the same server, or that its disk was put back. Then do this before the first node starts: what was sent before \
+                stays without a known outcome, and nothing false is said of it.
                 """
             )
         )

@@ -212,13 +212,7 @@ struct OperatingTests {
         }
     }
 
-    @Test(
-        .enabled(
-            if: ProcessInfo.processInfo.environment["DEVICE_RELAY_OPERATING_PAGE"] != nil,
-            "set DEVICE_RELAY_OPERATING_PAGE to run the commands of the page"
-        )
-    )
-    func everyCommandOfThePageWorksInItsOrder() async throws {
+    @Test func everyCommandOfThePageWorksInItsOrder() async throws {
         let machines = try TestMachine.network()
         let (a, b) = (try Machine(machines.0, "10.20.30.1"), try Machine(machines.1, "10.20.30.2"))
         let (pc, phone) = (Device(machine: a, name: "pc"), Device(machine: a, name: "phone"))

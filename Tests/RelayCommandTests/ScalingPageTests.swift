@@ -69,12 +69,13 @@ struct ScalingPageTests {
         let first = try a.start("exec \(begin[1])")
         try await Self.ready(first)
         let folder = "second"
-        _ = try await a.run("mkdir -m 700 \(folder) && cp .local/state/relayd/relay.key .local/state/relayd/issuer.key \(folder)")
+        let keys = ".local/share/relayd"
+        _ = try await page.run("mkdir -m 700 \(folder) && cp \(keys)/relay.key \(keys)/issuer.key \(folder)", on: a)
         let second = try a.start(
             "exec \(begin[1].replacing("node1", with: "node2").replacing("8443", with: "9443")) --data-directory \(folder)"
         )
         try await Self.ready(second)
-        _ = try await page.run("relayd account add Anna --store \(page.store)", on: a)
+        _ = try await page.run("relayd account add Berta --store \(page.store)", on: a)
 
         let operating = try page.commands(with: "node drain").map { $0.replacing("drain 3", with: "drain 2") }
         try #require(operating.count == 4)
@@ -103,7 +104,7 @@ struct ScalingPageTests {
         _ = try await page.run("dropdb relay", on: a)
         for command in try page.commands(with: "store copy") { _ = try await page.run(command, on: b) }
         let accounts = try await page.run("relayd account list --store \(page.store)", on: b)
-        #expect(accounts.text.contains("Carl") && !accounts.text.contains("Anna"), "\(accounts.text)")
+        #expect(accounts.text.contains("Carl") && !accounts.text.contains("Berta"), "\(accounts.text)")
     }
 }
 #endif

@@ -97,7 +97,7 @@ struct TwoMachinesTests {
         let devices = try await b.run("relay devices --all --json")
         #expect(devices.text.contains(#""name":"pc""#), "\(devices.text)")
         // The operator's invitation, too.
-        let operators = try await a.run("relayd invite me")
+        let operators = try await a.run("relayd invite anna")
         #expect(operators.text.hasPrefix("https://"), "\(operators.text) \(operators.errorText)")
         relay.send(SIGTERM)
         _ = await relay.finish()

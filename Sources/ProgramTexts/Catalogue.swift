@@ -4,6 +4,7 @@
 import CProgramTexts
 package import ConsoleFiles
 import Foundation
+import Synchronization
 
 /// The translations that are part of the program.
 package enum Catalogue {
@@ -54,5 +55,16 @@ extension Translation {
     }()
 }
 
+/// The helps of one command are needed many times, because its arguments are made anew each time that it is looked at.
+private let helps = Mutex<[String: String]>([:])
+private let maximumHelps = 4_096
+
 /// Translates a text of the command line's help.
-package func localized(_ english: String) -> String { Translation.current.text(english) }
+package func localized(_ english: String) -> String {
+    let translation = Translation.current
+    if translation.isEnglish { return english }
+    if let known = helps.withLock({ $0[english] }) { return known }
+    let text = translation.text(english)
+    helps.withLock { if $0.count < maximumHelps { $0[english] = text } }
+    return text
+}

@@ -12,11 +12,16 @@ struct Template: Sendable {
     let parts: [Part]
     /// The number of bytes outside of the places.
     let literalCount: Int
+    /// The bytes with which each text of this template begins and ends; `nil` at a place.
+    private let first: UInt8?
+    private let last: UInt8?
     /// The places in brackets. Brackets in their values have their ends there.
     private let bracketed: [Int]
 
     init(_ text: String) {
         parts = Self.parts(Array(text.utf8))
+        first = if case .literal(let bytes)? = parts.first { bytes.first } else { nil }
+        last = if case .literal(let bytes)? = parts.last { bytes.last } else { nil }
         bracketed = zip(parts.indices, parts).compactMap { [parts] index, part in
             guard case .place(let number, _) = part, index > 0, index + 1 < parts.count else { return nil }
             guard case .literal(let before) = parts[index - 1], case .literal(let after) = parts[index + 1] else { return nil }
@@ -53,7 +58,10 @@ struct Template: Sendable {
     /// to right, without another try, so that the time is linear.
     /// - Parameter steps: Counts the bytes that were compared.
     func values(of text: ArraySlice<UInt8>, _ steps: inout Int) -> [Int: Value]? {
-        guard let values = found(in: text, &steps) else { return nil }
+        // Nearly all templates end here.
+        guard text.count >= literalCount, first == nil || first == text.first, last == nil || last == text.last,
+            let values = found(in: text, &steps)
+        else { return nil }
         if isCount, values.values.contains(where: { !Self.isWord(text[$0.range]) }) { return nil }
         // A text does not begin with a space, so this one is a part of a line.
         if case .place? = parts.first, text.first == UInt8(ascii: " ") { return nil }

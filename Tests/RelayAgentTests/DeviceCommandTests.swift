@@ -88,7 +88,7 @@ import Testing
             let (all, launch, invitation) = (try await devices, try await launched, try await invited)
             #expect(all.devices.contains { $0.name == "PC" } && all.endpoints?.count == 3 && all.notes.isEmpty)
             #expect(launch.status == "succeeded" && launch.deviceName == "PC" && launch.uri == "https://films.example/%C3%A4")
-            #expect((try? JoinLink(parsing: invitation.link, plainHTTP: .allowed)) != nil && invitation.notes.count == 1)
+            #expect((try? JoinLink(parsing: invitation.link, plainHTTP: .allowed)) != nil && invitation.notes.count == 2)
             #expect(try await pings.map(\.event) == [.answer, .answer, .summary])
             // The device is still there.
             let list = try await CommandList().run(on: phone)

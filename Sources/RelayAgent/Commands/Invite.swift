@@ -18,13 +18,15 @@ package struct Invite: RoutedCommand {
         package var notes: [String] {
             let use =
                 "Run `relay join` on the new device, and paste the link there. It works once, for ten minutes. Anyone who has it can join."
-            let isLocal = (try? JoinLink(parsing: link, plainHTTP: .allowed)).flatMap { Origin($0.origin) }?.isLoopback ?? false
-            return [use] + (isLocal ? [Self.local] : [])
+            let origin = (try? JoinLink(parsing: link, plainHTTP: .allowed)).flatMap { Origin($0.origin) }
+            guard let origin, origin.isLoopback else { return [use] }
+            return [use, Self.local(port: origin.port)]
         }
 
-        private static let local =
+        private static func local(port: Int) -> String {
             "The link leads to a relay that only this machine can reach. To let other devices reach it, run the relay with one more address: "
-            + "relayd serve --listen 127.0.0.1:8080 --listen 0.0.0.0:8443"
+                + "relayd serve --listen 127.0.0.1:\(port) --listen 0.0.0.0:8443"
+        }
     }
 
     package func request() throws -> APIRequest { try APIRequest(.post, "invitations").with(body: [String: String]()) }

@@ -152,10 +152,10 @@ import Testing
             ("TV/com.example.photos", "refuse", 6, "notAuthorized", "not on Sundays"),
             ("TV/com.example.photos", "other", 6, "remoteSystemNotSupportedByApp", "allow"),
             ("TV/com.example.photos", "none", 4, "appServiceUnavailable", "it has echo, fail, once, other, refuse, silent"),
-            ("TV/com.example.none", "echo", 4, "appUnavailable", "it has com.example.photos"),
+            ("TV/com.example.none", "echo", 4, "appUnavailable", "its apps: com.example.photos"),
             ("Radio/x", "echo", 4, "remoteSystemUnavailable", ""),
             ("TV/", "echo", 2, "appMissing", "com.example.photos"),
-            ("TV", "none", 4, "appServiceUnavailable", "it has com.example.photos (echo, fail, once, other, refuse, silent)"),
+            ("TV", "none", 4, "appServiceUnavailable", "its apps: com.example.photos (echo, fail, once, other, refuse, silent)"),
             ("TV/com.example.photos", "silent", 8, "timedOut", ""),
         ]
     )

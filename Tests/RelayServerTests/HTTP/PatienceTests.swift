@@ -69,10 +69,13 @@ import Testing
     static func sockets(port: Int) -> Int {
         let table = FileManager.default.contents(atPath: "/proc/net/tcp").map { String(decoding: $0, as: UTF8.self) } ?? ""
         let suffix = ":" + String(repeating: "0", count: max(0, 4 - String(port, radix: 16).count)) + String(port, radix: 16).uppercased()
+        // Other processes may use the number at their ends of connections.
+        let files = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
+        let own = Set(files.compactMap { try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\($0)") })
         return table.split(separator: "\n").dropFirst().count { line in
             let columns = line.split(separator: " ")
-            // Without a file of its own, a socket is only remembered by the system.
-            return columns.count > 9 && (columns[1].hasSuffix(suffix) || columns[2].hasSuffix(suffix)) && columns[9] != "0"
+            return columns.count > 9 && (columns[1].hasSuffix(suffix) || columns[2].hasSuffix(suffix))
+                && own.contains("socket:[\(columns[9])]")
         }
     }
 

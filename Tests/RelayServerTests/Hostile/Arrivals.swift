@@ -45,7 +45,9 @@ final class Arrivals: Sendable {
         self.issuer = issuer
         _ = try await relayd.run("account", "add", Self.owner)
         let browser = SignInBrowser(origin: origin)
-        try await browser.setUp(try await relayd.run("account", "set-up", Self.owner))
+        // The link leads to the port with TLS, which other machines can reach. The plain port serves the same page.
+        let link = try #require(URLComponents(string: try await relayd.run("account", "set-up", Self.owner)))
+        try await browser.setUp("\(origin)\(link.path)?\(link.query ?? "")")
         self.browser = browser
         let tablet = WireEndpoint("Tablet", at: relayd)
         tablet.token = Self.token(of: issuer)

@@ -64,7 +64,7 @@ extension RelayConfiguration {
                 "no relay has run on \(dataDirectory) yet, so its address is not known: run `relayd serve` first, or give --url"
             )
         }
-        return (place, "no relay runs on \(dataDirectory) now; the link leads to \(place.origin) and holds for ten minutes")
+        return (place, "no relay runs on \(dataDirectory) now: start it before the link expires; the link leads to \(place.origin)")
     }
 
     /// Whether clients at the main URL see the certificate of the relay's own key. Behind a proxy they see that of the proxy, and the relay

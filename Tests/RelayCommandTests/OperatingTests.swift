@@ -149,7 +149,9 @@ struct OperatingTests {
         # Foundation waits for a process until nothing has the descriptors that it has passed.
         alone() { for file in /proc/self/fd/*; do file=${file##*/}; [ "$file" -le 2 ] || eval "exec $file>&-"; done; exec setsid "$@"; }
         output() { if grep -q ^StandardOutput=null "$units/$1.service" 2>/dev/null; then echo /dev/null; else echo "$HOME/journal"; fi; }
-        background() { local name=$1; shift; (alone "$@" >>"$(output "$name")" 2>>"$HOME/journal" </dev/null) & echo $! >"$HOME/$name.pid"; }
+        # Without a setting of its own, standard error goes where standard output goes.
+        errors() { if grep -q ^StandardError=journal "$units/$1.service" 2>/dev/null; then echo "$HOME/journal"; else output "$1"; fi; }
+        background() { local name=$1; shift; (alone "$@" >>"$(output "$name")" 2>>"$(errors "$name")" </dev/null) & echo $! >"$HOME/$name.pid"; }
         commands() { sed -n 's/^ExecStart=//p' "$units/$1"; }
         settings() { sed -n 's/^Environment=//p' "$units/$1"; }
         await() { until curl --silent --fail --insecure "$1" >/dev/null; do lives "$(cat "$HOME/$2.pid")"; sleep 0.1; done; }

@@ -140,7 +140,7 @@ package enum StoreError: Error, Hashable, Sendable, CustomStringConvertible {
         switch self {
         case .directoryNotWritable(let path): "\(path) cannot be written to: check that it exists and belongs to the relay's user"
         case .notADatabase(let path): "\(path) is not a relay's database, or is damaged: restore it from a backup, or move it away"
-        case .tooNew(let path): "\(path) was written by a newer version of the relay: run that version"
+        case .tooNew(let path): "\(path) was written by a newer version of the relay: run that version, or restore a backup of this one"
         case .inUse(let path): "another relay uses \(path): stop it first, or choose another directory"
         case .unavailable(let reason): "the database cannot be written now: \(reason)"
         case .ofOtherRelay(let other, let own):

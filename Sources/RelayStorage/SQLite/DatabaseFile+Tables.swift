@@ -48,7 +48,7 @@ extension TableError {
     static func description(_ path: String, _ error: DatabaseFileError) -> String {
         switch error {
         case .file(let error): "\(error)"
-        case .tooNew: "\(path) was written by a newer version of the relay: run that version"
+        case .tooNew: "\(path) was written by a newer version of the relay: run that version, or restore a backup of this one"
         case .notDurable: "\(path): SQLite does not flush commits to disk there"
         case .damaged: "\(path) is damaged: restore it from a backup"
         case .sqlite(let code):

@@ -73,6 +73,9 @@ def console(products, machine):
 
 def measured(options, directory, network):
     phone, peer = network.add("phone"), network.add("peer")
+    # What one says to its network is not traffic of the other.
+    for machine in (phone, peer):
+        machine.isolate()
     with RelayAtTheSwitch(options.products) as relay, contextlib.ExitStack() as stack:
         processes = {"agent": (joined(options.products, relay, phone), phone), "relayd": (relay.process, phone), "syncthing": (syncthing(peer), peer)}
         if options.console:

@@ -64,6 +64,10 @@ class Machine:
         ip("-n", self.namespace, "address", "add", f"{address}/16", "dev", "eth0")
         ip("-n", self.namespace, "link", "set", "eth0", "up")
 
+    def isolate(self):
+        """Lets the machine and others that are isolated send each other nothing; the switch itself stays in reach."""
+        ip("link", "set", f"port{self.number}", "type", "bridge_slave", "isolated", "on")
+
     def end(self):
         for process in self.processes:
             process.kill()

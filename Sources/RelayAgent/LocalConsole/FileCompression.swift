@@ -21,5 +21,37 @@ final class FileCompression: ChannelInboundHandler, RemovableChannelHandler {
             return isText && isFile && isSupported ? .compressIfPossible : .doNotCompress
         }
         try? pipeline.addHandler(compressor, position: .before(codec.handler))
+        guard let past = try? pipeline.context(handler: compressor) else { return }
+        try? pipeline.addHandler(UnaskedAnswers(past: past), position: .after(compressor))
+    }
+}
+
+/// Leads answers without a request past the compressor, which traps on one. The server gives such an answer to bytes that are no request, to
+/// a request whose end does not come, and with `100 Continue`.
+private final class UnaskedAnswers: ChannelDuplexHandler, RemovableChannelHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias InboundOut = HTTPServerRequestPart
+    typealias OutboundIn = HTTPServerResponsePart
+    typealias OutboundOut = HTTPServerResponsePart
+
+    /// Writes to it come out behind the compressor.
+    private let past: ChannelHandlerContext
+    private var unanswered = 0
+    private var isUnasked = false
+
+    init(past: ChannelHandlerContext) { self.past = past }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        if case .head = unwrapInboundIn(data) { unanswered += 1 }
+        context.fireChannelRead(data)
+    }
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        if case .head = unwrapOutboundIn(data) {
+            isUnasked = unanswered == 0
+            // What the compressor holds of an earlier answer comes first.
+            if isUnasked { context.flush() } else { unanswered -= 1 }
+        }
+        (isUnasked ? past : context).write(data, promise: promise)
     }
 }

@@ -120,7 +120,7 @@ package struct AgentContext: Sendable {
 
     /// Runs a closure with the account's device until it ends, or a signal of the user or the service manager cancels it.
     func untilStopped(_ body: @escaping @Sendable (LocalDevice) async throws -> Void) async throws {
-        let stop = await StopSignal()
+        let stop = StopSignal()
         try await withAccount { local in
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { await stop.arrived() }

@@ -96,6 +96,26 @@ import Testing
         }
     }
 
+    /// A prompt before the question has listened to signals, too. Meanwhile no other command joins here or leaves.
+    @Test(arguments: [SIGINT, SIGTERM, SIGHUP]) func signalAtTheQuestionEndsAJoinWhoseLinkWasTyped(number: Int32) async throws {
+        let account = try await TestAccount()
+        let device = try TestDevice()
+        let join = try device.startAtTerminal("join", "--name", "Desk")
+        _ = try await join.line { $0.contains("Paste the join link") }
+        let link = try await account.link()
+        try join.write(link + "\n")
+        _ = try await join.line { $0.contains(Self.question) }
+        for other in [["join", link], ["login", account.relay.origin, "--device"], ["leave"]] {
+            let output = try await device.run(other)
+            #expect(output.status == 1 && output.errorText.contains("answer its question"), "\(other): \(output.errorText)")
+        }
+        kill(try Self.process(of: device), number)
+        let output = await join.finish()
+        #expect(output.status == 128 + number, "\(output.status): \(output.text)")
+        #expect(try Self.keepsNothing(device))
+        #expect(try await !Self.hasEndpoints(account))
+    }
+
     /// A slip of the finger does not use the link up.
     @Test func unclearAnswerIsAskedAgain() async throws {
         let account = try await TestAccount()

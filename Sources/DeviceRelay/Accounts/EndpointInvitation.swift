@@ -78,7 +78,8 @@ package func makeInvitation(
         case .refused(.accessDenied):
             throw AccountError(
                 .accessTokenRequestFailed,
-                message: "this device may not invite others before another device has approved it: approve it there first (relay approve)"
+                message: "this device may not invite others before a device that may invite has approved it: run `relay approve` there, "
+                    + "or, if none is left, `relayd invite` at the relay"
             )
         default: throw AccountError(error)
         }

@@ -27,7 +27,7 @@ extension AgentContext {
         changing: (inout NearbySettings) -> Void = { _ in },
         _ body: @escaping @Sendable (LocalDevice) async throws -> Void
     ) async throws {
-        let stop = await StopSignal(reloads: reloads)
+        let stop = StopSignal(reloads: reloads)
         let hasRelay = try home.membership().hasRelay
         guard hasRelay || paired != nil else { throw AgentError.withoutAccount }
         let app = hasRelay ? app : paired ?? app

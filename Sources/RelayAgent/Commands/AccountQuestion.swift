@@ -38,7 +38,6 @@ struct AccountQuestion: Sendable {
         let lines = ["The sign-in or link is for \(account.name == nil ? "an account without a name at \(place)" : place)."]
         let question = "Is this your account, and shall this device join it?"
         guard let interruption else { return try await context.console.isConfirmed(lines, question) }
-        defer { EndingSignals.restore() }
         let console = context.console
         let isYes = try await interruption.cancelling { try await console.isConfirmed(lines, question) }
         return isYes && !interruption.isThere

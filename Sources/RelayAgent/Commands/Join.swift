@@ -55,6 +55,10 @@ package struct Join: Sendable {
         // Plain HTTP is safe on this machine. `checkAddress` decides on other machines.
         let link = try Self.parsed(link)
         try checkAddress(of: link)
+        return try await context.home.changingAccount { try await join(link, context) }
+    }
+
+    private func join(_ link: JoinLink, _ context: AgentContext) async throws -> Result {
         // Without a terminal the link itself says which account is meant.
         let asks = !isConfirmed && context.console.canAsk
         let stored = try context.home.storedMembership()

@@ -19,7 +19,16 @@ package struct Leave: Sendable {
     }
 
     package func run(_ context: AgentContext) async throws -> Result {
-        let membership = if let stored = try context.home.storedMembership() { stored } else { try context.home.membership() }
+        _ = try membership(context)
+        return try await context.home.changingAccount { try await leave(context) }
+    }
+
+    private func membership(_ context: AgentContext) throws -> Membership {
+        if let stored = try context.home.storedMembership() { stored } else { try context.home.membership() }
+    }
+
+    private func leave(_ context: AgentContext) async throws -> Result {
+        let membership = try membership(context)
         guard membership.hasRelay else {
             throw AgentError("notSignedIn", "this device has no account to leave; to end a pairing, run: relay unpair DEVICE", .notSignedIn)
         }

@@ -108,6 +108,10 @@ package struct Login: Sendable {
         if let caFile, (try? TrustRoots.certificates(in: URL(filePath: caFile))) == nil {
             throw AgentError("caFileUnreadable", "'\(caFile)' cannot be read, or holds no certificate in PEM form", .usage)
         }
+        return try await context.home.changingAccount { try await begin(user, context) }
+    }
+
+    private func begin(_ user: UserSignIn, _ context: AgentContext) async throws -> Event {
         let stored = try context.home.storedMembership()
         let isUnfinished = stored?.isUnconfirmed ?? false
         let isNew = !(stored?.hasRelay ?? false) || isUnfinished

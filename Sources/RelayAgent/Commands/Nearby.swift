@@ -118,7 +118,7 @@ package struct Nearby: Sendable {
 
     /// Prints what appears, changes and is gone, until SIGINT or SIGTERM.
     package func watch(_ context: AgentContext) async throws {
-        let stop = await StopSignal()
+        let stop = StopSignal()
         try await context.withPlatform(try context.anyDevice()) { local in
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { await stop.arrived() }

@@ -22,7 +22,7 @@ package struct ReceiveVisibly: Sendable {
         guard TerminalQuestion.isPossible else {
             throw AgentError("usage", "--visible asks a person about each transfer; run it at a terminal", .usage)
         }
-        let stop = await StopSignal()
+        let stop = StopSignal()
         let console = context.console
         let path = try Receive.place(folder)
         let (first, received) = (OneShot<Void>(), OneShot<Void>())

@@ -65,7 +65,7 @@ package struct Watch: Sendable {
             for change in seen.take(event) { try context.console.print(change) }
         }
         // One for both ways: a signal that comes between them counts, too.
-        let stop = await StopSignal()
+        let stop = StopSignal()
         try await stop.ends {
             if let agent = await AgentClient.find(context) {
                 try await agent.watch(report)

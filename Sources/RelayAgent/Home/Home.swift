@@ -87,6 +87,22 @@ package struct Home: Sendable {
         try PrivateFile.replace(file, with: Array(try encoder.encode(membership)) + [UInt8(ascii: "\n")])
     }
 
+    /// Lets one command at a time begin or end an account here. Otherwise a no to the question of one would end what another has begun.
+    func changingAccount<Result>(_ body: () async throws -> Result) async throws -> Result {
+        try PrivateDirectory.makeAll(path)
+        let file = path + "/joining.lock"
+        guard let lock = try FileLock(tryLocking: file) else {
+            throw AgentError(
+                "accountChanging",
+                "\(FileLock.holder(of: file)) joins or leaves an account here; answer its question or end it, and run this again",
+                .failed
+            )
+        }
+        defer { lock.release() }
+        lock.sign("process \(getpid())")
+        return try await body()
+    }
+
     /// Forgets the relay. The devices that this one was paired with stay.
     func removeMembership() throws {
         guard let membership = try storedMembership() else { return }

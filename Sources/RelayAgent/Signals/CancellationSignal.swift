@@ -34,14 +34,17 @@ final class CancellationSignal: Sendable {
 
     /// Runs a closure. A signal cancels its task; a second one ends the process at once.
     func cancelling<Result: Sendable>(_ body: @escaping @Sendable () async throws -> Result) async throws -> Result {
-        let stop = await StopSignal()
+        let stop = StopSignal()
         let task = Task { try await body() }  // Owner: this function waits for it
         let watching = Task {  // Owner: this function cancels it
             guard let number = await stop.arrived(), !Task.isCancelled else { return }
             first.withLock { $0 = number }
             task.cancel()
         }
-        defer { watching.cancel() }
+        defer {
+            stop.end()
+            watching.cancel()
+        }
         return try await withTaskCancellationHandler {
             try await task.value
         } onCancel: {

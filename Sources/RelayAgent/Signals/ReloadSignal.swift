@@ -1,25 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import Dispatch
 import Foundation
-import Synchronization
 
 /// SIGHUP: reloads the settings.
 final class ReloadSignal: Sendable {
     /// One element for each signal. Signals that arrive between two reads are merged.
     let arrivals: AsyncStream<Void>
-    private let source: Mutex<any DispatchSourceSignal>
+    private let listener: EndingSignals.Listener
 
     init() {
         let (arrivals, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         self.arrivals = arrivals
-        signal(SIGHUP, SIG_IGN)
-        let source = DispatchSource.makeSignalSource(signal: SIGHUP, queue: .global())
-        source.setEventHandler { continuation.yield() }
-        source.resume()
-        self.source = Mutex(source)
+        listener = EndingSignals.listen(to: [SIGHUP], isOnce: false) { _ in continuation.yield() }
     }
 
-    deinit { source.withLock { $0.cancel() } }
+    deinit { EndingSignals.remove(listener) }
 }

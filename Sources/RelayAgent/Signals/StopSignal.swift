@@ -1,47 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import Dispatch
 import Foundation
-import Synchronization
 
 /// A signal by which the user or the service manager stops the process: SIGINT, SIGTERM, and SIGHUP when the terminal is closed. A second
 /// one ends it at once.
 final class StopSignal: Sendable {
     private let arrivals: AsyncStream<Int32>
-    private let signals: [Int32]
-    private let sources: Mutex<[any DispatchSourceSignal]>
+    private let listener: EndingSignals.Listener
 
     /// Starts to listen. Signals that arrive earlier end the process.
     /// - Parameter reloads: Whether SIGHUP reloads the settings instead, see `ReloadSignal`.
-    init(reloads: Bool = false) async {
+    init(reloads: Bool = false) {
         let (arrivals, continuation) = AsyncStream.makeStream(of: Int32.self, bufferingPolicy: .bufferingOldest(1))
         self.arrivals = arrivals
         let signals = EndingSignals.stopping.filter { $0 != SIGHUP || !reloads }
-        self.signals = signals
-        let sources = signals.map { number -> any DispatchSourceSignal in
-            signal(number, SIG_IGN)
-            let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
-            source.setEventHandler {
-                EndingSignals.restore(signals)
-                continuation.yield(number)
-            }
-            return source
-        }
-        for source in sources {
-            // Dispatch handles signals only after the source is registered, some time after `resume`.
-            await withCheckedContinuation { continuation in
-                source.setRegistrationHandler { continuation.resume() }
-                source.resume()
-            }
-        }
-        self.sources = Mutex(sources)
+        listener = EndingSignals.listen(to: signals, isOnce: true) { continuation.yield($0) }
     }
 
-    deinit {
-        sources.withLock { for source in $0 { source.cancel() } }
-        EndingSignals.restore(signals)
-    }
+    deinit { end() }
+
+    /// Listens no longer.
+    func end() { EndingSignals.remove(listener) }
 
     /// Waits for the first signal.
     /// - Returns: Its number; `nil` after a cancellation.

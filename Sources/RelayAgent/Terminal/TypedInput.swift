@@ -51,7 +51,6 @@ package struct TypedInput: Sendable {
             console.note(prompt)
             return try await input.line(most: Self.maximumLine)
         }
-        EndingSignals.restore()
         guard !interruption.isThere else { throw interruption.failure() }
         return try Self.text(line)
     }

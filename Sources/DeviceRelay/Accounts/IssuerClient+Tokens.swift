@@ -28,8 +28,12 @@ extension IssuerClient {
     }
 
     /// Refreshes tokens.
-    func refresh(_ tokens: StoredTokens, _ refreshToken: Secret<String>, into store: some TokenReceiver) async throws -> StoredTokens {
-        let issuer = try await discover(tokens.choice)
+    func refresh(
+        _ tokens: StoredTokens,
+        _ refreshToken: Secret<String>,
+        at issuer: Issuer,
+        into store: some TokenReceiver
+    ) async throws -> StoredTokens {
         var form = [("grant_type", Secret("refresh_token")), ("refresh_token", refreshToken)]
         // Without `resource`, the scopes name what the token is for. Other refreshes keep what was granted (RFC 6749 §6).
         if resource(at: issuer).isEmpty { form.append(("scope", Secret(scopeParameter(for: AccessTokenScope.all, at: issuer)))) }
@@ -131,7 +135,7 @@ struct NoReceiver: TokenReceiver {
 
 extension StoredTokens {
     /// The issuer that refreshes and revokes them. The URL of the relay's own issuer changes when the relay moves.
-    fileprivate var choice: IssuerChoice { isOtherIssuer ?? false ? .named(issuer) : .relaysOwn }
+    var choice: IssuerChoice { isOtherIssuer ?? false ? .named(issuer) : .relaysOwn }
 }
 
 /// A token response (RFC 6749 §5.1).

@@ -76,6 +76,15 @@ struct IssuerClient: Sendable {
         /// Whether it cannot define the relay's scopes, as the relay says.
         var lacksRelayScopes = false
 
+        /// Whether a choice means this issuer.
+        func isOf(_ choice: IssuerChoice) -> Bool {
+            switch choice {
+            case .relaysOwn: isRelaysOwn
+            case .any: true
+            case .named(let name): url.text.utf8.elementsEqual(name.utf8)
+            }
+        }
+
         /// Its URL, if it is a provider and not the relay's own issuer.
         var foreignName: String? { isRelaysOwn ? nil : url.text }
 

@@ -14,6 +14,9 @@ final class StoredLogins: Sendable {
     /// The digests of the latest returned tokens.
     private let given = Mutex<[EndpointCredentials: Digest256]>([:])
 
+    /// What was discovered of the issuers of the logins, so that a refresh is one request. A failure asks them again.
+    private let issuers = Mutex<[EndpointCredentials: IssuerClient.Issuer]>([:])
+
     /// For a new sign-in.
     private let userScopes: [String]
 
@@ -38,6 +41,7 @@ final class StoredLogins: Sendable {
     /// Marks the stored access token as expired. The login remains.
     func invalidate(_ request: AccessTokenRequest) async {
         guard let endpoint = request.endpoint else { return }
+        issuers.withLock { $0[endpoint] = nil }
         let refused = given.withLock { $0[endpoint] }
         // If this fails to store, the relay rejects the token again and this method is called again.
         try? await endpoint.tokens.withExclusiveAccess { tokens in
@@ -97,7 +101,7 @@ final class StoredLogins: Sendable {
         do {
             // A login goes on with the parameters that it began with.
             let owner = IssuerClient(endpoint, userScopes: tokens.userScopes, http: http)
-            return try await owner.refresh(tokens, refreshToken, into: store)
+            return try await refreshed(tokens, refreshToken, by: owner, store)
         } catch let ended as IssuerClientError where ended.isEndOfLogin {
             do {
                 return try await signIn(issuer, tokens, store)
@@ -106,6 +110,29 @@ final class StoredLogins: Sendable {
                 throw ended
             }
         }
+    }
+
+    private func refreshed(
+        _ tokens: StoredTokens,
+        _ refreshToken: Secret<String>,
+        by owner: IssuerClient,
+        _ store: LoginReceiver
+    ) async throws -> StoredTokens {
+        let endpoint = owner.endpoint
+        if let known = issuers.withLock({ $0[endpoint] }), known.isOf(tokens.choice) {
+            do {
+                return try await owner.refresh(tokens, refreshToken, at: known, into: store)
+            } catch {
+                // The issuer may have moved.
+                issuers.withLock { $0[endpoint] = nil }
+                guard let issuer = try? await owner.discover(tokens.choice), issuer != known else { throw error }
+                return try await owner.refresh(tokens, refreshToken, at: issuer, into: store)
+            }
+        }
+        let issuer = try await owner.discover(tokens.choice)
+        let successor = try await owner.refresh(tokens, refreshToken, at: issuer, into: store)
+        issuers.withLock { $0[endpoint] = issuer }
+        return successor
     }
 
     /// A token is replaced in the last third of its life, so that short tokens work too. Older files do not say how long it is; for these

@@ -17,9 +17,9 @@ final class JoiningBench {
     private let directory: TemporaryDirectory
     private var endpoints = 0
 
-    init(_ security: RelaydProcess.Security = .plain) async throws {
+    init(_ security: RelaydProcess.Security = .plain, arguments: [String] = []) async throws {
         directory = try TemporaryDirectory()
-        relayd = try await RelaydProcess(security)
+        relayd = try await RelaydProcess(security, arguments: arguments)
         _ = try await relayd.start()
         _ = try await relayd.run("account", "add", "Anna")
     }

@@ -30,6 +30,31 @@ import Testing
         #expect(try endpoint.stored().refreshToken != first.refreshToken)
     }
 
+    /// A process that is there for a long time discovers the issuer once. Each connection costs a device more bytes than an hour of silence.
+    @Test func laterRefreshesAreOneRequest() async throws {
+        let port = try FreePort.take()
+        let bench = try await JoiningBench(arguments: ["--metrics-listen", "127.0.0.1:\(port)"])
+        func requests() async throws -> Int {
+            let text = try await SignInBrowser.request("GET", "http://127.0.0.1:\(port)/metrics").text
+            let line = text.split(separator: "\n").first { $0.hasPrefix(#"relay_http_requests_total{status="200"}"#) }
+            return try #require(line?.split(separator: " ").last.flatMap { Double($0) }.map { Int($0) })
+        }
+        let endpoint = try await bench.joined()
+        let provider = Self.provider()
+        try await endpoint.expire()
+        _ = try await provider.accessToken(for: try endpoint.request())
+        let before = try await requests()
+        for _ in 0..<3 {
+            try await endpoint.expire()
+            _ = try await provider.accessToken(for: try endpoint.request())
+        }
+        #expect(try await requests() - before == 3)
+        // A token that the relay does not take asks again whom it trusts.
+        await provider.accessTokenInvalidated(try endpoint.request())
+        _ = try await provider.accessToken(for: try endpoint.request())
+        #expect(try await requests() - before == 6)
+    }
+
     @Test(arguments: [900_000, 60_000, 3_000, 0] as [Int64]) func tokenIsReplacedInTheLastThirdOfItsLife(life: Int64) async throws {
         let bench = try await JoiningBench()
         let endpoint = try await bench.joined()

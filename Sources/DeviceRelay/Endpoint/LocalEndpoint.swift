@@ -186,7 +186,10 @@ actor LocalEndpoint {
         }
         // What another process has paired or ended holds for the next connection.
         if endpoint.isAnonymous { nearby?.beforeKnock = { [weak peers] in peers?.readPairingsSoon() } }
-        nearby?.onNetworkChange = { [weak sessions] in sessions?.networkChanged() }
+        nearby?.onNetworkChange = { [weak sessions, weak control] in
+            sessions?.networkChanged()
+            control?.retryNow()
+        }
         nearby?.onListening = { [weak candidates] in candidates?.moved() }
         nearby?.onTold = { [weak sessions] in sessions?.appeared($0) }
         sessions.tunnels.onBegin = { [weak candidates] in candidates?.began($0, with: $1) }

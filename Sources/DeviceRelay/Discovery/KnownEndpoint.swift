@@ -3,7 +3,7 @@
 
 package import RelayProtocol
 
-/// An endpoint that this one has pinned, as it is known without the relay.
+/// An endpoint that this one knows, as it is known without the relay.
 package struct KnownEndpoint: Sendable {
     /// Its newest record.
     package let record: EndpointRecord

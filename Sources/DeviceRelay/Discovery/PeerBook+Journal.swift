@@ -16,6 +16,7 @@ extension PeerBook {
             directoryName: directoryName,
             account: stored.account ?? "",
             pins: try Self.pins(transaction),
+            approved: try transaction.approved(),
             revoked: try transaction.revoked(),
             shutOut: try transaction.shutOut(),
             inviter: stored.inviter,

@@ -5,11 +5,11 @@ import RelayProtocol
 
 /// The endpoints as the journal has them: they are shown while the relay cannot be asked, and all that an anonymous endpoint has.
 extension PeerBook {
-    /// Shows the pinned endpoints as they were stored, because the relay cannot be asked.
+    /// Shows the known endpoints as they were stored, because the relay cannot be asked.
     mutating func showStored(since time: Milliseconds) {
         // The relay that listed them states its limit again with the next connection.
         directory.allow(endpoints: DeviceDirectory.maximumEndpoints)
-        for record in peers.pinned { showStored(record, since: time) }
+        for record in peers.known { showStored(record, since: time) }
     }
 
     mutating func showStored(_ record: EndpointRecord, since time: Milliseconds?, _ reason: Presence.Reason = .relayUnreachable) {
@@ -18,7 +18,7 @@ extension PeerBook {
         directory.add(
             DeviceDirectory.Endpoint(
                 record: record,
-                registrations: peers.verified(storedRegistrations[endpoint] ?? [], of: record),
+                registrations: peers.verified(storedRegistrations[endpoint] ?? storedApproved[endpoint]?.registrations ?? [], of: record),
                 presence: Presence(.unknown, reason, since: time),
                 trust: peers.trust(in: endpoint),
                 knowledge: peers.knowledge(of: endpoint) ?? .firstSeen
@@ -46,6 +46,18 @@ extension PeerBook {
         directory.completeEnumeration()
         refreshTrust()
         return actions
+    }
+
+    /// Stores the endpoints that are known and not pinned, as far as they differ from the stored ones. While the relay lists endpoints, a
+    /// chain of vouchers may lack a link that comes next.
+    mutating func approvedChanged() -> [Action] {
+        guard directory.isEnumerated else { return [] }
+        return Set(storedApproved.keys).union(peers.approvedEndpoints).sorted().compactMap { endpoint in
+            let approved = peers.approved(endpoint)
+            guard storedApproved[endpoint] != approved else { return nil }
+            storedApproved[endpoint] = approved
+            return .storeApproved(endpoint, approved)
+        }
     }
 
     /// Stores the registrations of an endpoint that is pinned, if they differ from the stored ones.

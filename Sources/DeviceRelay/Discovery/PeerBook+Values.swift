@@ -9,6 +9,8 @@ extension PeerBook {
         case pin(EndpointID, record: [UInt8], Voucher.VerificationLevel)
         /// Store what a pinned endpoint registers: its signed registrations, in place of the earlier ones.
         case storeRegistrations(EndpointID, [[UInt8]])
+        /// Store an endpoint that is known and not pinned, in place of what was stored of it; or delete that.
+        case storeApproved(EndpointID, Approved?)
         /// Store that the first enumeration is complete: from now on listed endpoints are not pinned automatically.
         case storeEnumeration
         /// Delete the stored id of the endpoint that invited this one: it was found.
@@ -32,6 +34,8 @@ extension PeerBook {
 
     /// Thrown for an endpoint that is revoked.
     struct EndpointRevoked: Error {}
+
+    typealias Approved = JournalTransaction.Approved
 
     /// A stored pin.
     struct Pin: Hashable {

@@ -16,6 +16,8 @@ struct PeerBook: Sendable {
     private var hasEnumerated: Bool
     /// The stored registrations of the pinned endpoints.
     var storedRegistrations: [EndpointID: [[UInt8]]]
+    /// The stored endpoints that are known and not pinned.
+    var storedApproved: [EndpointID: Approved]
     var openInvitations: OpenInvitations
     /// Whether watchers must still receive the error that the account has changed.
     private var hasNewAccount: Bool
@@ -28,6 +30,7 @@ struct PeerBook: Sendable {
     ///   - directoryName: The account's id in the app, as filters name it.
     ///   - account: The account's id at the relay, as records name it.
     ///   - pins: The stored pins.
+    ///   - approved: The stored endpoints that were known and not pinned.
     ///   - revoked: The endpoints with a stored revocation.
     ///   - shutOut: The endpoints whose stored revocation only the relay states.
     ///   - inviter: The endpoint whose link this one used to join, if its record has not arrived yet.
@@ -39,6 +42,7 @@ struct PeerBook: Sendable {
         directoryName: String,
         account: String,
         pins: [Pin] = [],
+        approved: [Approved] = [],
         revoked: Set<EndpointID> = [],
         shutOut: Set<EndpointID> = [],
         inviter: EndpointID? = nil,
@@ -48,10 +52,19 @@ struct PeerBook: Sendable {
     ) {
         self.own = own
         self.directory = DeviceDirectory(account: directoryName, limits: limits)
-        self.peers = PeerRecords(own: own, account: account, pins: pins, revoked: revoked, shutOut: shutOut, limits: limits)
+        self.peers = PeerRecords(
+            own: own,
+            account: account,
+            pins: pins,
+            approved: approved,
+            revoked: revoked,
+            shutOut: shutOut,
+            limits: limits
+        )
         self.openInvitations = OpenInvitations(inviter: inviter == own || inviter.map(revoked.contains) ?? false ? nil : inviter)
         self.hasEnumerated = hasEnumerated
         self.storedRegistrations = Dictionary(pins.map { ($0.endpoint, $0.registrations) }) { $1 }
+        self.storedApproved = Dictionary(approved.map { ($0.endpoint, $0) }) { $1 }
         self.hasNewAccount = hasNewAccount
     }
 
@@ -86,8 +99,8 @@ struct PeerBook: Sendable {
     /// The newest signed record of an endpoint.
     func signedRecord(of endpoint: EndpointID) -> Signed<EndpointRecord>? { peers[endpoint] }
 
-    /// The newest records of the pinned endpoints that are not revoked, including those that are not in the directory.
-    var pinnedRecords: [EndpointRecord] { peers.pinned }
+    /// The newest records of the known endpoints that are not revoked, including those that are not in the directory.
+    var knownRecords: [EndpointRecord] { peers.known }
 
     /// The verification level of an endpoint; `nil` if it is new.
     func knowledge(of endpoint: EndpointID) -> Voucher.VerificationLevel? { peers.knowledge(of: endpoint) }
@@ -139,9 +152,9 @@ struct PeerBook: Sendable {
 
     mutating func take(_ event: DirectoryEvent) -> [Action] {
         switch event {
-        case .added(let message): return added(message)
-        case .updated(let message): return updated(message)
-        case .removed(let message): return removed(message)
+        case .added(let message): return added(message) + approvedChanged()
+        case .updated(let message): return updated(message) + approvedChanged()
+        case .removed(let message): return removed(message) + approvedChanged()
         case .enumerated: return enumerated()
         case .relayLost(let time):
             if !directory.isEnumerated { showStored(since: time) }
@@ -150,7 +163,7 @@ struct PeerBook: Sendable {
         case .presence(let endpoint, let presence, let path):
             // A new endpoint has no path but the relay's.
             guard isConfirmed(endpoint) || presence == nil else { return [] }
-            if !directory.isEnumerated, presence != nil, let record = peers.pinnedRecord(of: endpoint) { showStored(record, since: nil) }
+            if !directory.isEnumerated, presence != nil, let record = peers.knownRecord(of: endpoint) { showStored(record, since: nil) }
             directory.update(endpoint) { $0.setPresence(presence, on: path) }
         }
         return []
@@ -286,6 +299,7 @@ struct PeerBook: Sendable {
         }
         refreshTrust()
         for record in peers.pinned { actions += registrationsChanged(of: record.endpointID) }
+        actions += approvedChanged()
         // This action comes last: after a crash, a stored enumeration implies that the pins are stored too.
         return isFirst ? actions + [.storeEnumeration] : actions
     }

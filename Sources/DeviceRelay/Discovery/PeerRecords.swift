@@ -15,6 +15,7 @@ struct PeerRecords: Sendable {
         own: EndpointID,
         account: String,
         pins: [PeerBook.Pin],
+        approved: [PeerBook.Approved] = [],
         revoked: Set<EndpointID>,
         shutOut: Set<EndpointID>,
         limits: Limits
@@ -32,6 +33,11 @@ struct PeerRecords: Sendable {
             graph.setSystem(record.payload.systemID, of: pin.endpoint)
         }
         for endpoint in shutOut where endpoint != own { graph.revokeByRelay(endpoint) }
+        for one in approved where one.endpoint != own && !revoked.contains(one.endpoint) {
+            _ = try? add(Introduction(record: Blob(one.record), vouchers: one.vouchers.map { Blob($0) }), of: one.endpoint)
+        }
+        // Who vouched for one may be revoked now.
+        for one in approved where graph.known[one.endpoint] == nil { forget(one.endpoint) }
     }
 
     // MARK: Queries
@@ -57,6 +63,28 @@ struct PeerRecords: Sendable {
         graph.pins.keys.filter { !graph.isRefused($0) }.sorted().compactMap { records[$0]?.payload }
     }
 
+    /// The newest records of the known endpoints that are not revoked, without the own one.
+    var known: [EndpointRecord] { graph.known.keys.sorted().compactMap { knownRecord(of: $0) } }
+
+    /// The newest record of a known endpoint that is not revoked; `nil` for the own one.
+    func knownRecord(of endpoint: EndpointID) -> EndpointRecord? {
+        endpoint != own && graph.known[endpoint] != nil && !graph.isRefused(endpoint) ? records[endpoint]?.payload : nil
+    }
+
+    /// The endpoints that are known and not pinned.
+    var approvedEndpoints: [EndpointID] { graph.known.keys.filter { $0 != own && graph.pins[$0] == nil } }
+
+    /// Such an endpoint as it is stored.
+    func approved(_ endpoint: EndpointID) -> PeerBook.Approved? {
+        guard graph.pins[endpoint] == nil, knownRecord(of: endpoint) != nil, let record = records[endpoint] else { return nil }
+        return PeerBook.Approved(
+            endpoint: endpoint,
+            record: record.encoded,
+            vouchers: vouchers.introduced(endpoint).map(\.bytes),
+            registrations: registrations(of: endpoint)
+        )
+    }
+
     /// The verification level of an endpoint; `nil` if it is new.
     func knowledge(of endpoint: EndpointID) -> Voucher.VerificationLevel? { graph.known[endpoint] }
 
@@ -66,11 +94,6 @@ struct PeerRecords: Sendable {
     func trust(in endpoint: EndpointID) -> DeviceDirectory.Trust {
         guard graph.known[endpoint] != nil else { return .new }
         return graph.pins[endpoint] == nil ? .approved : .pinned
-    }
-
-    /// The newest record of a pinned endpoint that is not revoked.
-    func pinnedRecord(of endpoint: EndpointID) -> EndpointRecord? {
-        graph.pins[endpoint] != nil && !graph.isRefused(endpoint) ? records[endpoint]?.payload : nil
     }
 
     /// The link keys of the known endpoints that have one.

@@ -118,14 +118,14 @@ extension ConnectedDevicesPlatform {
         directories.value[account.id]?.sortedEndpoints ?? []
     }
 
-    /// The account's other devices that this endpoint has pinned, in any order. It works without a connection.
+    /// The account's other devices that this endpoint knows, in any order. It works without a connection.
     package func knownDevices(for account: ConnectedDevicesAccount) async -> [(id: RemoteSystem.ID, name: String)] {
         guard let endpoint = endpoint(of: account.id) else { return [] }
-        let records = await endpoint.pinnedRecords
+        let records = await endpoint.knownRecords
         return Dictionary(records.map { (RemoteSystem.ID($0.systemID), $0.name) }) { _, last in last }.map { ($0.key, $0.value) }
     }
 
-    /// The account's other endpoints that this one has pinned, sorted by id. It works without a connection.
+    /// The account's other endpoints that this one knows, sorted by id. It works without a connection.
     package func knownEndpoints(for account: ConnectedDevicesAccount) async -> [KnownEndpoint] {
         guard let endpoint = endpoint(of: account.id) else { return [] }
         return await endpoint.knownEndpoints.sorted { $0.record.endpointID < $1.record.endpointID }

@@ -12,6 +12,9 @@ struct VoucherChecks: Sendable {
     /// Vouchers whose giver has no record here yet: by the endpoint that they are for, then by the giver.
     private var unchecked: [EndpointID: [EndpointID: [UInt8]]] = [:]
 
+    /// The vouchers of the endpoint's last introduction.
+    func introduced(_ endpoint: EndpointID) -> [Blob<BlobKinds.Voucher>] { introduced[endpoint] ?? [] }
+
     /// Whether the endpoint's last introduction had exactly these vouchers.
     func isSame(_ vouchers: [Blob<BlobKinds.Voucher>], for endpoint: EndpointID) -> Bool { introduced[endpoint] == vouchers }
 

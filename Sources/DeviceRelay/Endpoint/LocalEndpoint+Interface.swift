@@ -119,7 +119,7 @@ extension LocalEndpoint {
         return nearby?.sightings
     }
 
-    var pinnedRecords: [EndpointRecord] { peers.pinnedRecords }
+    var knownRecords: [EndpointRecord] { peers.knownRecords }
     var knownEndpoints: [KnownEndpoint] { peers.knownEndpoints }
 
     func invite() async throws(AccountError) -> JoinLink { try await peers.invite() }

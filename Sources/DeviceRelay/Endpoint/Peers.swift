@@ -91,10 +91,10 @@ final class Peers {
     func isRefused(_ endpoint: EndpointID) -> Bool { book.isRefused(endpoint) }
     func isRevoked(_ endpoint: EndpointID) -> Bool { book.isRevoked(endpoint) }
 
-    /// The records of all pinned endpoints. They are available without a connection.
-    var pinnedRecords: [EndpointRecord] { book.pinnedRecords }
+    /// The records of all known endpoints. They are available without a connection.
+    var knownRecords: [EndpointRecord] { book.knownRecords }
     var knownEndpoints: [KnownEndpoint] {
-        book.pinnedRecords.map { KnownEndpoint(record: $0, isVerified: book.knowledge(of: $0.endpointID) == .verified) }
+        book.knownRecords.map { KnownEndpoint(record: $0, isVerified: book.knowledge(of: $0.endpointID) == .verified) }
     }
 
     /// Whether the relay shows an endpoint as available.
@@ -266,6 +266,7 @@ final class Peers {
             // Another process may have ended a pairing.
             statements.store { [isPaired = endpoint.isAnonymous] in try isPaired ? $0.renew(pin) : $0.store(pin) }
         case .storeRegistrations(let peer, let registrations): statements.store { try $0.storeRegistrations(registrations, of: peer) }
+        case .storeApproved(let peer, let approved): statements.store { try $0.storeApproved(approved, of: peer) }
         case .storeEnumeration: statements.store { try $0.setEnumerated() }
         case .forgetInviter: statements.store { try $0.forgetInviter() }
         case .storeRevocation(let revocation, let isUnsent):

@@ -28,6 +28,9 @@ enum JournalSchema {
         migrator.registerMigration("7 submissions, changes of commands") { database in
             try database.execute(sql: seventh)
         }
+        migrator.registerMigration("8 approved endpoints") { database in
+            try database.execute(sql: eighth)
+        }
         return migrator
     }
 
@@ -244,5 +247,21 @@ enum JournalSchema {
             INSERT INTO command_changes (id, state, progress, outcome) VALUES (NEW.id, NEW.state, NEW.progress, NEW.outcome);
             DELETE FROM command_changes WHERE sequence <= last_insert_rowid() - \(CommandChange.kept);
         END;
+        """
+
+    /// The endpoints that are known by the word of another one or by their device, with all that proves it. What they are worth is found
+    /// anew each time, from the pins and revocations of that time.
+    private static let eighth = """
+        CREATE TABLE approved (
+            endpoint BLOB PRIMARY KEY NOT NULL CHECK (length(endpoint) = 32),
+            record BLOB NOT NULL
+        );
+        CREATE TABLE approved_parts (
+            endpoint BLOB NOT NULL REFERENCES approved (endpoint) ON DELETE CASCADE,
+            kind TEXT NOT NULL CHECK (kind = 'voucher' OR kind = 'registration'),
+            position INTEGER NOT NULL,
+            part BLOB NOT NULL,
+            PRIMARY KEY (endpoint, kind, position)
+        ) WITHOUT ROWID;
         """
 }

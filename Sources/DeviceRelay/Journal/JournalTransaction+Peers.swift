@@ -86,11 +86,60 @@ extension JournalTransaction {
         return try Row.fetchAll(statement(select), arguments: .bound(endpoint.column)).map { try $0.bytes("registration") }
     }
 
+    // MARK: Approved endpoints
+
+    /// A stored endpoint that is known by the word of another one or by its device.
+    package struct Approved: Hashable, Sendable {
+        package var endpoint: EndpointID
+        /// The signed record as it was received.
+        package var record: [UInt8]
+        /// The signed vouchers for it, also those of endpoints that are not known.
+        package var vouchers: [[UInt8]]
+        /// The signed registrations of its apps.
+        package var registrations: [[UInt8]]
+
+        package init(endpoint: EndpointID, record: [UInt8], vouchers: [[UInt8]], registrations: [[UInt8]]) {
+            self.endpoint = endpoint
+            self.record = record
+            self.vouchers = vouchers
+            self.registrations = registrations
+        }
+    }
+
+    /// Stores an endpoint that is known and not pinned, in place of what was stored of it; with `nil` it only deletes that.
+    package func storeApproved(_ approved: Approved?, of endpoint: EndpointID) throws {
+        try run("DELETE FROM approved WHERE endpoint = ?", [endpoint.column])
+        guard let approved, try !isRevoked(endpoint) else { return }
+        try run("INSERT INTO approved VALUES (?, ?)", [endpoint.column, Data(approved.record)])
+        for (kind, parts) in [("voucher", approved.vouchers), ("registration", approved.registrations)] {
+            for (position, part) in parts.enumerated() {
+                try run("INSERT INTO approved_parts VALUES (?, ?, ?, ?)", [endpoint.column, kind, position, Data(part)])
+            }
+        }
+    }
+
+    package func approved() throws -> [Approved] {
+        func parts(_ kind: String, of endpoint: EndpointID) throws -> [[UInt8]] {
+            let select = "SELECT part FROM approved_parts WHERE endpoint = ? AND kind = ? ORDER BY position"
+            return try Row.fetchAll(statement(select), arguments: .bound(endpoint.column, kind)).map { try $0.bytes("part") }
+        }
+        return try Row.fetchAll(statement("SELECT * FROM approved ORDER BY endpoint")).map { row in
+            let endpoint = try row.endpoint("endpoint")
+            return Approved(
+                endpoint: endpoint,
+                record: try row.bytes("record"),
+                vouchers: try parts("voucher", of: endpoint),
+                registrations: try parts("registration", of: endpoint)
+            )
+        }
+    }
+
     /// Deletes all pins and vouchers, because this endpoint belongs to another account now. Revocations stay.
     package func forgetPeers() throws {
         try run("DELETE FROM pins")
         try run("DELETE FROM vouchers")
         try run("DELETE FROM shut_out")
+        try run("DELETE FROM approved")
     }
 
     // MARK: Revocations
@@ -106,6 +155,7 @@ extension JournalTransaction {
         try run("DELETE FROM pins WHERE endpoint = ?", [endpoint.column])
         try run("DELETE FROM vouchers WHERE endpoint = ?", [endpoint.column])
         try run("DELETE FROM shut_out WHERE endpoint = ?", [endpoint.column])
+        try run("DELETE FROM approved WHERE endpoint = ?", [endpoint.column])
         // Revocations that are made here have twice the limit, so that those of other endpoints cannot fill it.
         guard count < (isUnsent ? 2 : 1) * Self.maximumRevocations else { return try isRevoked(endpoint) }
         try run(

@@ -54,7 +54,7 @@ import Testing
         let before = PeerBook(of: try Member("Own", account: "before", key: own.key), pins: [(friend, .verified)], hasEnumerated: false)
         var book = before.emptied(for: "account", isOther: true)
         #expect(book.directory.revision >= before.directory.revision)
-        #expect(book.pinnedRecords.isEmpty)
+        #expect(book.knownRecords.isEmpty)
         _ = book.take(.added(fake.added()))
         let actions = book.take(.enumerated)
         #expect(actions.isEmpty)
@@ -205,7 +205,7 @@ import Testing
             default: nil
             }
         // No pin is removed, and no lane, which distinguishes old commands from new ones.
-        #expect(book.revoked(victim, revocation) == [.shutOut(victim.id)])
+        #expect(book.revoked(victim, revocation) == [.shutOut(victim.id), .storeApproved(friend.id, nil)])
         #expect(book.directory[victim.id] == nil)
         #expect(throws: PeerBook.EndpointRevoked.self) { try book.introduced(victim.introduction(), as: victim.id) }
         #expect(book.errorCodes == [.revokedByRelay])
@@ -282,7 +282,7 @@ import Testing
         )
         #expect(book.directory[inviter.id] == nil)
         #expect(book.take(.added(inviter.added())).isEmpty)
-        #expect(book.pinnedRecords.isEmpty)
+        #expect(book.knownRecords.isEmpty)
         // Never itself.
         #expect(book.revoke(try own.revocation(of: own.id)).isEmpty)
         #expect(book.revoked(own, try inviter.revocation(of: own.id)).isEmpty)

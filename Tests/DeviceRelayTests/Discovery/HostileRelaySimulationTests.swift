@@ -31,6 +31,7 @@ import Testing
         let registrations = Dictionary(uniqueKeysWithValues: try all.map { ($0.id, [try $0.registration(of: "app")]) })
         var book = PeerBook(of: own, inviter: inviter)
         var (isRetired, isInviterPinned) = (false, false)
+        var stored: [EndpointID: PeerBook.Approved] = [:]
         for step in 0..<300 {
             guard let member = all.randomElement(using: &random) else { continue }
             let given = (vouchers[member.id] ?? []).filter { _ in Bool.random(using: &random) }
@@ -62,11 +63,32 @@ import Testing
                 case .storeEnumeration: Issue.record("a join by a link pins nothing, step \(step)")
                 // Only the inviter can be pinned.
                 case .storeRegistrations(let endpoint, _): #expect(endpoint == inviter.id, "step \(step)")
+                case .storeApproved(let endpoint, let approved):
+                    #expect(approved == nil || honest.contains { $0.id == endpoint }, "step \(step)")
+                    stored[endpoint] = approved
                 case .forgetInviter, .shutOut: break
                 }
             }
             for fake in fakes { #expect(!book.isConfirmed(fake.id), "step \(step)") }
             #expect(!isRetired || book.directory[retired.id] == nil && book.isRefused(retired.id), "step \(step)")
+            // The next process knows no more than this one, also if the relay has written what is stored.
+            if step % 10 == 0 {
+                let written = fakes.map { fake in
+                    PeerBook.Approved(
+                        endpoint: fake.id,
+                        record: fake.record.encoded,
+                        vouchers: (vouchers[fake.id] ?? []).map(\.bytes),
+                        registrations: []
+                    )
+                }
+                let next = PeerBook(
+                    of: own,
+                    pins: isInviterPinned ? [(inviter, .verified)] : [],
+                    approved: stored.values + written,
+                    revoked: isRetired ? [retired.id] : []
+                )
+                for one in fakes + (isRetired ? [retired] : []) { #expect(!next.isConfirmed(one.id), "step \(step)") }
+            }
             // Its pin stays; so it is known again as soon as it is listed.
             if isInviterPinned {
                 var later = book

@@ -96,6 +96,77 @@ import Testing
         )
     }
 
+    // MARK: Approved devices
+
+    /// The phone knows the PC, which vouches for the TV, which vouches for the tablet.
+    private func chain() throws -> (own: Member, pc: Member, tv: Member, tablet: Member, approved: [PeerBook.Approved]) {
+        let (own, pc, tv, tablet) = (try Member("Phone"), try Member("PC"), try Member("TV"), try Member("Tablet"))
+        var book = PeerBook(of: own, pins: [(pc, .verified)])
+        book.beginEnumeration()
+        let vouchers = (tv: [try pc.voucher(for: tv)], tablet: [try tv.voucher(for: tablet)])
+        // Nothing is stored of a chain that is not complete yet.
+        #expect(book.take(.added(tablet.added(vouchers.tablet, registrations: [try tablet.registration(of: "reader")]))).isEmpty)
+        #expect(book.take(.added(tv.added(vouchers.tv, registrations: [try tv.registration(of: "player")]))).isEmpty)
+        _ = book.take(.added(pc.added()))
+        let stored = book.take(.enumerated).compactMap { action -> PeerBook.Approved? in
+            guard case .storeApproved(_, let approved) = action else { return nil }
+            return approved
+        }
+        #expect(Set(stored.map(\.endpoint)) == [tv.id, tablet.id])
+        // What has not changed is not stored again.
+        #expect(book.take(.updated(.init(endpoint: tv.id, presence: Presence(.available, .connected)))).isEmpty)
+        return (own, pc, tv, tablet, stored)
+    }
+
+    @Test func approvedDevicesAreShownAsStoredWithoutTheRelay() throws {
+        let (own, pc, tv, tablet, approved) = try chain()
+        for approved in [approved, approved.reversed()] {
+            var book = PeerBook(of: own, pins: [(pc, .verified)], approved: approved)
+            _ = book.take(.relayLost(at: 5))
+            #expect(apps(book, tv) == ["player"] && apps(book, tablet) == ["reader"])
+            #expect(book.isKnown(tv) && book.isKnown(tablet) && book.directory[tablet.id]?.trust == .approved)
+        }
+    }
+
+    /// What is stored proves itself, so whoever writes it gains nothing.
+    @Test func approvedDevicesAreKnownOnlyByTheirProof() throws {
+        let (own, pc, tv, tablet, approved) = try chain()
+        let stranger = try Member("Stranger")
+        let forged = [
+            PeerBook.Approved(
+                endpoint: stranger.id,
+                record: stranger.record.encoded,
+                vouchers: [try stranger.voucher(for: tv).bytes, try stranger.voucher(for: stranger).bytes, [1, 2, 3]],
+                registrations: []
+            ),
+            PeerBook.Approved(endpoint: pc.id, record: [1, 2, 3], vouchers: [], registrations: []),
+        ]
+        var book = PeerBook(of: own, pins: [(pc, .verified)], approved: approved + forged)
+        _ = book.take(.relayLost(at: 5))
+        #expect(!book.isConfirmed(stranger.id) && book.record(of: stranger.id) == nil)
+        // A link of the chain is revoked, also by an earlier process.
+        for revoked in [pc, tv] {
+            var book = PeerBook(of: own, pins: [(pc, .verified)], approved: approved, revoked: [revoked.id])
+            _ = book.take(.relayLost(at: 5))
+            #expect(!book.isConfirmed(tablet.id) && book.directory[tablet.id] == nil && book.directory[revoked.id] == nil)
+        }
+        _ = book.revoked(tv, try pc.revocation(of: tv.id))
+        #expect(!book.isConfirmed(tablet.id))
+    }
+
+    @Test func approvedDevicesThatGoOrArePinnedAreForgotten() throws {
+        let (own, pc, tv, tablet, approved) = try chain()
+        var book = PeerBook(of: own, pins: [(pc, .verified)], approved: approved)
+        book.beginEnumeration()
+        for added in [pc.added(), tv.added([try pc.voucher(for: tv)], registrations: [try tv.registration(of: "player")])] {
+            _ = book.take(.added(added))
+        }
+        #expect(book.take(.enumerated).contains(.storeApproved(tablet.id, nil)))
+        _ = book.confirm(tv.id)
+        #expect(book.take(.updated(.init(endpoint: tv.id, presence: Presence(.available, .connected)))) == [.storeApproved(tv.id, nil)])
+        #expect(book.take(.removed(.init(endpoint: pc.id, isRevoked: false))).isEmpty)
+    }
+
     @Test func confirmationStoresTheRegistrations() throws {
         let (own, pc) = (try Member("Phone"), try Member("PC"))
         let registration = try pc.registration(of: "player")

@@ -359,6 +359,29 @@ import Testing
         #expect(try stored() == [[], [], []])
     }
 
+    @Test func approvedEndpointsAreReadBack() async throws {
+        let journal = try journal()
+        let others = (0..<2).map { _ in EndpointID(P256SigningKey().publicKey) }
+        var all = ([peer] + others).map {
+            JournalTransaction.Approved(endpoint: $0, record: [1], vouchers: [[2], [3, 0]], registrations: [[4]])
+        }
+        func stored() throws -> Set<JournalTransaction.Approved> { Set(try journal.read { try $0.approved() }) }
+        try await journal.write { [all] transaction in for one in all { try transaction.storeApproved(one, of: one.endpoint) } }
+        #expect(try stored() == Set(all))
+        (all[0].vouchers, all[0].registrations) = ([], [[5], [6]])
+        try await journal.write { [all] in try $0.storeApproved(all[0], of: all[0].endpoint) }
+        #expect(try stored() == Set(all))
+        try await journal.write { [all] in try $0.storeApproved(nil, of: all[0].endpoint) }
+        #expect(try stored() == Set(all.dropFirst()))
+        try await journal.write { [all] transaction in
+            _ = try transaction.storeRevocation(of: all[1].endpoint, [1], isUnsent: false)
+            try transaction.storeApproved(all[1], of: all[1].endpoint)
+        }
+        #expect(try stored() == [all[2]])
+        try await journal.write { try $0.forgetPeers() }
+        #expect(try stored().isEmpty)
+    }
+
     @Test func pinsAndClockOffsetAreReadBack() async throws {
         let peer = peer
         let pin = JournalTransaction.Pin(endpoint: peer, record: [1], pinned: 5)

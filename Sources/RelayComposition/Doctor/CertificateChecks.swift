@@ -11,21 +11,31 @@ import RelayServer
 
 extension RelayDoctor {
     /// The certificate of the settings, and those that clients see.
-    func certificates(_ origins: [Origin]) async -> [Check] {
+    /// - Parameter isOwnKeyPinned: Whether the relay says that clients see its own key: then its links pin it.
+    func certificates(_ origins: [Origin], of relay: RelayID, isOwnKeyPinned: Bool) async -> [Check] {
         var checks: [Check] = []
         if let file = configuration.certificateFile { checks.append(certificate(inFile: file, origins)) }
         for origin in origins where origin.isEncrypted {
             guard let der = await Self.served(by: origin), let facts = try? CertificateFacts(der: der) else { continue }
-            // Clients know the relay's own certificate by its key.
-            if (try? configuration.showsOwnKey()) == true, facts.isSelfSigned {
-                checks.append(
-                    Check(.certificate, .ok, "\(origin) shows the relay's own key, which links pin; browsers need another (docs/https.md)")
-                )
-            } else {
-                checks.append(certificate(facts, "that of \(origin)", [origin]))
-            }
+            checks.append(
+                facts.keyOwner == relay
+                    ? ownKey(at: origin, isPinned: isOwnKeyPinned) : certificate(facts, "that of \(origin)", [origin])
+            )
         }
         return checks
+    }
+
+    /// The certificate of the relay's own key names nothing and is not renewed. Clients know it by the key, if their links name the relay's id.
+    private func ownKey(at origin: Origin, isPinned: Bool) -> Check {
+        guard !isPinned else {
+            return Check(.certificate, .ok, "\(origin) shows the relay's own key, which links pin; browsers need another (docs/https.md)")
+        }
+        return Check(
+            .certificate,
+            .failed,
+            "\(origin) shows the relay's own key, but the relay expects a proxy there, and its links do not pin the key",
+            advice: "let the proxy have a certificate for \(origin.host), and forward to the relay (docs/https.md), or correct --url"
+        )
     }
 
     private func certificate(inFile file: String, _ origins: [Origin]) -> Check {
@@ -62,7 +72,7 @@ extension RelayDoctor {
                 .certificate,
                 .failed,
                 "\(what): \(warning)",
-                advice: "see why it was not renewed: journalctl --unit caddy --unit certbot --lines 50"
+                advice: advice(warning)
             )
         }
         let left = ClockDifference.size(ofSeconds: Int(max(0, min(facts.notValidAfter.timeIntervalSince(time), 1e12))))
@@ -75,6 +85,14 @@ extension RelayDoctor {
             )
         }
         return Check(.certificate, .ok, "\(what) is valid for \(left) more")
+    }
+
+    private func advice(_ warning: CertificateWarning) -> String {
+        switch warning {
+        case .expired: "see why it was not renewed: journalctl --unit caddy --unit certbot --lines 50"
+        case .notYetValid: "see whether the clock is right: timedatectl"
+        case .otherName(let host, _): "get one for \(host) (docs/https.md), or name with --url the host that it is for"
+        }
     }
 
     /// Reads the certificate of a server, and does not verify its issuer. It sends no request. Returns `nil` without a certificate.

@@ -79,8 +79,9 @@ package struct RelayDoctor: Sendable {
                 Check(.data, .failed, "\(error)", advice: "name the directory and the settings of the relay, as `relayd serve` has them")
             ])
         }
-        let running = runningOrigins()
-        var checks = [Check(.data, .ok, "\(configuration.dataDirectory) has the data of relay \(key.id)"), relay(running)]
+        let found = Serving.read(in: configuration.dataDirectory)
+        let running = runningOrigins(found)
+        var checks = [Check(.data, .ok, "\(configuration.dataDirectory) has the data of relay \(key.id)"), relay(found)]
         checks.append(database(key))
         checks += disks()
         checks += clock()
@@ -89,7 +90,13 @@ package struct RelayDoctor: Sendable {
         if running != nil {
             for origin in origins { checks += await ServiceChecks(origin, of: key.id, self).run() }
         }
-        checks += await certificates(origins)
+        // What runs knows best what it shows.
+        let runningShowsOwnKey = found.flatMap { $0.isRunning ? $0.serving.showsOwnKey : nil }
+        checks += await certificates(
+            origins,
+            of: key.id,
+            isOwnKeyPinned: runningShowsOwnKey ?? (try? configuration.showsOwnKey()) ?? false
+        )
         checks += await issuers()
         checks.append(contentsOf: push(key))
         checks.append(backup(key))
@@ -105,17 +112,17 @@ package struct RelayDoctor: Sendable {
     }
 
     /// The URLs of the relay that runs; `nil` if none does.
-    private func runningOrigins() -> [Origin]? {
-        guard let found = Serving.read(in: configuration.dataDirectory), found.isRunning else { return nil }
+    private func runningOrigins(_ found: (serving: Serving, isRunning: Bool)?) -> [Origin]? {
+        guard let found, found.isRunning else { return nil }
         // Those of loopback are the relay's own, if there are others.
         return configuration.urls.isEmpty ? found.serving.origins.compactMap { Origin($0) }.prefix(1).map(\.self) : configuration.urls
     }
 
-    private func relay(_ running: [Origin]?) -> Check {
-        guard let found = Serving.read(in: configuration.dataDirectory) else {
+    private func relay(_ found: (serving: Serving, isRunning: Bool)?) -> Check {
+        guard let found else {
             return Check(.relay, .failed, "no relay has run on this directory yet", advice: "start it: relayd serve")
         }
-        guard running != nil else {
+        guard found.isRunning else {
             return Check(
                 .relay,
                 .failed,

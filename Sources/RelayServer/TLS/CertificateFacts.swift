@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Crypto
 package import Foundation
 import NIOCore
+package import RelayProtocol
 import SwiftASN1
 import X509
 
@@ -14,8 +16,8 @@ package struct CertificateFacts: Sendable {
     package let names: [String]
     /// Whether each certificate of the chain is followed by that of its issuer.
     package let isChainInOrder: Bool
-    /// Whether the certificate is its own issuer.
-    package let isSelfSigned: Bool
+    /// The relay whose own key it shows; `nil` with a key of another kind.
+    package let keyOwner: RelayID?
 
     /// - Parameter pem: The chain, the server's own certificate first.
     /// - Throws: An error if it is no chain of certificates.
@@ -35,7 +37,7 @@ package struct CertificateFacts: Sendable {
         notValidAfter = own.notValidAfter
         names = Self.names(of: own)
         isChainInOrder = zip([own] + others, others).allSatisfy { $0.issuer == $1.subject }
-        isSelfSigned = own.issuer == own.subject
+        keyOwner = P256.Signing.PublicKey(own.publicKey).map { RelayID(SigningPublicKey($0)) }
     }
 
     /// Whether it should have been renewed by now: less than two weeks are left, or of a short life less than a sixth.

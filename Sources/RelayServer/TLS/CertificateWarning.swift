@@ -17,7 +17,9 @@ package enum CertificateWarning: Hashable, Sendable, CustomStringConvertible {
         case .expired(let date): "the certificate has expired on \(date.formatted(.iso8601)); renew it"
         case .notYetValid(let date): "the certificate is not valid before \(date.formatted(.iso8601)); check the clock"
         case .otherName(let host, let names):
-            "the certificate is not for \(host), which the settings name, but for \(names.joined(separator: ", "))"
+            names.isEmpty
+                ? "the certificate is not for \(host), which the settings name, and names no host"
+                : "the certificate is not for \(host), which the settings name, but for \(names.joined(separator: ", "))"
         }
     }
 
@@ -39,7 +41,7 @@ package enum CertificateWarning: Hashable, Sendable, CustomStringConvertible {
         if now > certificate.notValidAfter { problems.append(.expired(certificate.notValidAfter)) }
         if now < certificate.notValidBefore { problems.append(.notYetValid(certificate.notValidBefore)) }
         for origin in origins where origin.scheme == "https" && !certificate.names.contains(where: { matches($0, origin.host) }) {
-            problems.append(.otherName(host: origin.host, names: certificate.names.isEmpty ? ["nothing"] : certificate.names))
+            problems.append(.otherName(host: origin.host, names: certificate.names))
         }
         return problems
     }

@@ -229,6 +229,20 @@ import Testing
         let report = try await doctor(relayd, arguments)
         #expect(try report.one("url").status == "ok" && report.one("certificate").status == "ok", "\(report.checks)")
         #expect(try report.one("certificate").message.contains("own key"))
+        // The relay that runs says what it shows, whatever the settings of the command.
+        let other = try await doctor(relayd)
+        #expect(try other.one("url").status == "ok" && other.one("certificate") == report.one("certificate"), "\(other.checks)")
+        #expect(try await relayd.stop() == 0)
+    }
+
+    /// A URL that leads past its proxy: no link pins the key there, and nothing could have renewed its certificate.
+    @Test func theRelaysOwnKeyInPlaceOfAProxysIsNamed() async throws {
+        let arguments = ["--listen", "127.0.0.1:\(try FreePort.take())", "--tunnel-listen", "off"]
+        let relayd = try await RelaydProcess(.ownCertificate, arguments: arguments)
+        _ = try await relayd.start()
+        let check = try await doctor(relayd, arguments + ["--url", relayd.origin]).one("certificate")
+        #expect(check.status == "failed" && check.message.contains("own key") && check.advice?.contains("proxy") == true, "\(check)")
+        #expect(check.advice?.contains("renewed") == false)
         #expect(try await relayd.stop() == 0)
     }
 

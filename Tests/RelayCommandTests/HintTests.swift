@@ -27,6 +27,10 @@ import Testing
         let output = try await desk.relay("launch", "TV", "mailto:anna@example.com")
         #expect(output.status == 4)
         #expect(output.errorText.contains("add mailto to `schemes` below `open` in agent.yaml"), "\(output.errorText)")
+        // No setting makes the agent open these.
+        let never = try await desk.relay("launch", "TV", "javascript:alert(1)")
+        #expect(never.status == 4)
+        #expect(never.errorText.contains("no agent opens them") && !never.errorText.contains("agent.yaml"), "\(never.errorText)")
         _ = agent
     }
 

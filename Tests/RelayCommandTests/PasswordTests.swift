@@ -84,7 +84,9 @@ import Testing
         for name in ["Anna", "Nobody"] {
             let output = try await run(desk, "login", address, "--user", name, input: Self.password)
             #expect(try output.status == 3 && code(output) == "passwordWrong")
-            #expect(output.text.contains("relay login --browser") && output.text.contains("relay account password"))
+            let message = try #require(try (output.json["error"] as? [String: Any])?["message"] as? String)
+            // The advice can be pasted: it names the relay.
+            #expect(message.hasSuffix("relay login --browser '\(address)'") && message.contains("relay account password"), "\(message)")
         }
         let used = try await link()
         let weak = try await run(desk, "account", "password", input: used, "short")

@@ -210,7 +210,7 @@ import Testing
         let world = try await World()
         for (arguments, status, text) in [
             (["send"], 2, "Name the device"), (["send", "TV"], 2, "relay send FILE TV"),
-            (["send", "missing.txt", "TV"], 4, "--text missing.txt"),
+            (["send", "missing.txt", "TV"], 4, "--text=missing.txt"),
             (["send", "-", "-", "TV"], 2, "once"), (["send", world.from, "--name", "x", "TV"], 2, "--name"),
             (["send", world.from + "/hello.txt", "Nobody"], 4, "Nobody"), (["receive", "--into", ""], 2, "--into"),
             (["receive", "--into", world.from + "/hello.txt"], 1, "hello.txt"), (["receive", "--ask", "--json"], 2, "--json"),
@@ -219,5 +219,19 @@ import Testing
             let words = output.text + output.errorText
             #expect(output.status == status && words.contains(text), "\(arguments): \(output.status) \(words)")
         }
+    }
+
+    /// The advice for a text that looks like an option does what it says.
+    @Test func aTextThatBeginsWithAHyphenIsSent() async throws {
+        let world = try await World()
+        let receiver = try await world.receiver()
+        let missing = try await world.desk.relay("send", "--", "--x", "TV")
+        #expect(missing.status == 4 && missing.errorText.contains("write --text=--x"), "\(missing.errorText)")
+        let sent = try await world.desk.relay("send", "--text=--x", "TV")
+        #expect(sent.status == 0, "\(sent.errorText)")
+        let received = try JSON.object(try await receiver.line { $0.contains(#""event":"received""#) })
+        #expect(received["texts"] as? [String] == ["--x"])
+        receiver.send(SIGINT)
+        _ = await receiver.finish()
     }
 }

@@ -64,6 +64,7 @@ package struct AccountPassword: Sendable {
     /// By a set-up link.
     private func setUp(_ link: SetUpLink, _ input: TypedInput, _ context: AgentContext) async throws -> Result {
         let pinned = try PinnedRelay(parsing: link.relay, allowsPlainHTTP: allowsPlainHTTP)
+        let input = advising(input, link.relay, allowsPlainHTTP: allowsPlainHTTP)
         let account = try account(at: pinned, context)
         let set = try await input.attempts {
             let found = try await account.setUp(by: link.token)
@@ -91,7 +92,9 @@ package struct AccountPassword: Sendable {
         guard let text = relay ?? known?.relay else {
             throw AgentError("relayMissing", "which relay? Give a set-up link, or --relay with the relay's address", .usage)
         }
-        let pinned = try PinnedRelay(parsing: text, allowsPlainHTTP: allowsPlainHTTP || relay == nil && known?.allowsPlainHTTP ?? false)
+        let allowsPlainHTTP = allowsPlainHTTP || relay == nil && known?.allowsPlainHTTP ?? false
+        let pinned = try PinnedRelay(parsing: text, allowsPlainHTTP: allowsPlainHTTP)
+        let input = advising(input, text, allowsPlainHTTP: allowsPlainHTTP)
         let account = try account(at: pinned, context)
         let set = try await input.attempts {
             let name = if let user { user } else { try await input.line("Name of your account at \(pinned.address.origin):") }
@@ -102,6 +105,10 @@ package struct AccountPassword: Sendable {
             return try await account.changePassword(of: name, from: Secret(present), to: try await input.newPassword())
         }
         return result(set, at: pinned)
+    }
+
+    private func advising(_ input: TypedInput, _ address: String, allowsPlainHTTP: Bool) -> TypedInput {
+        input.advising(Login.command("--browser", at: address, allowsPlainHTTP: allowsPlainHTTP, caFile: caFile))
     }
 
     /// A device of the relay knows its key, even if the address does not name it.

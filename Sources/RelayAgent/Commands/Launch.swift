@@ -213,8 +213,11 @@ package struct Launch: RoutedCommand {
     ) -> AgentError {
         var failure = AgentError(error)
         if error.code == .protocolUnavailable, let scheme {
+            let name = DisplayText.sanitized(system.displayName)
             failure.message =
-                "no app on '\(DisplayText.sanitized(system.displayName))' takes \(scheme): URIs. On that device, add \(scheme) to `schemes` below `open` in agent.yaml (`relay agent`), or run: relay host --scheme \(scheme)"
+                AgentConfiguration.Opening.neverOpened.contains(scheme)
+                ? "no app on '\(name)' takes \(scheme): URIs, and no agent opens them: they are programs for the application that opens them"
+                : "no app on '\(name)' takes \(scheme): URIs. On that device, add \(scheme) to `schemes` below `open` in agent.yaml (`relay agent`), or run: relay host --scheme \(scheme)"
         }
         guard error.code == .pending else { return failure }
         failure.message =

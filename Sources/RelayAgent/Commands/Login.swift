@@ -121,12 +121,12 @@ package struct Login: Sendable {
         let password = try await passwordSignIn(membership, isPinned: isPinned, context)
         if password == nil, issuer == nil, await hasOwnCertificate(membership) {
             context.console.note(
-                "No browser accepts the certificate of this relay, which is one of its own key. To sign in with name and password here, run: relay login --password. docs/https.md gives the relay a certificate for browsers."
+                "No browser accepts the certificate of this relay, which is one of its own key; docs/https.md gives it one for browsers. To sign in with name and password here, run: \(membership.loginCommand("--password", as: relay))"
             )
         }
         let asks = password == nil && !isConfirmed
         if asks, isNew, !context.console.canAsk { throw Self.cannotAsk() }
-        let provider = if let password { try await password.provider(membership, context) } else { user.provider(context) }
+        let provider = if let password { try await password.provider(membership, as: relay, context) } else { user.provider(context) }
         let question = asks ? AccountQuestion(membership, context) : nil
         membership.isUnconfirmed = isNew && asks ? true : nil
         // Stored before the user signs in, so that a crash leaves no account that no command can find.

@@ -12,8 +12,9 @@ package struct PasswordSignIn: Sendable {
 
     package init(user: String? = nil) { self.user = user }
 
-    func provider(_ membership: Membership, _ context: AgentContext) async throws -> any AccessTokenProvider {
-        let input = TypedInput(context.console)
+    /// - Parameter address: The relay's address as the person has written it; `nil` for that of the membership.
+    func provider(_ membership: Membership, as address: String?, _ context: AgentContext) async throws -> any AccessTokenProvider {
+        let input = TypedInput(context.console).advising(membership.loginCommand("--browser", as: address))
         let account = try membership.terminalAccount()
         var device = DeviceDescription.thisDevice
         device.name = membership.name
@@ -82,6 +83,22 @@ extension Membership {
         let pinned = try PinnedRelay(parsing: relay, allowsPlainHTTP: allowsPlainHTTP)
         return TerminalAccount(at: pinned.address, relay: relayID, authorities: authorities)
     }
+
+    /// A command that signs in at this relay, whether or not this device has an account there.
+    /// - Parameters:
+    ///   - way: The flag that says how.
+    ///   - address: The relay's address as the person has written it; `nil` for that of the membership.
+    func loginCommand(_ way: String, as address: String?) -> String {
+        Login.command(way, at: address ?? relay, allowsPlainHTTP: allowsPlainHTTP, caFile: caFile)
+    }
+}
+
+extension Login {
+    /// A command that signs in at a relay.
+    static func command(_ way: String, at address: String, allowsPlainHTTP: Bool, caFile: String?) -> String {
+        let options = [way] + (allowsPlainHTTP ? ["--allow-http"] : []) + (caFile.map { ["--ca-file", ShellText.word($0)] } ?? [])
+        return ShellText.command("relay login \(options.joined(separator: " "))", address)
+    }
 }
 
 extension TerminalAccount.Failure {
@@ -95,12 +112,13 @@ extension TerminalAccount.Failure {
 }
 
 extension AgentError {
-    init(_ failure: TerminalAccount.Failure) {
+    /// - Parameter browserLogin: The command with which a person without a password signs in.
+    init(_ failure: TerminalAccount.Failure, browserLogin: String) {
         switch failure {
         case .wrong:
             self.init(
                 "passwordWrong",
-                "the name or the password is wrong. A person with a passkey and no password signs in with: relay login --browser. A set-up link from the relay's operator sets a password: relay account password",
+                "the name or the password is wrong. A set-up link from the relay's operator sets a password: relay account password. A person with a passkey and no password signs in with: \(browserLogin)",
                 .notSignedIn
             )
         case .tooManyAttempts(let seconds):

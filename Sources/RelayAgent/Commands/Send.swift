@@ -95,7 +95,8 @@ package struct Send: Sendable {
             } else if let uri = try? LaunchURI(item) {
                 contents.append(.uri(uri))
             } else {
-                let hint = "; to send it as a text, write --text \(ShellText.word(item))"
+                // Behind a space, one that begins with a hyphen would be an option.
+                let hint = "; to send it as a text, write --text=\(ShellText.word(item))"
                 throw AgentError("fileNotFound", "there is no file or folder '\(item)', and it is no URI\(hint)", .notFound)
             }
         }

@@ -13,8 +13,17 @@ package struct TypedInput: Sendable {
 
     private let console: Console
     private let input = StandardInput()
+    /// The command with which a person without a password signs in at the relay.
+    private var browserLogin = ShellText.command("relay login --browser", "URL")
 
     package init(_ console: Console) { self.console = console }
+
+    /// A copy whose advice names this command.
+    func advising(_ browserLogin: String) -> TypedInput {
+        var input = self
+        input.browserLogin = browserLogin
+        return input
+    }
 
     /// Whether a person types. Then a wrong answer can be corrected.
     var isTerminal: Bool { isatty(0) == 1 }
@@ -72,9 +81,10 @@ package struct TypedInput: Sendable {
             do {
                 return try await body()
             } catch let failure as TerminalAccount.Failure {
-                guard left > 0, failure.canBeCorrected else { throw AgentError(failure) }
+                let error = AgentError(failure, browserLogin: browserLogin)
+                guard left > 0, failure.canBeCorrected else { throw error }
                 left -= 1
-                console.note(AgentError(failure).message)
+                console.note(error.message)
             }
         }
     }

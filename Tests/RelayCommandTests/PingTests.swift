@@ -99,7 +99,7 @@ import Testing
         let away = try await desk.relay("ping", "TV", "--count", "2", "--interval", "0", "--timeout", "600")
         #expect(away.status == 5)
         #expect(away.output.isEmpty)
-        #expect(away.errorText.contains("TV is not connected (switched off since "))
+        #expect(away.errorText.contains("'TV' is not connected (switched off since "))
         #expect(try await desk.relay("ping", "TV", "--interval", "0").status == 2)
         _ = try await account.relay.stop()
         #expect(try await desk.relay("ping", "TV", "--count", "1").status == 5)

@@ -14,7 +14,7 @@ public struct NearShareError: DeviceRelayError {
         private let kind: Kind
         private init(_ kind: Kind) { self.kind = kind }
 
-        /// The question on the other device got no answer, or the device did not come back, in time.
+        /// The question on the other device got no answer, or the device took nothing more, in time.
         public static let timedOut = Code(.timedOut)
         /// The transfer was cancelled.
         public static let cancelled = Code(.cancelled)
@@ -28,7 +28,7 @@ public struct NearShareError: DeviceRelayError {
         public static let networkError = Code(.networkError)
         /// This device failed, for example its storage.
         public static let platformError = Code(.platformError)
-        /// The device is unknown, or cannot be reached.
+        /// The device is unknown, cannot be reached, or did not come back in time.
         public static let remoteSystemUnavailable = Code(.remoteSystemUnavailable)
         /// No app on the device receives files.
         public static let notSupported = Code(.notSupported)
@@ -80,6 +80,15 @@ extension NearShareError {
             default: .platformError
             }
         self.init(code, error.message, cause: error)
+    }
+
+    /// Why there is no connection to the device. Nothing has arrived there over it.
+    init(connecting error: AppServiceError) {
+        if error.code == .timedOut {
+            self.init(.remoteSystemUnavailable, "the device did not answer in time; try again", cause: error)
+        } else {
+            self.init(error)
+        }
     }
 
     init(_ error: AppServiceError) {

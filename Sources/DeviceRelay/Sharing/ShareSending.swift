@@ -101,7 +101,12 @@ final class ShareSending: Sendable {
         _ reached: inout Reached
     ) async throws(NearShareError) -> NearShareReport {
         do {
-            let service = try await target.connect()
+            let service: BulkConnection
+            do throws(AppServiceError) {
+                service = try await target.connect()
+            } catch {
+                throw NearShareError(connecting: error)
+            }
             do {
                 let report = try await transfer(collection, pages, over: service, &reached)
                 await service.close()

@@ -161,6 +161,8 @@ package struct SingleCall: RoutedCommand {
         return result
     }
 
+    package var waitingText: String? { "waiting for the answer of '\(DisplayText.sanitized(call.target))'" }
+
     package func run(on local: LocalDevice) async throws -> Call.Result { try await call.run(on: local, sending: message) }
 }
 
@@ -180,7 +182,9 @@ extension LocalDevice {
     func open(_ name: String, of app: RemoteSystemApp, timeout: Duration) async throws(AppServiceError) -> AppServiceConnection {
         let service = AppServiceInfo(name: name, appID: app.appID)
         do throws(AppServiceError) {
-            return try await platform.openAppService(service, on: RemoteSystemConnectionRequest(app), timeout: timeout)
+            return try await reaching(app) { () throws(AppServiceError) in
+                try await platform.openAppService(service, on: RemoteSystemConnectionRequest(app), timeout: timeout)
+            }
         } catch {
             guard error.code == .appServiceUnavailable else { throw error }
             let known = app.appServices.map(\.name).sorted().joined(separator: ", ")

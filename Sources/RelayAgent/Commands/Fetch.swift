@@ -188,7 +188,7 @@ package struct Fetch: Sendable {
                 }
             }
         } catch {
-            throw explained(error)
+            throw explained(error, hasBegun: progress.arrived > 0)
         }
     }
 
@@ -353,10 +353,10 @@ package struct Fetch: Sendable {
         return (try FolderDownload.makeFolder(place), place.shown)
     }
 
-    private func explained(_ error: any Error) -> any Error {
+    private func explained(_ error: any Error, hasBegun: Bool) -> any Error {
         guard error is AppServiceError || error is Interruption else { return error }
         var failure = (error as? Interruption)?.failure ?? AgentError(error)
-        if Self.isBrokenOff(error), isFile {
+        if Self.isBrokenOff(error), isFile, hasBegun {
             failure.message += "; run it again to continue the transfer"
         }
         return failure

@@ -87,7 +87,7 @@ package struct Ping: Sendable {
         if app.presence.state == .unavailable {
             throw AgentError(
                 "remoteSystemUnavailable",
-                "\(DisplayText.sanitized(system.displayName)) is not connected (\(PresenceText.phrase(app.presence))), and a ping does not wait",
+                "\(PresenceText.notConnected(DisplayText.sanitized(system.displayName), app.presence)), and a ping does not wait",
                 .unreachable
             )
         }

@@ -172,7 +172,7 @@ package struct Send: Sendable {
     private func run(_ contents: [NearShareItem], to device: VisibleDevice, on local: LocalDevice) async throws -> Result {
         let operation = NearShareSender(local.platform).send(contents, to: device)
         let name = DisplayText.sanitized(device.name)
-        let (report, bytes) = try await follow(operation, to: name, on: local)
+        let (report, bytes) = try await follow(operation, on: local) { error, _ in AgentError(error, onto: name) }
         var result = Result(
             device: operation.receivingEndpoint.map { "\($0)" } ?? "",
             name,
@@ -189,9 +189,12 @@ package struct Send: Sendable {
         to receiver: (system: RemoteSystem, app: RemoteSystemApp),
         on local: LocalDevice
     ) async throws -> Result {
+        try local.checkIsNotOff(receiver.app)
         let operation = NearShareSender(local.platform).send(contents, to: RemoteSystemConnectionRequest(receiver.app))
         let name = DisplayText.sanitized(receiver.system.displayName)
-        let (report, bytes) = try await follow(operation, to: name, on: local)
+        let (report, bytes) = try await follow(operation, on: local) { error, hasBegun in
+            local.failure(error, sendingTo: receiver.app, called: name, hasBegun: hasBegun)
+        }
         return Result(
             device: "\(receiver.system.id)",
             name,
@@ -204,8 +207,8 @@ package struct Send: Sendable {
     /// Shows the progress until the end.
     private func follow(
         _ operation: NearShareOperation,
-        to name: String,
-        on local: LocalDevice
+        on local: LocalDevice,
+        failing failure: (NearShareError, _ hasBegun: Bool) -> AgentError
     ) async throws -> (NearShareReport, bytes: Int64) {
         let line = SendingLine()
         return try await withTaskCancellationHandler {
@@ -215,7 +218,7 @@ package struct Send: Sendable {
                 await following
                 return (report, line.total)
             } catch let error as NearShareError {
-                throw AgentError(error, onto: name)
+                throw failure(error, line.hasBegun)
             }
         } onCancel: {
             operation.cancel()
@@ -285,6 +288,16 @@ extension LocalDevice {
             throw ReceiverUnknown(reason: error)
         }
     }
+
+    /// Why a transfer failed, with what is known of the device.
+    /// - Parameter hasBegun: Whether the device has accepted it.
+    func failure(_ error: NearShareError, sendingTo app: RemoteSystemApp, called name: String, hasBegun: Bool) -> AgentError {
+        guard error.code == .remoteSystemUnavailable, (error.cause as? AppServiceError)?.code == .timedOut else {
+            return AgentError(error, onto: name)
+        }
+        let advice = hasBegun ? "; run it again to continue the transfer" : ""
+        return AgentError("\(error.code)", notReached(app) + advice, .unreachable)
+    }
 }
 
 /// The progress of a sending command as one line.
@@ -308,6 +321,9 @@ private final class SendingLine: Sendable {
             progress.reached(value.bytesSent)
         }
     }
+
+    /// Whether the other device has accepted the transfer.
+    var hasBegun: Bool { current.withLock { $0.map { $0.phase != .waiting } ?? false } }
 
     var text: String {
         switch current.withLock({ $0?.phase }) {

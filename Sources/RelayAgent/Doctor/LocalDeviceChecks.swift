@@ -152,7 +152,7 @@ struct LocalDeviceChecks: Sendable {
             guard app.presence.state == .available else {
                 throw AgentError(
                     "remoteSystemUnavailable",
-                    "'\(name)' is not connected (\(PresenceText.phrase(app.presence)))",
+                    PresenceText.notConnected(name, app.presence),
                     .unreachable
                 )
             }

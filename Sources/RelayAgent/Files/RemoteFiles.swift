@@ -61,6 +61,8 @@ extension LocalDevice {
     /// Opens a connection to the app that shares a folder.
     func open(sharedFolder app: RemoteSystemApp) async throws(AppServiceError) -> BulkConnection {
         let service = AppServiceInfo(name: FileServiceMessages.serviceName, appID: app.appID)
-        return try await platform.openBulkService(service, on: RemoteSystemConnectionRequest(app))
+        return try await reaching(app) { () throws(AppServiceError) in
+            try await platform.openBulkService(service, on: RemoteSystemConnectionRequest(app))
+        }
     }
 }

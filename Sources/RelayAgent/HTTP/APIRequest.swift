@@ -71,6 +71,8 @@ package protocol RoutedCommand: DeviceCommand where Result: Decodable {
     func isFinal(_ result: Result) -> Bool
     /// What a person sees meanwhile.
     func waitingText(_ result: Result) -> String
+    /// What a person sees until the first answer, if that can take long.
+    var waitingText: String? { get }
 }
 
 extension RoutedCommand {
@@ -78,6 +80,7 @@ extension RoutedCommand {
     package func completed(_ result: Result) throws -> Result { result }
     package func isFinal(_ result: Result) -> Bool { true }
     package func waitingText(_ result: Result) -> String { "waiting" }
+    package var waitingText: String? { nil }
 
     /// Runs it by the agent of the home if one runs, else on a device that is made for it.
     package func run(_ context: AgentContext) async throws -> Result { try await context.run(self) }

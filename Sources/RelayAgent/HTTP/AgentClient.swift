@@ -49,7 +49,13 @@ struct AgentClient: Sendable {
     func run<Command: RoutedCommand>(_ command: Command, waitingLine: (@Sendable (String?) -> Void)?) async throws -> Command.Result {
         let call = try command.request()
         let key = call.hasKey ? "relay-\(UInt64.random(in: .min ... .max))" : nil
-        guard let wait = call.wait else { return try command.completed(try command.result(of: try await answer(to: call, nil, key))) }
+        guard let wait = call.wait else {
+            let text = command.waitingText
+            let body = try await WaitingLine(show: text == nil ? nil : waitingLine).whileWaiting(for: { text ?? "" }) {
+                try await answer(to: call, nil, key)
+            }
+            return try command.completed(try command.result(of: body))
+        }
         defer { waitingLine?(nil) }
         let end = ContinuousClock.now + wait
         // A person sees the progress.

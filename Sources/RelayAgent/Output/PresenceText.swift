@@ -40,6 +40,9 @@ package enum PresenceText {
     /// The same within a sentence or in brackets.
     static func phrase(_ presence: Presence) -> String { StateText.lowered(text(presence)) }
 
+    /// Such as `'TV' is not connected (switched off since 14:02)`.
+    static func notConnected(_ name: String, _ presence: Presence) -> String { "'\(name)' is not connected (\(phrase(presence)))" }
+
     /// Such as `a wake was sent to it through apns; it took 4 s to answer the last one`.
     static func wake(_ wake: CommandList.WakeResult) -> String {
         let channel = wake.channel.map { " through \($0)" } ?? ""

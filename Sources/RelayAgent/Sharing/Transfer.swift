@@ -17,7 +17,8 @@ final class Transfer: Sendable {
     /// Who sends it.
     let principal: String
     let system: RemoteSystem
-    let appID: String
+    private let app: RemoteSystemApp
+    private let local: LocalDevice
     let parts: [TransferPart]
     private let operation: NearShareOperation
     private let late: OneShot<Void>
@@ -49,7 +50,7 @@ final class Transfer: Sendable {
         }
         id = UUID().uuidString.lowercased()
         (self.parts, self.principal, self.late) = (parts, principal, late)
-        (system, appID) = (receiver.system, receiver.app.appID)
+        (system, app, self.local) = (receiver.system, receiver.app, local)
         operation = NearShareSender(local.platform).send(files + notes, to: RemoteSystemConnectionRequest(receiver.app))
     }
 
@@ -88,7 +89,8 @@ final class Transfer: Sendable {
             do throws(NearShareError) {
                 end = .success(try await operation.result())
             } catch {
-                end = .failure(AgentError(error, onto: DisplayText.sanitized(system.displayName)))
+                let name = DisplayText.sanitized(system.displayName)
+                end = .failure(local.failure(error, sendingTo: app, called: name, hasBegun: phase != .waiting))
             }
             state.update { $0.end = end }
             for part in parts { part.end() }
@@ -134,7 +136,7 @@ final class Transfer: Sendable {
             state: (state.progress?.phase ?? .waiting).rawValue,
             device: "\(system.id)",
             deviceName: DisplayText.sanitized(system.displayName),
-            app: DisplayText.sanitized(appID),
+            app: DisplayText.sanitized(app.appID),
             entries: parts.map { .init(name: $0.name.text, size: $0.size, received: $0.received) },
             bytes: parts.reduce(0) { $0 + $1.size },
             sent: state.progress?.bytesSent ?? 0

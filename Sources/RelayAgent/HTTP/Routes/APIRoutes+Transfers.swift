@@ -83,6 +83,7 @@ extension APIRoutes {
                 let receiver: (system: RemoteSystem, app: RemoteSystemApp)
                 do { receiver = try await local.receiver(target) } catch let error as ReceiverUnknown { throw error.reason }
                 try exchange.principal.require(.share, .init(device: "\(receiver.system.id)"))
+                try local.checkIsNotOff(receiver.app)
                 return try transfers.add {
                     let now = Int64(Date.now.timeIntervalSince1970 * 1_000)
                     return Transfer(parts, notes, modified: now, to: receiver, of: exchange.principal.id, on: local)

@@ -77,7 +77,7 @@ extension AccountError {
     fileprivate init(ofJoining error: any Error) {
         switch error {
         case IssuerClientError.refused(.invalidGrant):
-            self.init(.linkInvalid, message: "the join link was already used or has expired; ask for a new one")
+            self.init(.linkInvalid, message: "the join link was already used, has expired, or was cut off; ask for a new one")
         case IssuerClientError.refused(.invalidClient):
             self.init(.accessTokenRequestFailed, message: "the client id must be a name in reverse DNS form, such as com.example.app")
         default: self.init(ofIssuing: error)

@@ -97,7 +97,7 @@ package struct AccountPassword: Sendable {
         let input = advising(input, text, allowsPlainHTTP: allowsPlainHTTP)
         let account = try account(at: pinned, context)
         let set = try await input.attempts {
-            let name = if let user { user } else { try await input.line("Name of your account at \(pinned.address.origin):") }
+            let name = try await input.accountName(user, "Name of your account at \(pinned.address.origin):")
             let present = try await input.hiddenLine("Present password; it is not shown. Without it, press Return to use a recovery code:")
             if present.isEmpty, input.isTerminal {
                 return try await input.setPassword(by: try await input.recover(name, account), account).1
@@ -138,6 +138,9 @@ struct SetUpLink {
         let text = Array(JoinLink.withoutSurroundings(text).utf8)
         let mark = Array("/auth/setup?token=".utf8)
         guard text.count <= JoinLink.maximumBytes, let start = text.indices.first(where: { text[$0...].starts(with: mark) }) else {
+            if (try? JoinLink(parsing: String(decoding: text, as: UTF8.self), plainHTTP: .allowed)) != nil {
+                throw AgentError("linkInvalid", "this is a join link, which makes a device one of the account, by: relay join", .usage)
+            }
             throw AgentError(
                 "linkInvalid",
                 "this is not a set-up link; the relay's first start prints one, and the operator makes one with: relayd account set-up",

@@ -161,10 +161,21 @@ package struct Join: Sendable {
     /// How long a person gets for the answer.
     private static let patience = Duration.seconds(10 * 60)
 
+    /// The characters of a relay's code: base64url of 16 bytes. One with fewer was cut off, and the relay could only say that it does not know it.
+    private static let shortestInvite = 22
+
     private static func parsed(_ text: String) throws -> JoinLink {
+        let link: JoinLink
         do throws(JoinLinkError) {
-            return try JoinLink(parsing: text, plainHTTP: .allowed)
+            link = try JoinLink(parsing: text, plainHTTP: .allowed)
         } catch {
+            if (try? SetUpLink(parsing: text)) != nil {
+                throw AgentError(
+                    "linkInvalid",
+                    "this is a set-up link, which sets the password of an account, by: relay account password",
+                    .usage
+                )
+            }
             // The address of a relay, without the part that a link has.
             guard !text.utf8.contains(UInt8(ascii: "#")), let url = URL(exactly: text),
                 (try? RelayAddress(url, allowsPlaintext: true)) != nil
@@ -175,6 +186,10 @@ package struct Join: Sendable {
                 .usage
             )
         }
+        guard link.invite.exposed.utf8.count >= shortestInvite else {
+            throw AgentError("linkInvalid", "the end of the join link is missing; copy the whole link", .usage)
+        }
+        return link
     }
 
     private func checkAddress(of link: JoinLink) throws {

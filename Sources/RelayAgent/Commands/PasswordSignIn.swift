@@ -19,17 +19,12 @@ package struct PasswordSignIn: Sendable {
         var device = DeviceDescription.thisDevice
         device.name = membership.name
         let allowed = try await input.attempts { [device] in
-            let name = try await self.name(input)
+            let name = try await input.accountName(user, "Name of your account at the relay:")
             let known = try await input.hiddenLine("Password of \(name); it is not shown. Without it, press Return to use a recovery code:")
             let password = known.isEmpty ? try await recoveredPassword(of: name, account, input, context) : Secret(known)
             return try await account.allow(device, clientID: Membership.clientID, name: name, password: password)
         }
         return AllowedDeviceAccessTokenProvider(clientID: Membership.clientID, deviceCode: allowed.deviceCode)
-    }
-
-    private func name(_ input: TypedInput) async throws -> String {
-        if let user { return user }
-        return try await input.line("Name of your account at the relay:")
     }
 
     /// The new password that a recovery code sets.
@@ -124,13 +119,13 @@ extension AgentError {
         case .tooManyAttempts(let seconds):
             self.init(
                 "tooManyAttempts",
-                "there were too many attempts; try again in \(seconds.map { "\($0) seconds" } ?? "a quarter of an hour")",
+                "there were too many attempts; try again in \(seconds.map { $0 == 1 ? "1 second" : "\($0) seconds" } ?? "a quarter of an hour")",
                 .declined
             )
         case .linkInvalid:
             self.init(
                 "linkInvalid",
-                "this link was used or has expired; the relay's operator makes another one with: relayd account set-up",
+                "this link was used, has expired, or was cut off; the relay's operator makes another one with: relayd account set-up",
                 .notSignedIn
             )
         case .refused(let why): self.init("passwordRefused", why, .usage)

@@ -46,6 +46,16 @@ package struct TypedInput: Sendable {
         return try Self.text(try await input.line(most: Self.maximumLine))
     }
 
+    /// The name of an account, which no one has that is empty.
+    /// - Parameter known: What the command line has named; `nil` asks for it.
+    func accountName(_ known: String?, _ prompt: String) async throws -> String {
+        while true {
+            let name = if let known { known } else { try await line(prompt) }
+            guard name.utf8.allSatisfy({ $0 == UInt8(ascii: " ") }) else { return name }
+            guard known == nil, isTerminal else { throw AgentError("usage", "the name of the account is empty", .usage) }
+        }
+    }
+
     /// A line that the terminal does not show.
     func hiddenLine(_ prompt: String) async throws -> String {
         var shown = termios()
@@ -93,6 +103,7 @@ package struct TypedInput: Sendable {
         guard let line, let text = String(validating: line, as: UTF8.self) else {
             throw AgentError("usage", line == nil ? "standard input is empty" : "standard input is not valid UTF-8", .usage)
         }
+        guard !text.utf8.contains(0) else { throw AgentError("usage", "standard input has a NUL character", .usage) }
         return text.utf8.last == UInt8(ascii: "\r") ? String(decoding: text.utf8.dropLast(), as: UTF8.self) : text
     }
 }

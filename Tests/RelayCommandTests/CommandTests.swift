@@ -108,6 +108,25 @@ import Testing
             #expect(output.errorText == says)
         }
     }
+
+    /// What has no output is done all the same: a second run would do it twice.
+    @Test func resultThatCannotBeWrittenIsNoFailureOfTheCommand() async throws {
+        let account = try await TestAccount()
+        let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
+        let host = try await tv.host()
+        let relay = Project.products.appending(path: "relay").path
+        for flag in ["", "--json"] {
+            let shell = try RelayProcess(
+                ["-c", "exec '\(relay)' launch TV https://films.example/1 --home '\(desk.home)' \(flag) > /dev/full"],
+                executable: URL(filePath: "/bin/bash"),
+                environment: desk.environment
+            )
+            let output = await shell.finish()
+            #expect(output.status == 1)
+            #expect(output.errorText.contains("No space left on device; what the command has done stays done"), "\(output.errorText)")
+            _ = try await host.line { $0.contains("https://films.example/1") }
+        }
+    }
     #endif
 
     @Test func launchThatIsNotHandledInTimeHasExpired() async throws {

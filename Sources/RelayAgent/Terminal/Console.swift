@@ -70,12 +70,22 @@ package struct Console: Sendable {
 
     /// Prints a result.
     package func print(_ result: some AgentResult) throws {
-        guard !isJSON else { return try output(DisplayText.escaped(json: try result.json()) + "\n") }
+        guard !isJSON else { return try outputOfDone(DisplayText.escaped(json: try result.json()) + "\n") }
         for text in result.notes { note(text) }
         let style = Style(hasColours: hasColours, translation: translation)
         let lines = result.lines(style)
         guard !lines.isEmpty else { return }
-        try output(lines.map { style.rendered($0) + "\n" }.joined())
+        try outputOfDone(lines.map { style.rendered($0) + "\n" }.joined())
+    }
+
+    /// Prints what a command has done. If that fails, nobody may take it for a failure of the command.
+    private func outputOfDone(_ text: String) throws {
+        do {
+            try output(text)
+        } catch var failure as AgentError where failure.code == Self.outputFailed {
+            failure.message += "; what the command has done stays done"
+            throw failure
+        }
     }
 
     /// Writes a part of a file to standard output.
@@ -103,12 +113,13 @@ package struct Console: Sendable {
     func clearProgress() { if isInteractive { error("\r\u{1B}[K") } }
 
     private static let outputClosed = "outputClosed"
+    private static let outputFailed = "outputFailed"
 
     /// Prints a failure. With JSON it is a result on standard output, so that a script reads one stream. A closed output is
     /// not reported: its reader has gone.
     package func fail(_ failure: AgentError) {
         guard failure.code != Self.outputClosed else { return }
-        if isJSON, failure.code != "outputFailed", let line = try? JSONText.line(FailureResult(failure)) {
+        if isJSON, failure.code != Self.outputFailed, let line = try? JSONText.line(FailureResult(failure)) {
             try? output(DisplayText.escaped(json: line) + "\n")
         } else {
             log("relay: \(translation.text(failure.message))")
@@ -119,7 +130,7 @@ package struct Console: Sendable {
         do throws(OutputError) {
             try StandardDescriptor.output.write(bytes)
         } catch {
-            throw AgentError(error.isReaderGone ? outputClosed : "outputFailed", "\(error)", .failed)
+            throw AgentError(error.isReaderGone ? outputClosed : outputFailed, "\(error)", .failed)
         }
     }
 }

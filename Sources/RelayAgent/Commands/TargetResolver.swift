@@ -82,6 +82,19 @@ extension LocalDevice {
         takesAny: Bool = false,
         preferring preferred: String? = nil
     ) async throws -> (RemoteSystem, RemoteSystemApp) {
+        let (system, app) = try await anyApp(offering: service, on: text, takesAny, preferred)
+        guard !endpoints.contains(where: { $0.id == app.endpoint && $0.isLocal }) else {
+            throw AgentError("isLocal", "'\(DisplayText.sanitized(system.displayName))' is this device itself; name another one", .usage)
+        }
+        return (system, app)
+    }
+
+    private func anyApp(
+        offering service: String,
+        on text: String,
+        _ takesAny: Bool,
+        _ preferred: String?
+    ) async throws -> (RemoteSystem, RemoteSystemApp) {
         let (system, named) = try await place(text)
         if let named { return (system, named) }
         let name = DisplayText.sanitized(system.displayName)

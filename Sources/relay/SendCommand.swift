@@ -9,6 +9,9 @@ struct SendCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "send",
         abstract: localized("Send files, folders, links and texts to another device."),
+        // The device is the last of the words.
+        usage:
+            "relay send [--home <directory>] [--profile <profile>] [--json] [--no-agent] [<file> ...] [--text <text> ...] [--name <name>] [--visible] <device[/app]>",
         discussion: localized(
             """
             The other device receives with `relay receive` or `relay agent`. A lost connection does not end a transfer, and an interrupted command

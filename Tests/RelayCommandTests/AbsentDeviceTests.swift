@@ -36,7 +36,7 @@ import Testing
         func check(_ command: [String], _ state: String) async throws {
             let output = try await desk.run(command + ["--json"])
             #expect(output.status == 5, "\(command): \(output.text)")
-            let error = try #require(try JSON.object(try #require(output.output.last))["error"] as? [String: Any])
+            let error = try #require(try output.json["error"] as? [String: Any])
             #expect(error["code"] as? String == "remoteSystemUnavailable", "\(command): \(error)")
             let message = try #require(error["message"] as? String)
             #expect(message.hasPrefix("'TV' is not connected (\(state) since "), "\(command): \(message)")
@@ -48,7 +48,7 @@ import Testing
         let world = try await World()
         let own = byAgent ? try await world.desk.agent() : nil
         await world.end(SIGTERM)
-        try await world.check(["call", "TV", "ping", "--timeout", "6000"], "switched off")
+        try await world.check(["call", "TV", "ping", "--timeout", "600"], "switched off")
         for command in world.commands.dropFirst() { try await world.check(command, "switched off") }
         if byAgent {
             let sent = try await AgentAPI.post(world.desk, "/v1/transfers", #"{"device":"TV","text":"Hello"}"#)

@@ -221,6 +221,34 @@ import Testing
         }
     }
 
+    /// Nothing leads from a device to itself.
+    @Test func aDeviceIsNotItsOwnTarget() async throws {
+        let world = try await World()
+        let agent = try await world.desk.agent("files:\n  folder: \(world.from)\nreceive:\n  folder: \(world.into)\n")
+        for command in [
+            ["send", world.from + "/hello.txt", "Desk"], ["fetch", "Desk"], ["fetch", "Desk", "--no-agent"], ["call", "Desk", "ping"],
+        ] {
+            let output = try await world.desk.run(command)
+            #expect(output.status == 2 && output.errorText.contains("'Desk' is this device itself"), "\(command): \(output.errorText)")
+        }
+        agent.send(SIGTERM)
+    }
+
+    /// Both sides say it: the sender with the reserve, the receiver in a line of its log, which has no name of a file.
+    @Test(.enabled(if: SmallDisk.isPossible)) func aDiskWithoutRoomIsNamedOnBothSides() async throws {
+        let (world, disk) = (try await World(), try SmallDisk(megabytes: 8))
+        let agent = try await world.tv.agent("receive:\n  folder: \(disk.directory.path)\n")
+        let output = try await world.desk.relay("send", world.from + "/hello.txt", "TV", "--json")
+        let error = try #require(try output.json["error"] as? [String: Any])
+        #expect(
+            error["code"] as? String == "remoteDiskFull" && (error["message"] as? String)?.contains("a GiB of its disk stays free") == true
+        )
+        let line = try await agent.errorLine { $0.contains("was not stored") }
+        #expect(line.contains("a transfer from \"Desk\"") && line.contains("no room") && !line.contains("hello"), "\(line)")
+        agent.send(SIGTERM)
+        _ = await agent.finish()
+    }
+
     /// The advice for a text that looks like an option does what it says.
     @Test func aTextThatBeginsWithAHyphenIsSent() async throws {
         let world = try await World()
@@ -231,6 +259,9 @@ import Testing
         #expect(sent.status == 0, "\(sent.errorText)")
         let received = try JSON.object(try await receiver.line { $0.contains(#""event":"received""#) })
         #expect(received["texts"] as? [String] == ["--x"])
+        // What has no size leaves no gap.
+        #expect(try await world.desk.relay("send", "--text", "x", "TV").output == ["sent on TV"])
+        #expect(try await world.desk.relay("send", "--help").text.contains("[--visible] <device[/app]>"))
         receiver.send(SIGINT)
         _ = await receiver.finish()
     }

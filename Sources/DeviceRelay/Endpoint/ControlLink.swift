@@ -282,7 +282,7 @@ final class ControlLink: ControlSending {
         if clock.target.isFarAhead {
             let hours = clock.target.lead / 3_600_000
             endpoint.logger.warning(
-                "this device's clock is \(hours) hours ahead of the relay's: commands expire here at once; set the clock"
+                "this device's clock is \(hours) hours ahead of the relay's: commands that others send to it may expire at once; set the clock"
             )
         }
         do {

@@ -112,7 +112,7 @@ extension NearShareError {
         switch problem {
         case .declined: self.init(.deniedByRemoteSystem, "the other device declined it")
         case .unanswered: self.init(.timedOut, "the question on the other device got no answer in time; try again")
-        case .diskFull: self.init(.remoteDiskFull, "the other device has no room for it")
+        case .diskFull: self.init(.remoteDiskFull, "the other device has no room for it: a GiB of its disk stays free")
         case .notWritable: self.init(.remoteNotWritable, "the other device cannot write to its folder for received files")
         case .tooLarge: self.init(.tooLarge, "there are too many files, or too much text, for one transfer; send them in parts")
         case .invalid: self.init(.versionMismatch, "the other device does not accept how this version sends; update both")

@@ -157,6 +157,7 @@ private actor ShareReception {
     private let content = OneShot<ShareMessages.Problem?>()
     private let token = OneShot<BulkStreams.Expected>()
     private var sink: ShareSink?
+    private var shown: SharingHandler.Offer?
     private let replaced = OneShot<Void>()
     private let ended = OneShot<Void>()
 
@@ -187,10 +188,22 @@ private actor ShareReception {
         }
         await sink?.close()
         receiver.leave(ended)
+        if let shown, let failure { handler.failed(shown, failure) }
         guard case .over(_, let offer) = phase else { return }
         // A sender that has the result closes the connection.
         let closure = try? await connection.closed
         handler.ended(offer, closure?.status == .completed)
+    }
+
+    /// Why this device could not store what was sent.
+    private var failure: NearShareError.Code? {
+        var problem = content.value ?? nil
+        if case .failed(let known) = phase { problem = known }
+        switch problem {
+        case .diskFull: return .remoteDiskFull
+        case .notWritable: return .remoteNotWritable
+        default: return nil
+        }
     }
 
     private var waitsForOffer: Bool { if case .collecting = phase { true } else { false } }
@@ -243,6 +256,7 @@ private actor ShareReception {
     private func begin(_ offer: ShareOffer) async throws(ShareFailure) -> ShareMessages.Offer.Response {
         let attempt = attempt(offer)
         let shown = SharingHandler.Offer(offer, from: caller)
+        self.shown = shown
         if let result = receiver.result(attempt) {
             phase = .over(result, shown)
             return .init()

@@ -52,6 +52,8 @@ public struct SharingHandler: Sendable {
     /// Called when the connection of a sender has ended after a transfer, with whether the sender knows the result. If the connection was
     /// lost, the sender may come back to ask for it.
     package var ended: @Sendable (Offer, Bool) -> Void = { _, _ in }
+    /// Called when the connection of a sender has ended and this device could not store what it sent.
+    package var failed: @Sendable (Offer, NearShareError.Code) -> Void = { _, _ in }
 
     /// - Parameters:
     ///   - decide: Decides about an offer, within a minute; its task is cancelled then. An attempt of the sender to continue a transfer that

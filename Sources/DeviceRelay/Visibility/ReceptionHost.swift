@@ -156,6 +156,7 @@ final class ReceptionHost {
             received: handler.received
         )
         asking.ended = handler.ended
+        asking.failed = handler.failed
         return asking
     }
 

@@ -232,7 +232,8 @@ struct AgentServices: Sendable {
                 try? output.print(reception)
                 let device = reception.from.device
                 try? store?.auditNow("device:\(device)", "transfer", device: device, subject: nil, answer: reception.event.rawValue)
-            }
+            },
+            log: log
         )
         let programs = configuration.services.sorted { $0.key < $1.key }.map { name, service in
             ProgramService(name: name, configuration: service, environment: environment, running: running, log: log).service

@@ -127,7 +127,7 @@ package struct GrantList: AgentOnlyCommand {
 
         package func lines(_ style: Style) -> [String] {
             guard !grants.isEmpty else { return [] }
-            var table = Table("MAY", "WHO", "UNTIL", "FROM", "USES", "ID")
+            var table = Table("MAY", "DEVICE", "UNTIL", "FROM", "USES", "ID")
             for grant in grants {
                 table.add(
                     .init(grant.words, .strong),

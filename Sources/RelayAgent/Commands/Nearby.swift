@@ -42,7 +42,7 @@ package struct Nearby: Sendable {
 
         fileprivate var key: String { "\(relation.rawValue) \(endpoint ?? id ?? "")" }
 
-        fileprivate static func addTitles() -> Table { Table("NAME", "KIND", "WHO", "HOW IT IS REACHED") }
+        fileprivate static func addTitles() -> Table { Table("NAME", "KIND", "WHOSE", "HOW IT IS REACHED") }
 
         fileprivate func add(to table: inout Table) {
             let who =

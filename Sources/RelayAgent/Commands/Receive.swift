@@ -51,7 +51,8 @@ package struct Receive: Sendable {
             answerers: Answerers(terminal: context.console.isJSON ? nil : TerminalQuestion(console: context.console)),
             console: context.console,
             report: { try? output.print($0) },
-            ended: Self.settling(first)
+            ended: Self.settling(first),
+            log: { [console = context.console] in console.note($0) }
         )
         let app = RemoteSystemAppRegistration(
             appID: Self.appID,

@@ -37,7 +37,8 @@ package struct ReceiveVisibly: Sendable {
                 if $0.event == .received { received.settle(()) }
                 try? console.print($0)
             },
-            ended: Receive.settling(first)
+            ended: Receive.settling(first),
+            log: { console.note($0) }
         )
         guard let handler = receiving.handler else { return }
         let isOnce = isOnce

@@ -59,7 +59,8 @@ package struct Send: Sendable {
             let size = files == 0 ? "" : "  \(ByteCount.text(bytes))"
             let note = there <= 0 ? "" : sent == 0 ? ", was there" : ", \(ByteCount.text(there)) of it were there"
             let what = names.isEmpty ? style.show("sent", .good) : style.show(names.joined(separator: ", "), .strong)
-            return ["\(what)\(size)\(note)  on \(deviceName)"]
+            // Texts and links alone have no size.
+            return [size.isEmpty && note.isEmpty ? "\(what) on \(deviceName)" : "\(what)\(size)\(note)  on \(deviceName)"]
         }
     }
 

@@ -79,6 +79,8 @@ struct Receiving: Sendable {
     let report: @Sendable (Reception) -> Void
     /// Called after a transfer, with whether its sender knows the result.
     var ended: @Sendable (Bool) -> Void = { _ in }
+    /// Takes a line about a transfer that could not be stored.
+    let log: @Sendable (String) -> Void
 
     /// The sender waits for a minute.
     private static let patience = Duration.seconds(55)
@@ -88,7 +90,16 @@ struct Receiving: Sendable {
         guard access != .nothing else { return nil }
         var handler = SharingHandler(decide: decide, progress: progress, received: received)
         handler.ended = { ended($1) }
+        handler.failed = { log(Self.failure($1, from: $0.caller)) }
         return handler
+    }
+
+    /// A line without names of files.
+    private static func failure(_ code: NearShareError.Code, from caller: AppServiceCaller) -> String {
+        let why =
+            code == .remoteDiskFull
+            ? "the disk has no room for it, of which a GiB stays free" : "the folder for received files cannot be written"
+        return "a transfer from \(DisplayText.quoted(caller.deviceName)) was not stored: \(why)"
     }
 
     private func decide(_ offer: SharingHandler.Offer) async -> SharingHandler.Answer {
@@ -125,7 +136,11 @@ struct Receiving: Sendable {
         let shown = 5
         var parts = offer.names.prefix(shown).map { "'\(DisplayText.sanitized($0))'" }
         if offer.names.count > shown { parts.append("\(offer.names.count - shown) more") }
-        if offer.fileCount > 0 { parts = ["\(parts.joined(separator: ", ")) (\(offer.fileCount) files, \(ByteCount.text(offer.bytes)))"] }
+        if offer.fileCount > 0 {
+            parts = [
+                "\(parts.joined(separator: ", ")) (\(offer.fileCount == 1 ? "1 file" : "\(offer.fileCount) files"), \(ByteCount.text(offer.bytes)))"
+            ]
+        }
         if !offer.uris.isEmpty { parts.append(offer.uris.count == 1 ? "a link" : "\(offer.uris.count) links") }
         if !offer.texts.isEmpty { parts.append(offer.texts.count == 1 ? "a text" : "\(offer.texts.count) texts") }
         return parts.joined(separator: " and ")

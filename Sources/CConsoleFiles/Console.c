@@ -44,6 +44,9 @@ static const unsigned char model_events_js[] = {
 static const unsigned char model_local_js[] = {
 #embed "../ConsoleFiles/Web/model/local.js"
 };
+static const unsigned char model_tabs_js[] = {
+#embed "../ConsoleFiles/Web/model/tabs.js"
+};
 static const unsigned char vendor_qrcode_js[] = {
 #embed "../ConsoleFiles/Web/vendor/qrcode.js"
 };
@@ -97,6 +100,7 @@ static const CConsoleFile files[] = {
     FILE("i18n/zh.json", i18n_zh_json),
     FILE("model/events.js", model_events_js),
     FILE("model/local.js", model_local_js),
+    FILE("model/tabs.js", model_tabs_js),
     FILE("vendor/qrcode.js", vendor_qrcode_js),
     FILE("views/access.js", views_access_js),
     FILE("views/activity.js", views_activity_js),

@@ -36,7 +36,7 @@ export const state = ({ word, tone }) => h("span", { class: `state ${tone ?? ""}
 
 /** The way back to a device, or to all of them. */
 export const back = (device) => h("p", { class: "back" },
-    h("a", { href: device ? `#/device/${encodeURIComponent(device.id)}` : "#/devices" }, device ? device.name : t("view.devices")));
+    h("a", { href: device ? `#/device/${encodeURIComponent(device.id)}` : "#/devices" }, device ? device.title : t("view.devices")));
 
 export const tag = (word, tone) => h("span", { class: `tag ${tone ?? ""}` }, word);
 
@@ -89,17 +89,39 @@ export const select = (options, attributes) => {
     return made;
 };
 
-/** Replaces the content of an element, and keeps the focus and what was unfolded. */
+/** Replaces the content of an element, and keeps the focus and what was unfolded. If what had the focus is gone, its heading gets it. */
 export function redraw(root, ...children) {
-    const focused = root.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
+    const hadFocus = root.contains(document.activeElement);
+    const focused = hadFocus ? document.activeElement.dataset.key : undefined;
     const unfolded = new Set([...root.querySelectorAll("details[open][data-key]")].map((each) => each.dataset.key));
     root.replaceChildren(...children.flat(Infinity).filter(Boolean));
     for (const each of root.querySelectorAll("details[data-key]")) each.open = unfolded.has(each.dataset.key);
     if (focused) [...root.querySelectorAll("[data-key]")].find((each) => each.dataset.key === focused)?.focus({ preventScroll: true });
+    if (hadFocus) keepFocus(root);
 }
 
-/** Tells people who do not see the page. */
+/** Gives the focus that nothing has any more to the next heading of a place, or to that of the view. */
+export function keepFocus(root) {
+    if (document.activeElement && document.activeElement !== document.body) return;
+    const heading = root.querySelector(":is(h1, h2)[tabindex]") ?? document.querySelector("main h1");
+    heading?.focus({ preventScroll: true });
+}
+
+let spoken;
+
+/** Tells people who do not see the page, also the same once more. */
 export function say(text) {
     const says = document.getElementById("says");
-    if (says.textContent !== text) says.textContent = text;
+    // A change is spoken, and the same text would be none.
+    says.textContent = "";
+    clearTimeout(spoken);
+    spoken = setTimeout(() => { says.textContent = text; }, 50);
+}
+
+const named = { view: "", count: 0 };
+
+/** Names the page in the window's title: the view, or the number of requests that are open. */
+export function entitle(changes) {
+    Object.assign(named, changes);
+    document.title = `${named.count ? `(${named.count}) ` : ""}${named.view} · ${t("product")}`;
 }

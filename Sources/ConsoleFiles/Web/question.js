@@ -36,7 +36,7 @@ export function question({ title, text, yes, no, isDestructive }) {
         const before = document.activeElement;
         const heading = h("h2", { tabindex: "-1", id: "question" }, title);
         const dialog = h("dialog", { class: "card question", "aria-labelledby": "question" },
-            heading, text,
+            heading, ...[text].flat(),
             h("div", { class: "buttons" },
                 button(yes, guard.guarding(() => dialog.close("yes")), { look: isDestructive ? "destructive" : "primary" }),
                 button(no ?? t("no"), () => dialog.close("no"))));
@@ -60,7 +60,7 @@ export function problemText(error) {
     return error.message ? t("problem.failed", { message: error.message }) : t("problem.unexplained", { code: error.code });
 }
 
-export const problemNote = (error) => h("p", { class: `note ${error?.code === "noAgent" ? "unanswered" : ""}`, role: "alert" },
+export const problemNote = (error) => h("p", { class: `note ${["noAgent", "agentSilent"].includes(error?.code) ? "unanswered" : ""}`, role: "alert" },
     sentence(problemText(error)));
 
 export const problemCard = (error, again) => h("div", { class: "card" }, problemNote(error), again && button(t("again"), again, { look: "primary" }));

@@ -3,7 +3,7 @@
 
 // Shows the view of the address: `#/device/ID?x=y` is the view `device` with the rest of the path and the query.
 
-import { h } from "./dom.js";
+import { entitle, h } from "./dom.js";
 import { Problem } from "./model/local.js";
 import { t } from "./text.js";
 import { problemCard } from "./question.js";
@@ -54,6 +54,17 @@ export function inTurn(action) {
     };
 }
 
+/** Has an action run now, and once more a moment after the last call. */
+export function afterwards(action, signal) {
+    let timer;
+    signal.addEventListener("abort", () => clearTimeout(timer), { once: true });
+    return () => {
+        clearTimeout(timer);
+        timer = setTimeout(() => action().catch(() => {}), 1_000);
+        return action();
+    };
+}
+
 export class Router {
     #leave = new AbortController();
     #isFirst = true;
@@ -92,14 +103,10 @@ export class Router {
             /** Names the view more exactly. */
             name: (text) => {
                 title.textContent = text;
-                document.title = `${text} · ${t("product")}`;
+                entitle({ view: text });
             },
             /** Calls back at events of the model, until the person leaves. */
-            on: (types, action) => {
-                // What cannot be read now is read again when the agent answers.
-                const act = async (event) => { try { await action(event.detail); } catch { /* The page says that the agent is lost. */ } };
-                for (const type of types) this.model.addEventListener(type, act, { signal: leave.signal });
-            },
+            on: (types, action) => this.model.on(types, action, leave.signal),
         };
         context.name(t(`view.${view}`));
         this.main.replaceChildren(heading, body);

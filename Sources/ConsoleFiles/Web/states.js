@@ -3,7 +3,17 @@
 
 // States in words: each code of the API has its word, its tone, and no other place.
 
-import { duration, has, t, when } from "./text.js";
+import { duration, has, list, t, when } from "./text.js";
+
+/** What a device is, in a word. */
+export const kindWord = ({ kind }) => has(`kind.${kind}`) ? t(`kind.${kind}`) : kind ?? "";
+
+/** The name of a device with what tells it from others of this name. */
+export const fullTitle = (device) => t("device.named",
+    { name: device.name || t("device.unnamed"), facts: list([kindWord(device), device.id.slice(0, 8)].filter(Boolean)) });
+
+/** The name of a device; if another one is called so, with what tells them apart. */
+export const title = (device) => device.hasNamesake ? fullTitle(device) : device.name || t("device.unnamed");
 
 /** The state of a device or endpoint. */
 export function presence({ status, reason, since, wakeable, expectedWithin }) {
@@ -32,7 +42,7 @@ export function presence({ status, reason, since, wakeable, expectedWithin }) {
 
 /** Devices as choices. Those that are not online say so; the first that is online is chosen. */
 export function choices(devices, chosen) {
-    const options = devices.map((each) => [each.id, each.status === "available" ? each.name : `${each.name} (${presence(each).word})`]);
+    const options = devices.map((each) => [each.id, each.status === "available" ? each.title : `${each.title} (${presence(each).word})`]);
     const first = devices.find((each) => each.id === chosen) ?? devices.find((each) => each.status === "available") ?? devices[0];
     return { options, value: first.id };
 }

@@ -76,6 +76,9 @@ export function duration(seconds) {
     return new Intl.NumberFormat(locale, { style: "unit", unit, unitDisplay: "short", maximumFractionDigits: 0 }).format(value);
 }
 
+/** A number, such as `1,000`. */
+export const number = (count) => new Intl.NumberFormat(locale).format(count);
+
 /** A number of bytes, such as `3.2 MB`. */
 export function bytes(count) {
     const units = ["byte", "kilobyte", "megabyte", "gigabyte", "terabyte"];

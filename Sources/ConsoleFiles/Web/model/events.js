@@ -5,8 +5,11 @@
 
 const LONGEST = 1 << 20;
 
-/** Reads the events of a body: objects of `id`, `type` and `data`. Comments are left out. */
-export async function* readEvents(body) {
+/**
+ * Reads the events of a body: objects of `id`, `type` and `data`. Comments are left out.
+ * @param heard Is called whenever something comes.
+ */
+export async function* readEvents(body, heard) {
     const reader = body.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";
     let id = "";
@@ -16,6 +19,7 @@ export async function* readEvents(body) {
         while (true) {
             const { value, done } = await reader.read();
             if (done) return;
+            heard();
             rest += value;
             if (rest.length > LONGEST) throw new Error("an event is too long");
             // A carriage return at the end may be the first half of a line's end.

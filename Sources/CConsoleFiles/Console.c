@@ -41,6 +41,9 @@ static const unsigned char i18n_zh_json[] = {
 static const unsigned char model_events_js[] = {
 #embed "../ConsoleFiles/Web/model/events.js"
 };
+static const unsigned char model_json_js[] = {
+#embed "../ConsoleFiles/Web/model/json.js"
+};
 static const unsigned char model_local_js[] = {
 #embed "../ConsoleFiles/Web/model/local.js"
 };
@@ -99,6 +102,7 @@ static const CConsoleFile files[] = {
     FILE("i18n/fr.json", i18n_fr_json),
     FILE("i18n/zh.json", i18n_zh_json),
     FILE("model/events.js", model_events_js),
+    FILE("model/json.js", model_json_js),
     FILE("model/local.js", model_local_js),
     FILE("model/tabs.js", model_tabs_js),
     FILE("vendor/qrcode.js", vendor_qrcode_js),

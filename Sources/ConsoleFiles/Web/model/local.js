@@ -5,6 +5,7 @@
 
 import { title } from "../states.js";
 import { readEvents } from "./events.js";
+import { member } from "./json.js";
 import { Tabs } from "./tabs.js";
 
 /** A request that failed, with the code of the API. Without an answer, `status` is 0. */
@@ -107,7 +108,17 @@ export class LocalModel extends EventTarget {
     /** Sends a link. The same key gives the same command again. */
     launch = (launch, key) => this.#send("POST", "/v1/launches", { body: launch, headers: { "Idempotency-Key": key } });
     cancel = (id) => this.#send("DELETE", `/v1/commands/${encodeURIComponent(id)}`);
-    call = (call, signal) => this.#send("POST", "/v1/calls", { body: call, signal, patience: PATIENCE.device });
+    /**
+     * Calls a service.
+     * @param message The JSON text of an object. It is sent as it is: JavaScript's numbers would change some of it.
+     * @returns The JSON text of the answer as it came.
+     */
+    async call(device, service, message, signal) {
+        const text = `{"device":${JSON.stringify(device)},"service":${JSON.stringify(service)},"message":${message}}`;
+        const answer = await this.#fetch("POST", "/v1/calls", { text, signal, patience: PATIENCE.device });
+        if (!answer.ok) throw await this.#problem(answer);
+        return member(await answer.text(), "answer") ?? "";
+    }
     approve = (endpoint) => this.#send("POST", `/v1/endpoints/${endpoint}/approval`, { body: {} });
     revoke = (endpoint) => this.#send("POST", `/v1/endpoints/${endpoint}/revocation`, { body: {} });
     invite = () => this.#send("POST", "/v1/invitations", { body: {} });
@@ -133,12 +144,12 @@ export class LocalModel extends EventTarget {
     #file = (device, path) => ["/v1/files", device, ...path].map((part, index) => index ? encodeURIComponent(part) : part).join("/");
 
     /**
-     * Sends a request.
+     * Sends a request, with a body or with the text of one.
      * @param patience How long the agent may take until it begins to answer, in milliseconds.
      */
-    async #fetch(method, path, { body, headers, signal, patience = PATIENCE.agent }) {
+    async #fetch(method, path, { body, text, headers, signal, patience = PATIENCE.agent }) {
         const sent = { Accept: "application/json", ...headers };
-        const content = body === undefined ? undefined : JSON.stringify(body);
+        const content = text ?? (body === undefined ? undefined : JSON.stringify(body));
         if (this.#token) sent.Authorization = `Bearer ${this.#token}`;
         if (content !== undefined) sent["Content-Type"] = "application/json";
         const limit = new AbortController();

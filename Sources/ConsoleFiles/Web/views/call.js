@@ -4,6 +4,7 @@
 // Calls a service of a device, and plots how long its answers take.
 
 import { back, button, card, field, go, h, s, say, select } from "../dom.js";
+import { laidOut } from "../model/json.js";
 import { attempt, problemText } from "../question.js";
 import { address } from "../router.js";
 import { choices } from "../states.js";
@@ -47,22 +48,25 @@ export async function show({ model, query, body, heading, signal }) {
 
     async function submit(event) {
         event.preventDefault();
+        // It is sent as it is typed.
+        const text = message.value;
         let value;
         try {
-            value = JSON.parse(message.value);
+            value = JSON.parse(text);
         } catch (error) {
-            return messageField.complain(t("call.json", placeOf(error, message.value)));
+            return messageField.complain(t("call.json", placeOf(error, text)));
         }
         const isObject = value !== null && typeof value === "object" && !Array.isArray(value);
         messageField.complain(isObject ? undefined : t("call.object"));
         if (!isObject) return;
         answer.replaceChildren(card(undefined, h("p", { class: "state busy" }, t("call.waiting"))));
+        const target = targets.find((each) => each.id === device.value);
         const begin = performance.now();
         try {
-            const got = await model.call({ device: device.value, service: service.value, message: value }, signal);
+            const got = await model.call(target.id, service.value, text, signal);
             const took = milliseconds(performance.now() - begin);
-            answer.replaceChildren(card(t("call.answer", { name: got.deviceName }),
-                h("pre", { tabindex: "0" }, JSON.stringify(got.answer, null, 2)),
+            answer.replaceChildren(card(t("call.answer", { name: target.title }),
+                h("pre", { tabindex: "0", dir: "ltr" }, laidOut(got)),
                 h("p", { class: "quiet" }, t("call.took", { time: took }))));
             say(t("call.answered", { time: took }));
         } catch (error) {
@@ -76,7 +80,7 @@ export async function show({ model, query, body, heading, signal }) {
         await attempt(plot, async () => {
             for (let sequence = 0; sequence < PINGS && !signal.aborted; sequence += 1) {
                 const begin = performance.now();
-                await model.call({ device: device.value, service: "ping", message: { n: sequence } }, signal);
+                await model.call(device.value, "ping", JSON.stringify({ n: sequence }), signal);
                 times.push(performance.now() - begin);
                 plot.replaceChildren(drawPlot(times));
             }

@@ -6,7 +6,7 @@
 import { back, button, card, go, h, icon, redraw, row, rows, say, state, tag } from "../dom.js";
 import { attempt, question } from "../question.js";
 import { address, inTurn } from "../router.js";
-import { presence, trust } from "../states.js";
+import { fullTitle, kindWord, presence, trust } from "../states.js";
 import { has, list, parts, t, time } from "../text.js";
 
 export async function show({ model, path, body, heading, title, name, on, signal }) {
@@ -19,10 +19,15 @@ export async function show({ model, path, body, heading, title, name, on, signal
         if (signal.aborted) return;
         if (!device) {
             name(t("device.gone"));
-            return body.replaceChildren(card(undefined, h("p", {}, t("device.gone.text")),
+            // It may have stood in the device's card.
+            const hadFocus = document.activeElement === title || body.contains(document.activeElement);
+            heading.prepend(title);
+            body.before(heading);
+            body.replaceChildren(card(undefined, h("p", {}, t("device.gone.text")),
                 go(t("view.devices"), address("devices"), { look: "primary" })));
+            return void (hadFocus && title.focus({ preventScroll: true }));
         }
-        name(device.name || t("device.unnamed"));
+        name(device.title);
         // The title stands in the device's card.
         const isFocused = document.activeElement === title;
         heading.remove();
@@ -38,7 +43,7 @@ export async function show({ model, path, body, heading, title, name, on, signal
                 h("div", { class: "what" }, title,
                     h("div", {}, state(presence(device)), " ", level && tag(level.word, level.tone),
                         device.paired && [" ", tag(t("device.paired"))]),
-                    h("div", { class: "meta" }, list([t(`kind.${device.kind}`).replace(/^kind\./, ""), has(`platform.${device.platform}`) ? t(`platform.${device.platform}`) : device.platform,
+                    h("div", { class: "meta" }, list([kindWord(device), has(`platform.${device.platform}`) ? t(`platform.${device.platform}`) : device.platform,
                         [device.manufacturer, device.model].filter(Boolean).join(" ")].filter(Boolean)))),
                 !device.local && h("div", { class: "buttons" },
                     opens && !device.new && go(t("view.open"), address("open", [], { device: id }),
@@ -51,7 +56,7 @@ export async function show({ model, path, body, heading, title, name, on, signal
                     open.length > 0 && !compares && button(t("device.compare"), compare,
                         { look: device.new ? "primary" : undefined, key: "compare" }),
                     // Who has lost a device looks for this in its head. Several endpoints are chosen among below.
-                    others.length === 1 && button(t("device.remove"), () => revoke(others[0]),
+                    others.length === 1 && button(t("device.remove"), () => revoke(device, others[0]),
                         { look: "destructive", key: `revoke-${others[0].id}` }))),
             compares && drawComparison(device, open, about),
             device.apps.length > 0 && card(t("device.apps"), rows(device.apps.map(drawApp))),
@@ -69,15 +74,17 @@ export async function show({ model, path, body, heading, title, name, on, signal
     }
 
     function drawComparison(device, endpoints, about) {
-        return h("section", { class: "card" }, h("h2", { id: "compare", tabindex: "-1" }, t("compare.title", { name: device.name })),
-            h("p", {}, t("compare.text", { name: device.name })), h("pre", {}, "relay whoami"),
-            endpoints.map((endpoint) => [
+        const count = endpoints.filter((each) => each.new).length;
+        return h("section", { class: "card" }, h("h2", { id: "compare", tabindex: "-1" }, t("compare.title", { name: device.title })),
+            h("p", {}, t("compare.text", { name: device.title })), h("pre", {}, "relay whoami"),
+            count > 1 && h("p", { class: "note" }, t("compare.several", { count })),
+            endpoints.map((endpoint) => h("div", { class: "compared" },
                 h("p", { class: "expected" }, t("compare.expect", { name: endpoint.name }), drawWords(endpoint.words)),
                 h("p", { class: "quiet small" }, drawJoining(endpoint)),
                 h("div", { class: "buttons" },
-                    button(t("compare.same"), () => approve(endpoint), { look: "primary", key: `same-${endpoint.id}` }),
-                    button(t("compare.different"), () => revoke(endpoint), { look: "destructive", key: `different-${endpoint.id}` })),
-            ]),
+                    button(t("compare.same"), () => approve(device, endpoint, count), { look: "primary", key: `same-${endpoint.id}` }),
+                    button(t("compare.different"), () => revoke(device, endpoint),
+                        { look: "destructive", key: `different-${endpoint.id}` })))),
             // They are other ones: next to those of the device they would be compared with them.
             about.words && h("details", { "data-key": "mine" }, h("summary", {}, t("compare.mine")), drawWords(about.words)));
     }
@@ -91,7 +98,7 @@ export async function show({ model, path, body, heading, title, name, on, signal
             h("details", { "data-key": `details-${endpoint.id}` }, h("summary", {}, t("details")),
                 h("div", {}, t("device.endpoint"), " ", h("code", {}, endpoint.id)),
                 h("div", {}, t("device.device"), " ", h("code", {}, device.id))),
-        ], !endpoint.local && isOneOfSeveral && button(t("device.revoke"), () => revoke(endpoint), { look: "destructive", key: `revoke-${endpoint.id}` }));
+        ], !endpoint.local && isOneOfSeveral && button(t("device.revoke"), () => revoke(device, endpoint), { look: "destructive", key: `revoke-${endpoint.id}` }));
     }
 
     function drawJoining({ joined, address: from, invitedBy, inviterRevoked }) {
@@ -101,27 +108,30 @@ export async function show({ model, path, body, heading, title, name, on, signal
             inviter && t(inviterRevoked ? "device.joined.byRevoked" : "device.joined.by", { name: inviter })].filter(Boolean);
     }
 
-    async function approve(endpoint) {
+    async function approve(device, endpoint, count) {
+        // One signature is good for the whole device.
         const yes = await question({
-            title: t("approve.title", { name: endpoint.name }),
-                text: [h("p", {}, t("approve.text")), h("p", {}, drawWords(endpoint.words))],
+            title: t("approve.title", { name: device.title }),
+            text: [h("p", {}, t("approve.text")), count > 1 && h("p", { class: "note" }, t("approve.several", { count })),
+                h("p", {}, drawWords(endpoint.words))].filter(Boolean),
             yes: t("approve.yes"),
         });
         if (yes && await attempt(body.firstChild, () => model.approve(endpoint.id))) {
             compares = false;
-            say(t("approve.done", { name: endpoint.name }));
+            say(t("approve.done", { name: device.title }));
             await draw();
             title.focus();
         }
     }
 
-    async function revoke(endpoint) {
+    async function revoke(device, endpoint) {
         const yes = await question({
-            title: t("revoke.title", { name: endpoint.name }), text: h("p", {}, t("revoke.text")), yes: t("revoke.yes"),
-                isDestructive: true,
+            title: t("revoke.title", { name: fullTitle(device) }),
+            text: [h("p", {}, t("revoke.text")), h("p", {}, t("device.words"), " ", drawWords(endpoint.words))],
+            yes: t("revoke.yes"), isDestructive: true,
         });
         if (yes && await attempt(body.firstChild, () => model.revoke(endpoint.id))) {
-            say(t("revoke.done", { name: endpoint.name }));
+            say(t("revoke.done", { name: device.title }));
             await draw();
             title.focus();
         }

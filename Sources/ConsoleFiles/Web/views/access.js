@@ -3,9 +3,9 @@
 
 // Who may do what here: grants, tokens, webhooks and sessions of the console.
 
-import { button, card, h, redraw, row, rows, say, sentence, state, tag } from "../dom.js";
+import { button, card, h, keepFocus, redraw, row, rows, say, sentence, state, tag } from "../dom.js";
 import { attempt, problemText, question } from "../question.js";
-import { inTurn } from "../router.js";
+import { afterwards, inTurn } from "../router.js";
 import { list, parts, t, time } from "../text.js";
 
 export async function show({ model, body, on, signal }) {
@@ -21,7 +21,9 @@ export async function show({ model, body, on, signal }) {
             part("sessions", sessions, sessions.sessions?.map(drawSession)));
     });
     await draw();
-    on(["reset"], draw);
+    on(["device", "reset"], draw);
+    // An answer may make a grant, and a command uses one: a moment after the event.
+    on(["ask", "command", "transfer"], afterwards(draw, signal));
 
     function part(name, answer, list, ...more) {
         const nothing = answer.error && (answer.error.status === 404 ? t("access.notHere") : problemText(answer.error));
@@ -41,6 +43,7 @@ export async function show({ model, body, on, signal }) {
             if (!yes || !await attempt(body.firstChild, () => model.remove(route, entry.id))) return;
             say(t("access.removed", { name }));
             await draw();
+            keepFocus(body);
         }
     }
 
@@ -52,7 +55,7 @@ export async function show({ model, body, on, signal }) {
     }
 
     function drawGrant(grant) {
-        const device = grant.device?.name ?? model.nameOf(grant.device) ?? String(grant.device ?? "").slice(0, 8);
+        const device = model.nameOf(grant.device?.id ?? grant.device) ?? grant.device?.name ?? String(grant.device ?? "").slice(0, 8);
         const who = grant.known ? t("access.known") : device;
         const what = grant.scheme ? t("grant.scheme", grant) : grant.service ? t("grant.service", grant) : grant.folder ? t("grant.folder",
             grant)

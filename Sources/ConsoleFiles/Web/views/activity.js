@@ -5,7 +5,7 @@
 
 import { button, card, field, h, redraw, rows, select, state } from "../dom.js";
 import { attempt } from "../question.js";
-import { address } from "../router.js";
+import { address, afterwards, inTurn } from "../router.js";
 import { has, t, time } from "../text.js";
 
 export async function show({ model, body, on, signal }) {
@@ -18,16 +18,20 @@ export async function show({ model, body, on, signal }) {
     for (const each of [who, what]) each.addEventListener("change", draw);
     body.replaceChildren(h("p", { class: "quiet" }, t("activity.text")),
         h("div", { class: "filters" }, field(t("activity.who"), who), field(t("activity.what"), what)), all);
-    await read();
-    on(["reset"], read);
-
-    async function read() {
+    const read = inTurn(async () => {
         const [answer, known] = await Promise.all([model.audit(), model.tokens().catch(() => ({ tokens: [] })),
             model.devices().catch(() => {})]);
         if (signal.aborted) return;
         tokens = known.tokens;
-        take(answer.entries, model.hasMore(answer.entries));
-    }
+        // What was read of older ones stays.
+        const oldest = model.hasMore(answer.entries) ? answer.entries.at(-1).sequence : 0;
+        const rest = entries.filter((each) => each.sequence < oldest);
+        take([...answer.entries, ...rest], rest.length ? hasMore : model.hasMore(answer.entries));
+    });
+    await read();
+    on(["reset"], read);
+    // What is done is written down when it is over, which may follow the event.
+    on(["command", "device", "ask", "transfer"], afterwards(read, signal));
 
     async function readMore() {
         const answer = await attempt(all, () => model.audit(entries.at(-1).sequence));
@@ -44,8 +48,10 @@ export async function show({ model, body, on, signal }) {
 
     function choices(element, values, word) {
         const chosen = element.value;
-        element.replaceChildren(h("option", { value: "" }, t("activity.all")),
-            ...[...new Set(values)].sort().map((each) => h("option", { value: each }, word(each))));
+        const all = [["", t("activity.all")], ...[...new Set(values)].sort().map((each) => [each, word(each)])];
+        // An open list would close.
+        if (all.map(String).join("\n") === [...element.options].map((each) => [each.value, each.text].join()).join("\n")) return;
+        element.replaceChildren(...all.map(([value, text]) => h("option", { value }, text)));
         element.value = chosen;
     }
 
@@ -92,7 +98,7 @@ function fold(entries) {
 const actionWord = (action) => has(`action.${action}`) ? t(`action.${action}`) : action;
 
 /** A person's No is an answer like others, and no fault. */
-const DECLINED = new Set(["no", "declined"]);
+const DECLINED = new Set(["no", "declined", "unanswered"]);
 const BAD = new Set(["refused", "failed"]);
 /** It went on, and this entry does not know how it ended. */
 const OPEN = new Set(["stored", "accepted", "waking", "delivered"]);

@@ -14,8 +14,8 @@ export async function show({ model, body, on, signal }) {
     const before = new Set((await model.devices()).devices.map((each) => each.id));
     on(["device", "ask", "reset"], inTurn(async () => {
         const { devices } = await model.devices();
-        joined.replaceChildren(...devices.filter((each) => !before.has(each.id)).map(({ id, name, new: isNew }) => h("p", { class: "note" },
-            t(isNew ? "add.joined.new" : "add.joined", { name }), " ",
+        joined.replaceChildren(...devices.filter((each) => !before.has(each.id)).map(({ id, title, new: isNew }) => h("p", { class: "note" },
+            t(isNew ? "add.joined.new" : "add.joined", { name: title }), " ",
             h("a", { href: address("device", [id]) }, t(isNew ? "device.look" : "add.joined.see")))));
     }));
 }

@@ -20,7 +20,7 @@ export async function show({ model, query, body, signal }) {
     const { devices } = await model.devices();
     if (signal.aborted) return;
     const others = devices.filter((device) => !device.local).sort(byName);
-    const target = select([["", t("diagnosis.relayOnly")], ...others.map((each) => [each.id, each.name])], {});
+    const target = select([["", t("diagnosis.relayOnly")], ...others.map((each) => [each.id, each.title])], {});
     if (query.get("device")) target.value = query.get("device");
     const result = h("div");
     const again = h("button", { type: "submit", class: "primary" }, t("diagnosis.do"));
@@ -51,10 +51,10 @@ export async function show({ model, query, body, signal }) {
         const stops = [
             stop("device", t("diagnosis.here"), worst(of("here"))), way(worst(of("way"))),
                 stop("server", t("diagnosis.relay"), worst(checks.filter((each) => each.name === "relay"))),
-            peer && [way(worst(of("there"))), stop(peer.kind, peer.name, worst(of("there")))],
+            peer && [way(worst(of("there"))), stop(peer.kind, peer.title, worst(of("there")))],
         ];
         const isAway = peer && checks.some((each) => each.status === "away");
-        const sum = bad ? t("diagnosis.bad", { count: bad }) : isAway ? t("diagnosis.away", { name: peer.name }) : t("diagnosis.good");
+        const sum = bad ? t("diagnosis.bad", { count: bad }) : isAway ? t("diagnosis.away", { name: peer.title }) : t("diagnosis.good");
         redraw(result,
             h("section", { class: "card" }, h("h2", {}, sum), h("ol", { class: "hops" }, stops)),
             // What does not work comes first.

@@ -3,9 +3,9 @@
 
 // Links and messages that were sent and received.
 
-import { button, card, field, go, h, icon, redraw, rows, select, state } from "../dom.js";
+import { button, card, field, go, h, icon, keepFocus, redraw, rows, select, state } from "../dom.js";
 import { attempt } from "../question.js";
-import { address, inTurn } from "../router.js";
+import { address, afterwards, inTurn } from "../router.js";
 import { attested, progress } from "../states.js";
 import { has, parts, t, time } from "../text.js";
 
@@ -30,12 +30,17 @@ export async function show({ model, body, on, signal }) {
             model.devices().catch(() => ({ devices: [] }))]);
         if (signal.aborted) return;
         devices = known.devices;
-        commands = [...answer.commands, ...audit.entries.filter((each) => each.principal.startsWith("device:")).map(received)];
-        hasMore = model.hasMore(answer.commands);
+        // What was read of older ones stays.
+        const rest = !model.hasMore(answer.commands) ? [] : commands.filter(({ id, direction, sent }) => direction !== "received"
+            && sent <= answer.commands.at(-1).sent && !answer.commands.some((each) => each.id === id));
+        commands = [...answer.commands, ...rest, ...audit.entries.filter((each) => each.principal.startsWith("device:")).map(received)];
+        hasMore = rest.length ? hasMore : model.hasMore(answer.commands);
         draw();
     });
     await read();
     on(["command", "reset"], read);
+    // What another device did is written down when it is over, which follows the event.
+    on(["ask", "transfer"], afterwards(read, signal));
 
     async function readMore() {
         const answer = await attempt(all, () => model.commands(commands.findLast((each) => each.direction !== "received")?.id));
@@ -68,23 +73,28 @@ export async function show({ model, body, on, signal }) {
 
     function drawCommand(command) {
         const isReceived = command.direction === "received";
+        const name = model.nameOf(command.endpoint) ?? command.deviceName ?? command.endpoint.slice(0, 8);
         const content = command.transfer ? t("history.transfer") : command.uri ?? (command.service && t("history.message", { service: command.service }))
             ?? (command.scheme && t("history.scheme", { scheme: command.scheme })) ?? t("history.launch");
-        const peer = t(isReceived ? "history.from" : "history.to", { name: command.deviceName ?? command.endpoint.slice(0, 8) });
+        const peer = t(isReceived ? "history.from" : "history.to", { name });
         const again = !isReceived && retry(command);
         return h("li", { class: "row" }, icon(command.service ? "call" : "link"),
             h("div", { class: "what" }, h("div", { class: "name" }, content),
                 h("div", { class: "meta" }, peer, " · ", time(command.sent)),
                 h("div", { class: "line" }, state(isReceived
-                    ? { word: t(`received.${command.outcome}`), tone: RECEIVED[command.outcome] } : progress(command)),
+                    ? { word: t(`received.${command.outcome}`), tone: RECEIVED[command.outcome] } : progress({ ...command, deviceName: name })),
                 command.attested && h("span", { class: "meta" }, attested(command.attested)),
                 !command.ended && command.expires && h("span", { class: "meta" }, parts("history.until", { time: time(command.expires) }))),
                 !isReceived && h("details", { "data-key": `details-${command.id}` }, h("summary", {}, t("details")),
                     h("div", {}, t("history.id"), " ", h("code", {}, command.id)))),
             again && h("div", { class: "act" }, go(t("history.again"), again,
-                { minor: true, key: `again-${command.id}`, label: t("history.again.of", { uri: command.uri, name: command.deviceName }) })),
+                { minor: true, key: `again-${command.id}`, label: t("history.again.of", { uri: command.uri, name }) })),
             !command.ended && !isReceived && h("div", { class: "act" },
-                button(t("cancel"), () => attempt(all, async () => { await model.cancel(command.id); await read(); }),
+                button(t("cancel"), () => attempt(all, async () => {
+                    await model.cancel(command.id);
+                    await read();
+                    keepFocus(all);
+                }),
                     { key: `cancel-${command.id}` })));
     }
 }

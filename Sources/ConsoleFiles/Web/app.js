@@ -3,17 +3,19 @@
 
 // The console: the session, the header, the navigation, and the agent's events.
 
-import { button, card, h, say, sentence } from "./dom.js";
+import { button, card, entitle, h, say, sentence } from "./dom.js";
 import { LocalModel } from "./model/local.js";
 import { problemNote, problemText } from "./question.js";
 import { address, inTurn, MAIN_VIEWS, Router } from "./router.js";
 import { loadWords, t } from "./text.js";
+import { drawAsks } from "./views/requests.js";
 
 const main = document.getElementById("main");
 const place = document.getElementById("place");
 const navigation = document.getElementById("views");
 const skip = document.querySelector(".skip");
 const lost = document.getElementById("lost");
+const band = document.getElementById("band");
 
 const model = new LocalModel();
 const router = new Router(main, model, mark);
@@ -21,8 +23,27 @@ const KEY = /^#key=([\w-]+)$/;
 const signOut = button("", () => model.signOut(), { minor: true });
 const badge = h("b", { class: "count", hidden: true });
 
+let shownAsks;
+
+/** Shows what waits for an answer above each view, besides the one that shows nothing else. */
+function drawBand(view) {
+    if (!model.isSignedIn || view === "requests") {
+        shownAsks?.left.abort();
+        shownAsks = undefined;
+        band.replaceChildren();
+        band.hidden = true;
+        return;
+    }
+    // The view below is another one: an answer that was meant for something there does not count.
+    if (shownAsks) return void shownAsks.drawn.then(({ moved }) => moved());
+    const left = new AbortController();
+    const on = (types, action) => model.on(types, action, left.signal);
+    shownAsks = { left, drawn: drawAsks(band, { model, on, signal: left.signal }, true) };
+}
+
 /** Marks the view in the navigation. */
 function mark(view) {
+    drawBand(view);
     const link = address(["device", "open", "call", "files", "add"].includes(view) ? "devices" : view);
     for (const each of navigation.querySelectorAll("a")) {
         if (each.getAttribute("href") === link) each.setAttribute("aria-current", "page");
@@ -45,19 +66,24 @@ async function drawPlace() {
     place.replaceChildren(...[name && h("b", {}, name), here && h("span", {}, here)].filter(Boolean));
 }
 
-/** Counts what waits for an answer, and says so when there is more of it. */
+let known = new Set();
+
+/** Counts what waits for an answer, and says so when something new does. */
 const countRequests = inTurn(async () => {
     const { asks } = await model.asks().catch(() => ({ asks: [] }));
-    const more = asks.length > Number(badge.textContent);
+    const more = asks.some(({ id }) => !known.has(id));
+    known = new Set(asks.map(({ id }) => id));
     badge.textContent = asks.length;
     badge.hidden = !asks.length;
     badge.setAttribute("aria-label", t("requests.count", { count: asks.length }));
+    entitle({ count: asks.length });
     if (more) say(t("requests.count", { count: asks.length }));
 });
 
 /** What is shown without a session. */
 function drawSignedOut(error) {
     router.stop();
+    drawBand();
     navigation.hidden = true;
     signOut.remove();
     place.replaceChildren();
@@ -65,7 +91,7 @@ function drawSignedOut(error) {
     const title = h("h1", { tabindex: "-1" }, t("signedOut.title"));
     main.replaceChildren(h("div", { class: "card slim" }, title, error && problemNote(error),
         h("p", {}, t("signedOut.text")), h("pre", {}, "relay console"), h("p", { class: "quiet small" }, t("signedOut.why"))));
-    document.title = `${t("signedOut.title")} · ${t("product")}`;
+    entitle({ view: t("signedOut.title"), count: 0 });
     title.focus();
 }
 
@@ -73,6 +99,7 @@ async function begin() {
     await loadWords();
     signOut.textContent = t("signOut");
     navigation.setAttribute("aria-label", t("page.views"));
+    band.setAttribute("aria-label", t("view.requests"));
     skip.textContent = t("page.skip");
     skip.addEventListener("click", (event) => {
         event.preventDefault();

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-// The devices of the account, and what waits for an answer.
+// The devices of the account.
 
 import { card, go, h, icon, redraw, state, tag } from "../dom.js";
 import { address, inTurn } from "../router.js";
-import { presence, trust } from "../states.js";
+import { kindWord, presence, trust } from "../states.js";
 import { byName, t } from "../text.js";
-import { drawAsks } from "./requests.js";
 
 export async function show({ model, body, heading, on, signal }) {
     heading.append(go(t("view.add"), address("add"), { iconName: "add", look: "primary" }));
-    const waiting = h("div");
     const all = h("div");
-    body.replaceChildren(waiting, all);
+    body.replaceChildren(all);
     const draw = inTurn(async () => {
         const { devices, current } = await model.devices();
         if (signal.aborted) return;
@@ -33,7 +31,7 @@ export async function show({ model, body, heading, on, signal }) {
                 { count: settled.length, online: settled.filter((each) => presence(each).tone === "good").length })),
             section(t("devices.here"), here));
     });
-    await Promise.all([drawAsks(waiting, { model, on, signal }, true), draw()]);
+    await draw();
     on(["device", "reset"], draw);
 }
 
@@ -44,18 +42,18 @@ const section = (title, devices, sum) => devices.length > 0 && h("section", {},
 function drawDevice(device) {
     const level = trust(device);
     const apps = device.apps.map((app) => app.name || app.id);
-    const about = [t(`kind.${device.kind}`).replace(/^kind\./, ""), ...apps];
+    const about = [kindWord(device), ...apps];
     const link = address("device", [device.id]);
     const canOpen = !device.local && !device.new && device.apps.some((app) => app.schemes.length);
     return h("li", { class: "card device" },
         icon(device.limited ? "browser" : device.kind),
         h("div", { class: "what" },
-            h("h3", { class: "name" }, h("a", { href: link, "data-key": `device-${device.id}` }, device.name || t("device.unnamed"))),
+            h("h3", { class: "name" }, h("a", { href: link, "data-key": `device-${device.id}` }, device.title)),
             h("div", {}, state(presence(device))),
             h("div", { class: "meta" }, [...new Set(about)].filter((each) => each !== device.name).join(" · ")),
             h("div", {}, level?.tone && [tag(level.word, level.tone), " "], device.paired && tag(t("device.paired")))),
         h("div", { class: "buttons" },
-            device.new && go(t("device.look"), link, { minor: true, look: "primary", label: t("device.look.of", { name: device.name }) }),
+            device.new && go(t("device.look"), link, { minor: true, look: "primary", label: t("device.look.of", { name: device.title }) }),
             canOpen && go(t("view.open"), address("open", [], { device: device.id }),
-                { minor: true, iconName: "open", key: `open-${device.id}`, label: t("open.on", { name: device.name }) })));
+                { minor: true, iconName: "open", key: `open-${device.id}`, label: t("open.on", { name: device.title }) })));
 }

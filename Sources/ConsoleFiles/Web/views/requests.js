@@ -3,7 +3,7 @@
 
 // What other devices ask for, and what a person answers.
 
-import { button, field, h, icon, say, select, tag } from "../dom.js";
+import { button, field, h, icon, keepFocus, say, select, tag } from "../dom.js";
 import { attempt, Guard } from "../question.js";
 import { inTurn } from "../router.js";
 import { trust } from "../states.js";
@@ -18,6 +18,7 @@ export async function show({ model, body, on, signal }) {
 /**
  * Shows the open asks, and keeps them up to date.
  * @param isQuiet Whether nothing is shown if nobody asks, and no new device, which the list of devices shows.
+ * @returns A function that is called when they have moved.
  */
 export async function drawAsks(root, { model, on, signal }, isQuiet = false) {
     /** The card and the guard of each ask: they stay as they are while others come and go. */
@@ -28,26 +29,34 @@ export async function drawAsks(root, { model, on, signal }, isQuiet = false) {
             throw error;
         });
         const asks = all.filter((ask) => !isQuiet || ask.kind !== "newDevice");
+        // They have the names of all devices.
+        if (asks.some((ask) => ask.device && !model.nameOf(ask.device.endpoint))) await model.devices().catch(() => {});
         if (signal.aborted) return;
         for (const [id, { card: old, left }] of shown) {
             if (asks.some((ask) => ask.id === id)) continue;
+            const hadFocus = old.contains(document.activeElement);
             left.abort();
             old.remove();
             shown.delete(id);
             moved();
+            if (hadFocus) keepFocus(root);
         }
         for (const ask of asks) {
             if (shown.has(ask.id)) continue;
             const made = drawAsk(ask);
             shown.set(ask.id, made);
-            root.append(made.card);
+            // What ends by itself stands before what waits: new devices have no end.
+            const later = ask.kind !== "newDevice" && root.querySelector(":scope > .newDevice");
+            root.insertBefore(made.card, later || null);
         }
+        if (isQuiet) root.hidden = !shown.size;
         root.querySelector(".nothing")?.remove();
         if (!shown.size && !isQuiet) root.append(h("p", { class: "card quiet nothing" }, t("requests.none")));
     });
     on(["ask", "reset"], read);
     every(1_000, tick, signal);
     await read();
+    return { moved };
 
     /** The cards below one that went away have moved. */
     function moved() { for (const { guard } of shown.values()) guard.restart(); }
@@ -61,7 +70,7 @@ export async function drawAsks(root, { model, on, signal }, isQuiet = false) {
         const left = new AbortController();
         signal.addEventListener("abort", () => left.abort(), { once: true });
         const guard = new Guard(left.signal);
-        const name = ask.device?.name ?? t("device.unnamed");
+        const name = model.nameOf(ask.device?.endpoint) ?? ask.device?.name ?? t("device.unnamed");
         const clock = h("span", { class: "meta", role: "timer" });
         const level = ask.device && trust(ask.device);
         const what = ask.kind === "transfer"
@@ -85,8 +94,8 @@ export async function drawAsks(root, { model, on, signal }, isQuiet = false) {
                 canAlways && button(t("ask.always"), answer("always"),
                     { label: t("ask.always.what", { name }) }),
                 button(t("ask.no"), answer("no"), { label: t("ask.no.what", { what, name }) })];
-        const box = h("section", { class: "card ask" },
-            h("h2", {}, icon(ask.kind === "transfer" ? "transfer" : ask.kind === "newDevice" ? "device" : "link"),
+        const box = h("section", { class: `card ask ${ask.kind}` },
+            h("h2", { tabindex: "-1" }, icon(ask.kind === "transfer" ? "transfer" : ask.kind === "newDevice" ? "device" : "link"),
                 t(`ask.${ask.kind}`, { name })),
             h("p", {}, level && tag(level.word, level.tone), " ", clock),
             what && h("p", { class: "asked" }, what),

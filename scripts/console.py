@@ -307,6 +307,9 @@ class Page:
             address = entry["message"].split(" ")[0]
             if "Failed to load resource" in entry["message"] and address.endswith(tuple(refused)):
                 continue
+            # The browser's own pages.
+            if address.startswith("chrome://"):
+                continue
             raise SystemExit(f"the browser says: {entry['message']}")
         asked = 0
         for entry in self.driver.get_log("performance"):

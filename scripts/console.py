@@ -364,6 +364,12 @@ def launch():
     page.retype(f"{LINK}?again")
     page.until(lambda: page.focused().text == "The link for TV", "focus on the progress")
     page.says("Opened on TV")
+    assert f"{LINK}?again" in page.driver.find_element(By.CSS_SELECTOR, "main section").text, "the result does not name its link"
+    # What became of one link does not stand below the failure of the next one.
+    page.js("document.querySelector('[name=uri]').focus()")
+    page.retype("javascript:alert(1)")
+    page.until(lambda: page.driver.find_elements(By.CSS_SELECTOR, "[role=alert]"), "refusal")
+    page.says_no("Opened on TV")
     # Each view of the navigation takes the focus to its heading, and is left again by the keyboard.
     for name in ["History", "Requests", "Access", "Activity", "Diagnosis", "Devices"]:
         # From the beginning of the page.
@@ -487,6 +493,182 @@ def asks():
     page.end(origin(first), refused=["/v1/webhooks"])
 
 
+def tabs():
+    """More tabs than a browser has connections to one agent: all follow it, also when the one that reads for them is closed."""
+    page, first = Page(), link()
+    page.open(first)
+    for _ in range(7):
+        page.driver.switch_to.new_window("tab")
+        page.cdp("Page.addScriptToEvaluateOnNewDocument", source=WATCH)
+        page.open(link())
+    handles = page.driver.window_handles
+    readers = page.driver.execute_async_script("navigator.locks.query().then(({ held, pending }) => arguments[0]([held.length, pending.length]))")
+    assert readers == [1, 7], readers
+
+    def everywhere(check):
+        for each in page.driver.window_handles:
+            page.driver.switch_to.window(each)
+            check()
+
+    def asked(uri):
+        """TV launches, and the request appears in a tab that reads no events, above its view."""
+        page.driver.switch_to.window(page.driver.window_handles[-1])
+        process = relay("tv", "launch", "Desk", uri)
+        page.says(uri)
+        page.until(lambda: page.js("return document.title").startswith("(1) "), "number in the title")
+
+        def allow():
+            # The first click gives the window the focus, and is no answer so soon after it.
+            button = page.find(f"Allow once: {uri}, from TV", "section.ask")
+            if button:
+                button.click()
+            return process.poll() is not None
+        page.until(allow, "answer")
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 0, errors
+        everywhere(lambda: page.until(lambda: not page.driver.find_elements(By.CSS_SELECTOR, "section.ask"), "end of the request"))
+        everywhere(lambda: page.until(lambda: not page.js("return document.title").startswith("("), "title without a number"))
+
+    page.go("history")
+    asked(f"{LINK}?tabs")
+    # All tabs have seen it.
+    everywhere(lambda: page.until(lambda: page.js("return seen.asks") == 1, "request in each tab"))
+    page.driver.switch_to.window(handles[0])
+    page.driver.close()
+    page.driver.switch_to.window(handles[-1])
+    page.until(lambda: page.driver.execute_async_script("navigator.locks.query().then(({ held }) => arguments[0](held.length))") == 1, "reader")
+    asked(f"{LINK}?next")
+    # A session that ends is noticed by its tab, which reads no events.
+    page.driver.switch_to.window(handles[-1])
+    page.go("access")
+    before = len(page.driver.find_elements(By.XPATH, "//button[.='Sign it out']"))
+    page.press("Sign Another tab of this console out")
+    page.until(lambda: page.find("Sign it out", "dialog"), "question")
+    page.until(lambda: not page.driver.find_elements(By.TAG_NAME, "dialog") or page.find("Sign it out", "dialog").click(), "answer")
+    page.until(lambda: len(page.driver.find_elements(By.XPATH, "//button[.='Sign it out']")) == before - 1, "end of the session")
+    page.end(origin(first), refused=["/v1/webhooks"])
+
+
+# Answers for the agent: `answers[path]` is a JSON text, `never`, or a function that changes the agent's own answer.
+ANSWERS = r"""
+(() => {
+    const fetch = window.fetch, wait = window.setTimeout;
+    window.answers = {};
+    window.sent = {};
+    window.setTimeout = (action, time, ...values) => wait(action, window.impatient && time >= 30_000 ? 50 : time, ...values);
+    window.fetch = async (address, options) => {
+        const answer = answers[address];
+        sent[address] = options?.body;
+        if (answer === undefined) return fetch(address, options);
+        if (answer === "never") return new Promise((resolve, reject) => {
+            options.signal.addEventListener("abort", () => reject(options.signal.reason));
+        });
+        if (typeof answer === "string") return new Response(answer, { headers: { "Content-Type": "application/json" } });
+        const own = await (await fetch(address, options)).json();
+        answer(own);
+        return Response.json(own);
+    };
+})();
+"""
+
+
+def answers():
+    """What the agent seldom answers, or what is hard to bring about."""
+    page, first = Page(), link()
+    page.cdp("Page.addScriptToEvaluateOnNewDocument", source=ANSWERS)
+    page.open(first)
+    tv = devices()["TV"]
+    other = "z" + tv[1:]
+
+    def answer(path, script):
+        page.js(f"answers[arguments[0]] = {script}", path)
+
+    # Two devices of one name.
+    answer("/v1/devices?all=true", f"""(own) => {{
+        const id = {json.dumps(other)};
+        const tv = own.devices.find(({{ name }}) => name === "TV");
+        for (const app of tv.apps) app.services = ["echo", "files"];
+        own.devices.push({{ ...tv, id, kind: "tablet", status: "unavailable", reason: "connectionLost", since: "2026-01-01T10:00:00Z" }});
+        const endpoint = own.endpoints.find(({{ device }}) => device === tv.id);
+        own.endpoints.push({{ ...endpoint, id: "y" + endpoint.id.slice(1), device: id, new: true }}, {{ ...endpoint, id: "x" + endpoint.id.slice(1), device: id, new: true }});
+    }}""")
+    page.go("history")
+    page.go("devices")
+    page.says(f"TV (Tablet, {other[:8]})")
+    page.says(f"TV (Desktop, {tv[:8]})")
+    page.check_access("devices of one name")
+    # An approval is for the whole device.
+    page.go(f"device/{other}")
+    page.says("2 new installations on this device wait")
+    for gap in page.js("""
+        return [...document.querySelectorAll(".compared")].slice(0, -1).map((each) => {
+            const [words, buttons] = [".expected", ".buttons"].map((name) => each.querySelector(name).getBoundingClientRect());
+            const next = each.nextElementSibling.querySelector(".expected").getBoundingClientRect();
+            return [buttons.top - words.bottom, next.top - buttons.bottom];
+        })"""):
+        assert gap[1] > 0 and gap[0] > 0, gap
+    page.press("They are the same")
+    page.says("This approves all 2 new installations")
+    page.keys(Keys.ESCAPE)
+    page.until(lambda: not page.driver.find_elements(By.TAG_NAME, "dialog"), "end of the question")
+    page.press("They differ: revoke it")
+    page.says(f"Revoke TV (Tablet, {other[:8]})?")
+    page.keys(Keys.ESCAPE)
+    page.until(lambda: not page.driver.find_elements(By.TAG_NAME, "dialog"), "end of the question")
+    # A message goes as it is typed, and the answer comes so.
+    page.go(f"call?device={tv}")
+    control = chr(0x202E)
+    page.js("answers['/v1/calls'] = arguments[0]",
+            f'{{"deviceName": "TV", "answer": {{"large": 12345678901234567890, "one": 1.0, "text": "a{control}b"}}}}')
+    field = page.driver.find_element(By.TAG_NAME, "textarea")
+    page.js("arguments[0].value = arguments[1]", field, '{"large": 98765432109876543210, "one": 1.0}')
+    page.press("Call")
+    page.says("12345678901234567890")
+    page.says('"one": 1.0')
+    assert r'"a\u202eb"' in page.text() and control not in page.text(), "a control of the direction is shown"
+    assert '"message":{"large": 98765432109876543210, "one": 1.0}' in page.js("return sent['/v1/calls']"), page.js("return sent['/v1/calls']")
+    # A folder of several pages.
+    def names(begin, more):
+        entries = [{"name": f"{index:04}", "kind": "file", "size": 1, "modified": "2026-01-01T10:00:00Z"} for index in range(begin, begin + 1_000)]
+        return json.dumps({"device": tv, "deviceName": "TV", "app": "x", "path": "", "entries": entries, "more": more})
+    page.js("answers[arguments[0]] = arguments[1]; answers[`${arguments[0]}?after=0999`] = arguments[2]", f"/v1/files/{tv}", names(0, True), names(1_000, False))
+    page.go(f"files/{tv}")
+    page.says("1,000 entries are shown, and there are more")
+    page.js("[...document.querySelectorAll('main button')].at(-1).click()")
+    page.says_no("there are more")
+    assert page.js("return document.querySelectorAll('.rows > li').length") == 2_000
+    assert page.focused().accessible_name == "Save 1000", page.focused().accessible_name
+    # A device that is away, and an end of the wait.
+    answer(f"/v1/files/{other}", '"never"')
+    page.js("location.hash = arguments[0]", f"#/files/{other}")
+    page.says("is not online now (Offline since")
+    page.press("Cancel")
+    page.until(lambda: page.view() == f"#/device/{other}", "device")
+    # A link that was never at the relay.
+    page.js("""
+        const change = answers["/v1/devices?all=true"];
+        answers["/v1/devices?all=true"] = (own) => { change(own); own.current = false; };
+        const command = { id: "1", command: "1", status: "stored", ended: false, endpoint: "x", app: "x", sent: "2026-01-01T10:00:00Z", expires: "2026-01-02T10:00:00Z" };
+        answers["/v1/launches"] = JSON.stringify(command);
+        answers["/v1/commands/1"] = JSON.stringify({ ...command, status: "succeeded", ended: true, attested: { by: "target" } });""")
+    page.go(f"open?device={tv}")
+    page.until(lambda: page.find("Link"), "field").send_keys(LINK, Keys.ENTER)
+    page.says("Opened on TV")
+    assert page.js("return [...document.querySelectorAll('.steps li')].map((each) => each.textContent)") == ["Stored here", f"On TV (Desktop, {tv[:8]})"]
+    # A device that goes away while it is looked at leaves a heading, which has the focus.
+    page.go(f"device/{other}")
+    page.js("document.querySelector('h1').focus(); answers['/v1/devices?all=true'] = () => {}")
+    page.js("new BroadcastChannel('device-relay.events').postMessage({ type: 'reset' })")
+    page.says("This device is gone")
+    assert page.focused().tag_name == "h1" and page.focused().text == "This device is gone", page.focused().text
+    # An agent that says nothing.
+    answer("/v1/grants", '"never"')
+    answer("/v1/devices?all=true", '"never"')
+    page.js("window.impatient = true; location.hash = '#/devices'")
+    page.says("The agent does not answer, although it can be reached")
+    page.end(origin(first), refused=["/v1/webhooks"])
+
+
 def session():
     """A key used twice, a reload, the sign-out, and an agent that ends and comes back."""
     page, first = Page(), link()
@@ -524,7 +706,7 @@ def session():
     page.driver.refresh()
     page.says("This page is not signed in")
     # The connection to the agent breaks, and comes back.
-    page.end(origin(first), refused=["/v1/console/sessions", "/v1/devices", "/v1/events"])
+    page.end(origin(first), refused=["/v1/console/sessions", "/v1/devices", "/v1/devices?all=true", "/v1/asks", "/v1/events"])
     first = link()
     wire = Wire(int(origin(first).rsplit(":", 1)[1]))
     page = Page(wire=wire)
@@ -708,7 +890,7 @@ def words():
 
 
 try:
-    {each.__name__: each for each in [launch, views, asks, session, hostile, languages, words]}[sys.argv[1]]()
+    {each.__name__: each for each in [launch, views, asks, tabs, answers, session, hostile, languages, words]}[sys.argv[1]]()
 finally:
     # A browser outlives its program.
     for each in Page.all:

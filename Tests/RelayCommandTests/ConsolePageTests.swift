@@ -63,6 +63,10 @@ struct ConsolePageTests {
 
     @Test func personAnswersWhatOtherDevicesAsk() async throws { try await play("asks", try await askingPair()) }
 
+    @Test func manyTabsFollowTheAgent() async throws { try await play("tabs", try await askingPair()) }
+
+    @Test func pageShowsWhatTheAgentSeldomAnswers() async throws { try await play("answers", try await pair()) }
+
     /// Desk asks before it opens a link, and writes it down.
     private func askingPair() async throws -> AgentPair {
         let pair = try await pair()

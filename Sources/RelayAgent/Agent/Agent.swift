@@ -246,7 +246,7 @@ struct AgentServices: Sendable {
                 defaultFor: Set(configuration.open.schemes)
             ) { request in
                 let answer = await desk.take(request)
-                await record("launch", from: request.caller, subject: request.uri.scheme, answer: "\(answer.word)")
+                await record("launch", from: request.caller, subject: request.uri.scheme, answer: answer.audited)
                 // An error of the output ends the agent, but changes nothing about the launch.
                 try? output.print(event(request, answer))
                 return switch answer {
@@ -321,5 +321,11 @@ extension LaunchAnswer {
         case .failed: .failed
         case .declined: .declined
         }
+    }
+
+    /// The word of the audit. That nobody has answered is no person's No.
+    fileprivate var audited: String {
+        if case .declined(let why) = self, why == LaunchRejection.noAnswer.description { return "unanswered" }
+        return "\(word)"
     }
 }

@@ -4,7 +4,7 @@
 // Shows the view of the address: `#/device/ID?x=y` is the view `device` with the rest of the path and the query.
 
 import { entitle, h } from "./dom.js";
-import { Problem } from "./model/local.js";
+import { PATIENCE, Problem } from "./model/local.js";
 import { t } from "./text.js";
 import { problemCard } from "./question.js";
 
@@ -65,6 +65,9 @@ export function afterwards(action, signal) {
     };
 }
 
+/** Fails when the agent should have sent a file. */
+const tooLong = () => new Promise((_, reject) => setTimeout(() => reject(new Problem(0, { code: "agentSilent" })), PATIENCE.agent));
+
 export class Router {
     #leave = new AbortController();
     #isFirst = true;
@@ -115,10 +118,10 @@ export class Router {
         if (!this.#isFirst) title.focus({ preventScroll: true });
         this.#isFirst = false;
         try {
-            const module = await views[view]().catch((error) => {
+            const module = await Promise.race([tooLong(), views[view]().catch((error) => {
                 // A file that cannot be fetched is an agent that does not answer.
                 throw error instanceof TypeError ? new Problem(0) : error;
-            });
+            })]);
             if (!leave.signal.aborted) await module.show(context);
         } catch (error) {
             if (!leave.signal.aborted) body.replaceChildren(problemCard(error, () => this.show()));

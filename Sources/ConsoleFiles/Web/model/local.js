@@ -20,7 +20,7 @@ export class Problem extends Error {
 const PAGE = 100;
 const TOKEN = "device-relay.token";
 /** In milliseconds: the agent answers in this time, and in the longer one if it asks another device. It sends events, or a comment each 15 s. */
-const PATIENCE = { agent: 30_000, device: 150_000, events: 45_000 };
+export const PATIENCE = { agent: 30_000, device: 150_000, events: 45_000 };
 
 /**
  * Events: `command`, `device`, `ask`, `transfer`, with the API's object as `detail`; `reset`: everything may have changed;

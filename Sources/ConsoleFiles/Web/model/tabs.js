@@ -10,7 +10,7 @@ const NAME = "device-relay.events";
 export class Tabs {
     #channel;
 
-    get areKnown() { return "locks" in navigator && "BroadcastChannel" in globalThis; }
+    get areKnown() { return !!navigator.locks && !!globalThis.BroadcastChannel; }
 
     /**
      * Has one tab at a time lead.

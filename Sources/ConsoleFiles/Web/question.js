@@ -3,7 +3,7 @@
 
 // Questions and problems.
 
-import { button, h, sentence } from "./dom.js";
+import { button, h, keepFocus, sentence } from "./dom.js";
 import { has, t } from "./text.js";
 
 /** No answer counts this soon after its question appeared, moved, or got the focus back: it was meant for something else. */
@@ -44,6 +44,8 @@ export function question({ title, text, yes, no, isDestructive }) {
             left.abort();
             dialog.remove();
             before?.focus?.();
+            // What asked may be gone meanwhile.
+            keepFocus(document.getElementById("main"));
             resolve(dialog.returnValue === "yes");
         });
         document.body.append(dialog);

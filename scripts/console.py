@@ -453,14 +453,26 @@ def asks():
     patiently(f"Allow once: {LINK}?once, from TV")
     ended(first_launch, 0)
     page.until(lambda: not page.driver.find_elements(By.CSS_SELECTOR, "section.ask"), "page without the request")
+    assert page.focused().tag_name == "h1", f"the focus is on {page.focused().tag_name} after an answer"
     # Always: the next launch needs no question.
     page.go("requests")
     second = asked(f"{LINK}?always")
+    # As many as before is spoken, too.
+    spoken = "return document.getElementById('says').textContent"
+    page.until(lambda: page.js(spoken) == "1 request waits for an answer", "announcement")
     patiently("Always allow this from TV")
     ended(second, 0)
     page.go("access")
     page.says("TV · opens https: links")
     page.says("From an answer")
+    # What happens shows itself in a view that is open.
+    page.go("activity")
+    newest = "return document.querySelector('main .row').innerText"
+    assert "Send a link" not in page.js(newest) or "You" not in page.js(newest), page.js(newest)
+    ended(relay("tv", "launch", "Desk", f"{LINK}?seen"), 0)
+    run("desk", "launch", "TV", LINK)
+    page.until(lambda: "Send a link" in page.js(newest) and "You" in page.js(newest), "entry of what was done")
+    page.go("access")
     count = page.js("return seen.asks")
     ended(relay("tv", "launch", "Desk", f"{LINK}?granted"), 0)
     assert page.js("return seen.asks") == count, "there was a question"
@@ -484,12 +496,13 @@ def asks():
         return "TV · opens https: links" not in page.text() and not page.driver.find_elements(By.TAG_NAME, "dialog")
     assert dialog.is_displayed()
     page.until(confirm, "removal")
+    page.until(lambda: page.focused().tag_name == "h1", "focus on the heading")
     page.go("requests")
     third = asked(f"{LINK}?no")
     patiently(f"No: {LINK}?no, from TV")
     ended(third, 6)
     opened = pathlib.Path(setup["folder"], "opened").read_text().splitlines()
-    assert opened == [f"{LINK}?{each}" for each in ["once", "always", "granted"]], opened
+    assert opened == [f"{LINK}?{each}" for each in ["once", "always", "seen", "granted"]], opened
     page.end(origin(first), refused=["/v1/webhooks"])
 
 
@@ -590,7 +603,7 @@ def answers():
         for (const app of tv.apps) app.services = ["echo", "files"];
         own.devices.push({{ ...tv, id, kind: "tablet", status: "unavailable", reason: "connectionLost", since: "2026-01-01T10:00:00Z" }});
         const endpoint = own.endpoints.find(({{ device }}) => device === tv.id);
-        own.endpoints.push({{ ...endpoint, id: "y" + endpoint.id.slice(1), device: id, new: true }}, {{ ...endpoint, id: "x" + endpoint.id.slice(1), device: id, new: true }});
+        for (const first of "xy") own.endpoints.push({{ ...endpoint, id: first + endpoint.id.slice(1), device: id, new: true }});
     }}""")
     page.go("history")
     page.go("devices")
@@ -629,9 +642,11 @@ def answers():
     assert '"message":{"large": 98765432109876543210, "one": 1.0}' in page.js("return sent['/v1/calls']"), page.js("return sent['/v1/calls']")
     # A folder of several pages.
     def names(begin, more):
-        entries = [{"name": f"{index:04}", "kind": "file", "size": 1, "modified": "2026-01-01T10:00:00Z"} for index in range(begin, begin + 1_000)]
+        entries = [{"name": f"{index:04}", "kind": "file", "size": 1, "modified": "2026-01-01T10:00:00Z"}
+                   for index in range(begin, begin + 1_000)]
         return json.dumps({"device": tv, "deviceName": "TV", "app": "x", "path": "", "entries": entries, "more": more})
-    page.js("answers[arguments[0]] = arguments[1]; answers[`${arguments[0]}?after=0999`] = arguments[2]", f"/v1/files/{tv}", names(0, True), names(1_000, False))
+    page.js("answers[arguments[0]] = arguments[1]; answers[`${arguments[0]}?after=0999`] = arguments[2]",
+            f"/v1/files/{tv}", names(0, True), names(1_000, False))
     page.go(f"files/{tv}")
     page.says("1,000 entries are shown, and there are more")
     page.js("[...document.querySelectorAll('main button')].at(-1).click()")
@@ -648,13 +663,15 @@ def answers():
     page.js("""
         const change = answers["/v1/devices?all=true"];
         answers["/v1/devices?all=true"] = (own) => { change(own); own.current = false; };
-        const command = { id: "1", command: "1", status: "stored", ended: false, endpoint: "x", app: "x", sent: "2026-01-01T10:00:00Z", expires: "2026-01-02T10:00:00Z" };
+        const command = { id: "1", command: "1", status: "stored", ended: false, endpoint: "x", app: "x",
+            sent: "2026-01-01T10:00:00Z", expires: "2026-01-02T10:00:00Z" };
         answers["/v1/launches"] = JSON.stringify(command);
         answers["/v1/commands/1"] = JSON.stringify({ ...command, status: "succeeded", ended: true, attested: { by: "target" } });""")
     page.go(f"open?device={tv}")
     page.until(lambda: page.find("Link"), "field").send_keys(LINK, Keys.ENTER)
     page.says("Opened on TV")
-    assert page.js("return [...document.querySelectorAll('.steps li')].map((each) => each.textContent)") == ["Stored here", f"On TV (Desktop, {tv[:8]})"]
+    steps = page.js("return [...document.querySelectorAll('.steps li')].map((each) => each.textContent)")
+    assert steps == ["Stored here", f"On TV (Desktop, {tv[:8]})"], steps
     # A device that goes away while it is looked at leaves a heading, which has the focus.
     page.go(f"device/{other}")
     page.js("document.querySelector('h1').focus(); answers['/v1/devices?all=true'] = () => {}")

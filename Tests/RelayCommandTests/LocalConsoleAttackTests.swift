@@ -117,8 +117,8 @@ import Testing
         var sum = 0
         for language in ["de", "en", "fr", "zh"] { sum = max(sum, try await size("/i18n/\(language).json")) }
         for path in [
-            "/", "/app.js", "/dom.js", "/question.js", "/router.js", "/states.js", "/style.css", "/text.js", "/model/local.js", "/model/json.js", "/model/tabs.js",
-            "/model/events.js", "/views/devices.js", "/views/requests.js", "/icons.svg", "/mark.svg",
+            "/", "/app.js", "/dom.js", "/question.js", "/router.js", "/states.js", "/style.css", "/text.js", "/model/local.js",
+            "/model/events.js", "/model/json.js", "/model/tabs.js", "/views/devices.js", "/views/requests.js", "/icons.svg", "/mark.svg",
         ] {
             sum += try await size(path)
         }

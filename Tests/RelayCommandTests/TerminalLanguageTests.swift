@@ -160,7 +160,7 @@ import Testing
         var codes = Self.codes
         for device in [desk, tv] {
             let about = try await device.relay("whoami", "--json").json
-            for key in ["device", "endpoint"] { codes.insert(String(try #require(about[key] as? String).prefix(8))) }
+            for key in ["device", "endpoint", "relayID"] { codes.insert(String(try #require(about[key] as? String).prefix(8))) }
         }
         let known = codes
         desk.variables.merge(Self.made) { $1 }

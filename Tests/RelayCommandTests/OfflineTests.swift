@@ -183,7 +183,7 @@ import Testing
         )
         let output = await shell.finish()
         #expect(output.status == 1)
-        #expect(output.errorText == "relay: cannot write the output: standard output is closed")
+        #expect(output.errorText == "relay: cannot write the output: standard output is closed; what the command has done stays done")
     }
     #endif
 }

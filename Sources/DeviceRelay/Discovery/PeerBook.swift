@@ -283,6 +283,8 @@ struct PeerBook: Sendable {
     /// another endpoint's link.
     private mutating func enumerated() -> [Action] {
         for gone in directory.completeEnumeration() { peers.leave(gone) }
+        // One that is only stored has not been in the directory.
+        for endpoint in storedApproved.keys where directory[endpoint] == nil { peers.leave(endpoint) }
         if hasNewAccount {
             hasNewAccount = false
             directory.report(.accountChanged)

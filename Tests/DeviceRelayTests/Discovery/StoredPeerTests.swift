@@ -136,7 +136,7 @@ import Testing
             PeerBook.Approved(
                 endpoint: stranger.id,
                 record: stranger.record.encoded,
-                vouchers: [try stranger.voucher(for: tv).bytes, try stranger.voucher(for: stranger).bytes, [1, 2, 3]],
+                vouchers: [try stranger.voucher(for: tv).bytes, try tv.voucher(for: tablet).bytes, [1, 2, 3]],
                 registrations: []
             ),
             PeerBook.Approved(endpoint: pc.id, record: [1, 2, 3], vouchers: [], registrations: []),
@@ -162,6 +162,7 @@ import Testing
             _ = book.take(.added(added))
         }
         #expect(book.take(.enumerated).contains(.storeApproved(tablet.id, nil)))
+        #expect(!book.isConfirmed(tablet.id))
         _ = book.confirm(tv.id)
         #expect(book.take(.updated(.init(endpoint: tv.id, presence: Presence(.available, .connected)))) == [.storeApproved(tv.id, nil)])
         #expect(book.take(.removed(.init(endpoint: pc.id, isRevoked: false))).isEmpty)

@@ -323,7 +323,7 @@ extension LaunchAnswer {
         }
     }
 
-    /// The word of the audit. That nobody has answered is no person's No.
+    /// The word in the audit. A question without an answer is `unanswered`, not declined.
     fileprivate var audited: String {
         if case .declined(let why) = self, why == LaunchRejection.noAnswer.description { return "unanswered" }
         return "\(word)"

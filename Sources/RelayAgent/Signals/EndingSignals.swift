@@ -40,12 +40,12 @@ package enum EndingSignals {
     }
 
     private static let listeners = Mutex<[Listener]>([])
-    /// One bit for each number of a signal that somebody listens to.
+    /// A set bit for each signal number that has a listener.
     private static let listened = Atomic<UInt64>(0)
-    /// The descriptor that handlers write numbers to; negative before somebody listens.
-    private static let entrance = Atomic<Int32>(-1)
-    /// What reads the numbers.
-    private static let exit = Mutex<(any DispatchSourceRead)?>(nil)
+    /// The write end of the pipe, to which handlers write signal numbers; negative until the first listener.
+    private static let writeEnd = Atomic<Int32>(-1)
+    /// Reads the numbers from the pipe.
+    private static let reader = Mutex<(any DispatchSourceRead)?>(nil)
 
     /// Gets signals from now on, also those that the parent process ignores.
     /// - Parameter isOnce: Whether the first signal is the last one. Later ones then end the process.
@@ -74,8 +74,8 @@ package enum EndingSignals {
     private static func bit(_ number: Int32) -> UInt64 { 1 << UInt64(truncatingIfNeeded: number & 63) }
 
     private static func openPipe() -> Bool {
-        exit.withLock { exit in
-            guard exit == nil else { return true }
+        reader.withLock { reader in
+            guard reader == nil else { return true }
             var ends: [Int32] = [-1, -1]
             guard pipe(&ends) == 0 else { return false }
             for end in ends {
@@ -88,13 +88,13 @@ package enum EndingSignals {
                 while read(end, &number, 1) == 1 { deliver(Int32(number)) }
             }
             source.resume()
-            exit = source
-            entrance.store(ends[1], ordering: .sequentiallyConsistent)
+            reader = source
+            writeEnd.store(ends[1], ordering: .sequentiallyConsistent)
             return true
         }
     }
 
-    /// A signal that nobody listens to any more ends the process.
+    /// Passes a signal on. Without a listener it ends the process.
     private static func deliver(_ number: Int32) {
         let receivers = change { listeners in
             let receivers = listeners.filter { $0.signals.contains(number) }
@@ -112,7 +112,7 @@ package enum EndingSignals {
         // Initialised before a handler runs.
         _ = waiting.load(ordering: .sequentiallyConsistent)
         _ = listened.load(ordering: .sequentiallyConsistent)
-        _ = entrance.load(ordering: .sequentiallyConsistent)
+        _ = writeEnd.load(ordering: .sequentiallyConsistent)
         _ = UnstoredExchange.isAnyOpen
         UnstoredExchange.whenNoneIsOpen { end() }
         handle(signals.filter { !ignored.contains($0) })
@@ -127,7 +127,7 @@ package enum EndingSignals {
                 }
                 let error = errno
                 var byte = UInt8(truncatingIfNeeded: number)
-                _ = write(EndingSignals.entrance.load(ordering: .sequentiallyConsistent), &byte, 1)
+                _ = write(EndingSignals.writeEnd.load(ordering: .sequentiallyConsistent), &byte, 1)
                 errno = error
             }
         }

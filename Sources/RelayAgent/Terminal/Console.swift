@@ -78,7 +78,7 @@ package struct Console: Sendable {
         try outputOfDone(lines.map { style.rendered($0) + "\n" }.joined())
     }
 
-    /// Prints what a command has done. If that fails, nobody may take it for a failure of the command.
+    /// Prints the result of a command that has succeeded. If that fails, the error says that the command itself is done.
     private func outputOfDone(_ text: String) throws {
         do {
             try output(text)

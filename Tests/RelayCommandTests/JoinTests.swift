@@ -54,10 +54,8 @@ import Testing
     @Test func terminalDoesNotShowTheLink() async throws {
         let account = try await TestAccount()
         let device = try TestDevice()
-        let join = try device.startAtTerminal("join", "--name", "Desk")
-        _ = try await join.line { $0.contains("Paste the join link") }
         let link = try await account.link()
-        try join.write(link + "\n")
+        let join = try await device.startJoin(typing: link)
         _ = try await join.line { $0.contains("shall this device join it? [y/N]") }
         try join.write("y\n")
         let output = await join.finish()

@@ -100,10 +100,8 @@ import Testing
     @Test(arguments: [SIGINT, SIGTERM, SIGHUP]) func signalAtTheQuestionEndsAJoinWhoseLinkWasTyped(number: Int32) async throws {
         let account = try await TestAccount()
         let device = try TestDevice()
-        let join = try device.startAtTerminal("join", "--name", "Desk")
-        _ = try await join.line { $0.contains("Paste the join link") }
         let link = try await account.link()
-        try join.write(link + "\n")
+        let join = try await device.startJoin(typing: link)
         _ = try await join.line { $0.contains(Self.question) }
         for other in [["join", link], ["login", account.relay.origin, "--device"], ["leave"]] {
             let output = try await device.run(other)

@@ -55,6 +55,14 @@ final class TestDevice {
             owner: self
         )
     }
+
+    /// Starts a join at a terminal, and types the link at its prompt.
+    func startJoin(typing link: String) async throws -> RelayProcess {
+        let join = try startAtTerminal("join", "--name", "Desk")
+        _ = try await join.line { $0.contains("Paste the join link") }
+        try join.write(link + "\n")
+        return join
+    }
     #endif
 
     /// Runs a command to its end.

@@ -3,6 +3,7 @@
 
 import Foundation
 import RelayStorage
+import RelayTesting
 import Testing
 
 @Suite final class PrivateFileTests {
@@ -122,6 +123,36 @@ import Testing
         #expect(try mode(path) == 0o600)
         #expect(problem { _ = try FileLock(replacing: directory + "/none/file", with: []) } == .notWritable)
         #expect(try PrivateDirectory.names(in: directory) == ["file"])
+    }
+
+    /// A child process has copies of all descriptors until its program starts. They keep no lock.
+    @Test func lockEndsWithItsHolderWhileAChildProcessStarts() throws {
+        func copies(whileLocked path: String, by lock: () throws -> AnyObject?) throws -> DescriptorCopies {
+            let holder = try lock()
+            #expect(holder != nil)
+            return withExtendedLifetime(holder) { DescriptorCopies(of: path) }
+        }
+        let file = path
+        try PrivateFile.replace(file, with: [1])
+        let locks: [(path: String, lock: () throws -> AnyObject?)] = [
+            (file, { try FileLock(tryLocking: file) }),
+            (file, { try FileLock(replacing: file, with: [1]) }),
+            (directory, { try OpenFile.folder(at: self.directory).lock() }),
+            (
+                directory,
+                {
+                    let folder = try OpenDirectory(self.directory)
+                    return folder.tryLock() ? folder : nil
+                }
+            ),
+        ]
+        for (path, lock) in locks {
+            let copies = try copies(whileLocked: path, by: lock)
+            #expect(copies.count > 0)
+            if path == file { #expect(FileLock.isHeld(path) == false) }
+            #expect(try lock() != nil)
+            withExtendedLifetime(copies) {}
+        }
     }
 
     @Test func directoryLockHasOneHolder() throws {

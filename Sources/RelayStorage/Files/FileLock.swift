@@ -20,6 +20,15 @@ package final class FileLock: Sendable {
         self.descriptor = descriptor
     }
 
+    /// Locks an open file or folder.
+    /// - Returns: `nil` if another holder has the lock, or the file system has no locks.
+    init?(ofOpen descriptor: Int32) {
+        // The lock belongs to both descriptors.
+        let copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
+        guard (try? Self.lock(copy, "")) == true else { return nil }
+        self.descriptor = copy
+    }
+
     /// Creates or replaces a file, which is locked before it gets its name. The content is on disk when this returns.
     package init(replacing path: String, with bytes: [UInt8]) throws(StorageError) {
         let draft = PrivateFile.draft(of: path)
@@ -54,7 +63,9 @@ package final class FileLock: Sendable {
     package static func isHeld(_ path: String) -> Bool? {
         do throws(StorageError) {
             guard let file = try StorageFile(reading: path) else { return nil }
-            return flock(file.descriptor, LOCK_SH | LOCK_NB) != 0
+            guard flock(file.descriptor, LOCK_SH | LOCK_NB) == 0 else { return true }
+            _ = flock(file.descriptor, LOCK_UN)
+            return false
         } catch {
             return nil
         }

@@ -14,6 +14,7 @@ import Musl
 package final class OpenDirectory {
     private let descriptor: Int32
     private let path: String
+    private var lock: FileLock?
 
     /// Opens a directory whose path the user has chosen.
     package init(_ path: String) throws(StorageError) {
@@ -31,10 +32,7 @@ package final class OpenDirectory {
     }
 
     deinit {
-        guard descriptor >= 0 else { return }
-        // A child process that is being spawned may hold a copy of the descriptor.
-        _ = flock(descriptor, LOCK_UN)
-        close(descriptor)
+        if descriptor >= 0 { close(descriptor) }
     }
 
     private var facts: stat? {
@@ -51,10 +49,8 @@ package final class OpenDirectory {
     /// Takes its lock, which ends with this object.
     /// - Returns: `false` if another holder has it, or the file system has no locks.
     package func tryLock() -> Bool {
-        while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
-            guard errno == EINTR else { return false }
-        }
-        return true
+        lock = lock ?? FileLock(ofOpen: descriptor)
+        return lock != nil
     }
 
     /// Whether the name in the other directory is still that of this one.

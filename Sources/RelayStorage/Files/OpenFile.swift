@@ -4,10 +4,6 @@
 package import Foundation
 package import RelayProtocol
 
-#if os(Linux)
-import CLinux
-#endif
-
 /// The error of a system call.
 package struct SystemError: Error, Equatable {
     package let number: Int32
@@ -232,22 +228,9 @@ package final class OpenFile: Sendable {
         guard fsync(descriptor) == 0 else { throw SystemError() }
     }
 
-    #if os(Linux)
-    /// Waits until all files of the file system are on the disk.
-    package func synchronizeFileSystem() throws(SystemError) {
-        guard clinux_sync_file_system(descriptor) == 0 else { throw SystemError() }
-    }
-    #endif
-
-    /// Lets the system begin to write a part of the file to the disk, so that less is left when `synchronize` waits.
-    package func startFlushing(from offset: Int64, bytes: Int) {
-        #if os(Linux)
-        clinux_start_flushing(descriptor, offset, Int64(bytes))
-        #endif
-    }
-
-    /// Locks the file; `false` if another process holds the lock. The lock ends with the last descriptor.
-    package func lock() -> Bool { flock(descriptor, LOCK_EX | LOCK_NB) == 0 }
+    /// Locks the file or folder.
+    /// - Returns: `nil` if another holder has the lock, or the file system has no locks.
+    package func lock() -> FileLock? { FileLock(ofOpen: descriptor) }
 
     /// Sets the permissions, if the file system supports that.
     package func setPermissions(_ permissions: mode_t) { _ = fchmod(descriptor, permissions) }

@@ -192,6 +192,22 @@ import Testing
         }
     }
 
+    /// A child process has copies of all descriptors until its program starts. The next attempt goes on all the same.
+    @Test func cutTransferContinuesWhileAChildProcessStarts() async throws {
+        try write([UInt8](repeating: 1, count: 600_000), to: "a")
+        let collection = try collection("a")
+        let first = try sink(Self.offer(collection))
+        try await first.take(Array(try await Self.frames(Self.source(collection, have: try await first.prepare())).prefix(1)))
+        let place = try #require(FileManager.default.contentsOfDirectory(atPath: into).first)
+        let copies = DescriptorCopies(of: "\(into)/\(place)")
+        #expect(copies.count > 0)
+        await first.close()
+        let (_, sent) = try await transfer(collection)
+        #expect(sent < 600_000)
+        #expect(try names() == ["a"])
+        withExtendedLifetime(copies) {}
+    }
+
     /// A part may be longer than the file that is sent now.
     @Test(arguments: [0, 1, 100, 300_000]) func partOfALongerFileIsCut(size: Int) async throws {
         for path in ["a", "F/a"] {

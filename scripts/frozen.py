@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The Device Relay project authors
 """usage: frozen.py make|open PROGRAMS ARCHIVE
+       frozen.py dump PROGRAMS ARCHIVE URI
 make: freezes a database and two homes, as these programs leave them when the power fails, with launches that have not arrived.
 open: goes on with them, with these programs and on the day on which they were made. Fails unless everything is still there, each launch
-arrives once, and both devices go on without a new link.
+arrives once, and both devices go on without a new link. Programs of the same version must not change a database: the others could not open it.
+dump: copies the database of an archive to an empty one of PostgreSQL, and writes beside the archive what `pg_dump` says of that.
 """
 
 import contextlib
 import json
+import lzma
 import os
 import pathlib
 import re
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tarfile
@@ -147,6 +152,20 @@ def check(what, value, expected):
         raise Failed(f"{what}: {value!r} instead of {expected!r}")
 
 
+def layouts(folder):
+    """The migrations of each database. It reads a copy: who opens a database completes what a crash has left."""
+    found = {}
+    with tempfile.TemporaryDirectory() as name:
+        copy = pathlib.Path(name) / "copy"
+        shutil.copytree(folder, copy, ignore=lambda parent, names: [each for each in names if (pathlib.Path(parent) / each).is_socket()])
+        for path in sorted(copy.rglob("*")):
+            if path.is_file() and path.open("rb").read(16) == b"SQLite format 3\0":
+                with contextlib.closing(sqlite3.connect(path)) as database:
+                    rows = database.execute("SELECT identifier FROM grdb_migrations ORDER BY identifier")
+                    found[str(path.relative_to(copy))] = [identifier for identifier, in rows]
+    return found
+
+
 def open_frozen(place, facts):
     place.serve()
     check("accounts", "me" in place.relayd("account", "list"), True)
@@ -178,7 +197,26 @@ def open_frozen(place, facts):
     check("the new device's list", "tv" in place.relay("new", "devices"), True)
 
 
+def dump(programs, archive, uri):
+    with tempfile.TemporaryDirectory(prefix="frozen-") as name, tarfile.open(archive) as content:
+        content.extractall(name)
+        place = Place(programs, pathlib.Path(name))
+        with contextlib.ExitStack() as stack:
+            stack.callback(place.end)
+            # A copy of a database counts as restored.
+            stop(place.serve(), signal.SIGTERM)
+        place.relayd("store", "copy", "--to", uri)
+    text = subprocess.run(["pg_dump", "--no-owner", "--no-privileges", uri], capture_output=True, check=True, timeout=60).stdout
+    # Newer programs add these, and older ones do not know them.
+    text = b"".join(line for line in text.splitlines(keepends=True) if not line.startswith((b"\\restrict", b"\\unrestrict")))
+    file = archive.with_name(archive.name.removesuffix(".tar.xz") + ".sql.xz")
+    file.write_bytes(lzma.compress(text))
+    print(f"made {file}")
+
+
 def main():
+    if sys.argv[1:2] == ["dump"] and len(sys.argv) == 5:
+        return dump(pathlib.Path(sys.argv[2]).resolve(), pathlib.Path(sys.argv[3]), sys.argv[4])
     if len(sys.argv) != 4 or sys.argv[1] not in ("make", "open"):
         sys.exit(__doc__)
     programs, archive = pathlib.Path(sys.argv[2]).resolve(), pathlib.Path(sys.argv[3])
@@ -195,7 +233,13 @@ def main():
         with contextlib.ExitStack() as stack:
             stack.callback(place.end)
             if sys.argv[1] == "open":
-                return open_frozen(place, facts)
+                before = layouts(folder)
+                open_frozen(place, facts)
+                if archive.name == f"{place.run('relay', '--version').split()[1]}.tar.xz":
+                    check("databases", len(before) >= 3, True)
+                    after = layouts(folder)
+                    check("the migrations of this version", {path: after.get(path) for path in before}, before)
+                return
             make(place)
         with tarfile.open(archive, "w:xz") as content:
             for child in sorted(folder.iterdir()):

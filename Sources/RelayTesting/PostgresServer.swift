@@ -131,6 +131,20 @@ package final class PostgresServer: @unchecked Sendable {
         try await run("psql", "-qAtX", "-v", "ON_ERROR_STOP=1", "-h", directory.path, "-U", Self.user, "-d", database, "-c", sql)
     }
 
+    /// Runs the statements of a dump.
+    package func load(_ dump: String, into uri: String) async throws {
+        let file = directory.appending(path: "dump-\(UUID().uuidString).sql")
+        defer { try? FileManager.default.removeItem(at: file) }
+        try Data(dump.utf8).write(to: file)
+        try await run("psql", "-qX", "-v", "ON_ERROR_STOP=1", "-d", uri, "-f", file.path)
+    }
+
+    /// The tables of a database, as statements. Newer programs add random words of their own.
+    package func layout(of uri: String) async throws -> [String] {
+        try await run("pg_dump", "--schema-only", "--no-owner", "--no-privileges", uri).split(separator: "\n").map(String.init)
+            .filter { !$0.hasPrefix("--") && !$0.hasPrefix("\\") }
+    }
+
     // MARK: Primary and standby
 
     /// Copies a primary, and follows it from now on. What this server had is gone.

@@ -810,6 +810,7 @@ def languages():
     page = Page()
     agent, origins = page.js("return navigator.userAgent"), set()
     tv = devices()["TV"]
+    english = {each["message"].replace("`", "").lower() for each in json.loads(run("desk", "doctor", "--json"))["checks"]}
     # What the browser asks for, the words that it gets, and the language of times.
     for asked, language, locale in [("de-AT,fr", "de", "de-AT"), ("zh-CN,en", "zh", "zh-CN"), ("ja,fr-CH,en", "fr", "fr-CH"),
                                     ("zh-TW,de", "de", "de"), ("ja", "en", "en")]:
@@ -827,6 +828,10 @@ def languages():
         assert [each.rsplit("/", 1)[1] for each in files] == [f"{language}.json"], files
         for view in VIEWS if locale in ["de-AT", "zh-CN", "fr-CH"] else ["access"]:
             page.go(view.format(tv=tv))
+            if view == "diagnosis" and language != "en":
+                page.until(lambda: page.driver.find_elements(By.CSS_SELECTOR, ".hops"), "result")
+                shown = [each.text.lower() for each in page.driver.find_elements(By.CSS_SELECTOR, "main .rows .meta")]
+                assert len(shown) > 3 and not english & set(shown), f"{english & set(shown)} in {language}"
             for width in [1280, 320]:
                 page.look(width, 900, False)
                 page.check_width(f"{view} in {language} at {width}")

@@ -50,6 +50,9 @@ static const unsigned char model_local_js[] = {
 static const unsigned char model_tabs_js[] = {
 #embed "../ConsoleFiles/Web/model/tabs.js"
 };
+static const unsigned char model_words_js[] = {
+#embed "../ConsoleFiles/Web/model/words.js"
+};
 static const unsigned char vendor_qrcode_js[] = {
 #embed "../ConsoleFiles/Web/vendor/qrcode.js"
 };
@@ -105,6 +108,7 @@ static const CConsoleFile files[] = {
     FILE("model/json.js", model_json_js),
     FILE("model/local.js", model_local_js),
     FILE("model/tabs.js", model_tabs_js),
+    FILE("model/words.js", model_words_js),
     FILE("vendor/qrcode.js", vendor_qrcode_js),
     FILE("views/access.js", views_access_js),
     FILE("views/activity.js", views_activity_js),

@@ -62,14 +62,15 @@ private enum HiddenTerminal {
         for number in signals {
             signal(number) { number in
                 // Both calls are permitted in a signal handler (POSIX).
-                tcsetattr(0, TCSANOW, &HiddenTerminal.shown)
+                tcsetattr(0, TCSAFLUSH, &HiddenTerminal.shown)
                 signal(number, SIG_DFL)
                 raise(number)
             }
         }
         tcsetattr(0, TCSAFLUSH, &hidden)
         defer {
-            tcsetattr(0, TCSANOW, &shown)
+            // What a paste has beyond the line is a part of a secret: the shell must not read it as a command.
+            tcsetattr(0, TCSAFLUSH, &shown)
             for number in signals { signal(number, SIG_DFL) }
         }
         StandardStream.note(prompt)

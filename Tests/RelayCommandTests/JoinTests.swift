@@ -79,6 +79,24 @@ import Testing
         let rest = await shell.finish()
         #expect(rest.output.contains { $0.trimmingCharacters(in: .whitespacesAndNewlines) == "echo" }, "\(rest.text)")
     }
+
+    /// The rest of a link that was pasted in two lines is a secret, and no command.
+    @Test func shellReadsNothingOfAPastedLink() async throws {
+        let device = try TestDevice()
+        let relay = Project.products.appending(path: "relay").path
+        // Then it prints what it could read.
+        let line = "'\(relay)' join --home '\(device.home)'; stty -icanon min 0 time 0; echo \"left:$(cat)\""
+        let shell = try RelayProcess(
+            ["-qefc", line, "/dev/null"],
+            executable: URL(filePath: "/usr/bin/script"),
+            environment: device.environment,
+            hasInput: true
+        )
+        _ = try await shell.line { $0.contains("Paste the join link") }
+        try shell.write("https://192.0.2.1:1/#relay=\(String(repeating: "a", count: 52)),inv\nite=c2VjcmV0\n")
+        let rest = await shell.finish()
+        #expect(rest.output.contains { $0.trimmingCharacters(in: .whitespacesAndNewlines) == "left:" }, "\(rest.text)")
+    }
     #endif
 
     @Test func aLinkWorksOnce() async throws {

@@ -179,12 +179,47 @@ import Testing
             #expect(try await page.post(path, body, page.bearer).status == 403, "\(path)")
             #expect(try await AgentAPI.post(pair.desk, path, body, token).status == 403, "\(path) with a token")
         }
+        let texts = #"{"language":"de","texts":["there is no such session"]}"#
+        #expect(try await page.post("/v1/console/translations", texts).status == 401)
+        #expect(try await AgentAPI.post(pair.desk, "/v1/console/translations", texts, token).status == 403)
         // What no token does.
         for path in ["/v1/console/sessions", "/v1/tokens"] {
             #expect(try await AgentAPI.curl(pair.desk, path, "-H", token).status == 403, "\(path)")
         }
         // The exchange is at the console alone.
         #expect(try await AgentAPI.post(pair.desk, "/v1/console/sessions", #"{"key":"x"}"#).status == 404)
+    }
+
+    /// The console shows the texts of answers in its own language.
+    @Test func textsOfAnswersAreTranslated() async throws {
+        let pair = try await AgentPair()
+        var page = try await Page(pair.desk)
+        try await page.signIn()
+        let path = "/v1/console/translations"
+        let refusal = try await page.get("/v1/commands/none", page.bearer).json["message"] as? String
+        let english = ["there is no such session", "not a text of any program", "", try #require(refusal)]
+        for (language, isForeign) in [("de", true), ("fr-CH", true), ("zh-Hans", true), ("en", false), ("zh-TW", false), ("\u{0}", false)] {
+            let texts = try JSONEncoder().encode(["texts": english])
+            let body =
+                #"{"language":\#(try String(decoding: JSONEncoder().encode(language), as: UTF8.self)),"#
+                + String(decoding: texts, as: UTF8.self).dropFirst()
+            let answer = try await page.post(path, body, page.bearer)
+            #expect(answer.status == 200, "\(language): \(answer.text)")
+            let translated = try #require(answer.json["texts"] as? [String])
+            #expect(translated.count == english.count && translated[1...2] == english[1...2], "\(language)")
+            for index in [0, 3] { #expect((translated[index] != english[index]) == isForeign, "\(language): \(translated[index])") }
+        }
+        let many = String(repeating: #""a","#, count: 100) + #""a""#
+        for wrong in [
+            #"{"language":"de"}"#, #"{"texts":[]}"#, #"{"language":"de","texts":"a"}"#, #"{"language":"de","texts":[1]}"#,
+            #"{"language":"de","texts":[\#(many)]}"#, #"{"language":1,"texts":[]}"#, "[]",
+        ] {
+            #expect(try await page.post(path, wrong, page.bearer).status == 400, "\(wrong.prefix(60))")
+        }
+        // A long text stays as it is.
+        let long = String(repeating: "there is no such session; ", count: 20_000)
+        let answer = try await page.post(path, #"{"language":"de","texts":["\#(long)"]}"#, page.bearer)
+        #expect(try answer.json["texts"] as? [String] == [long])
     }
 
     @Test func sessionEnds() async throws {

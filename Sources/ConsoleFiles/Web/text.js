@@ -16,12 +16,14 @@ const locale = (navigator.languages ?? []).find((tag) => {
     }
 }) ?? "en";
 
+/** The language of the words. */
+export const { language } = new Intl.Locale(locale);
+
 const plural = new Intl.PluralRules(locale);
 let words = {};
 
 /** Loads the words of the reader's language, and no others. */
 export async function loadWords() {
-    const { language } = new Intl.Locale(locale);
     const answer = await fetch(`i18n/${language}.json`);
     words = await answer.json();
     document.documentElement.lang = language;

@@ -58,7 +58,16 @@ package struct AccountPassword: Sendable {
         if link == nil, user != nil || relay != nil { return try await change(input, context) }
         let prompt = "Paste the set-up link of the relay's operator; it is not shown. If you know your password, press Return:"
         let text = try await input.secret(link, prompt)
-        return text.isEmpty && link == nil ? try await change(input, context) : try await setUp(SetUpLink(parsing: text), input, context)
+        if text.isEmpty, link == nil { return try await change(input, context) }
+        guard let link = SetUpLink(parsing: text) else {
+            throw KnownLink(text)?.error
+                ?? AgentError(
+                    "linkInvalid",
+                    "this is not a set-up link; the relay's first start prints one, and the operator makes one with: relayd account set-up",
+                    .usage
+                )
+        }
+        return try await setUp(link, input, context)
     }
 
     /// By a set-up link.
@@ -134,18 +143,11 @@ struct SetUpLink {
     let relay: String
     let token: Secret<String>
 
-    init(parsing text: String) throws {
+    init?(parsing text: String) {
         let text = Array(JoinLink.withoutSurroundings(text).utf8)
         let mark = Array("/auth/setup?token=".utf8)
         guard text.count <= JoinLink.maximumBytes, let start = text.indices.first(where: { text[$0...].starts(with: mark) }) else {
-            if (try? JoinLink(parsing: String(decoding: text, as: UTF8.self), plainHTTP: .allowed)) != nil {
-                throw AgentError("linkInvalid", "this is a join link, which makes a device one of the account, by: relay join", .usage)
-            }
-            throw AgentError(
-                "linkInvalid",
-                "this is not a set-up link; the relay's first start prints one, and the operator makes one with: relayd account set-up",
-                .usage
-            )
+            return nil
         }
         let rest = text[(start + mark.count)...]
         let secret = rest.prefix { $0 != UInt8(ascii: "#") }

@@ -169,13 +169,7 @@ package struct Join: Sendable {
         do throws(JoinLinkError) {
             link = try JoinLink(parsing: text, plainHTTP: .allowed)
         } catch {
-            if (try? SetUpLink(parsing: text)) != nil {
-                throw AgentError(
-                    "linkInvalid",
-                    "this is a set-up link, which sets the password of an account, by: relay account password",
-                    .usage
-                )
-            }
+            if let other = KnownLink(text) { throw other.error }
             // The address of a relay, without the part that a link has.
             guard !text.utf8.contains(UInt8(ascii: "#")), let url = URL(exactly: text),
                 (try? RelayAddress(url, allowsPlaintext: true)) != nil

@@ -98,6 +98,7 @@ package struct EnterPairing: Sendable {
         do throws(PairingLinkError) {
             return try PairingLink(parsing: text)
         } catch {
+            if error == .scheme, let other = KnownLink(text) { throw other.error }
             let what = error == .scheme ? "this is neither eight digits nor a pairing link" : "\(error)"
             throw AgentError("codeInvalid", "\(what); run `relay pair` on the other device to see both", .usage)
         }

@@ -12,6 +12,7 @@ struct PinnedRelay {
     let id: RelayID?
 
     init(parsing text: String, allowsPlainHTTP: Bool) throws {
+        if let other = KnownLink(text) { throw other.error }
         let halves = text.utf8.split(separator: UInt8(ascii: "#"), maxSplits: 1, omittingEmptySubsequences: false)
         let place = String(decoding: halves[0], as: UTF8.self)
         if halves.count == 2 {

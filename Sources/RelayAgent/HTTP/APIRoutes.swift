@@ -33,7 +33,7 @@ struct APIRoutes: Sendable {
     /// All routes. The order is that of the documentation.
     var all: [APIRoute] {
         aboutRoutes + deviceRoutes + commandRoutes + messageRoutes + fileRoutes + transferRoutes + eventRoutes + webhookRoutes + askRoutes
-            + accessRoutes + consoleRoutes
+            + accessRoutes + consoleRoutes + translationRoutes
     }
 
     /// The routes of one way in.

@@ -66,7 +66,8 @@ package struct TypedInput: Sendable {
             var (shown, hidden) = (shown, shown)
             hidden.c_lflag &= ~tcflag_t(ECHO)
             tcsetattr(0, TCSAFLUSH, &hidden)
-            defer { tcsetattr(0, TCSANOW, &shown) }
+            // What a paste has beyond the line is a part of a secret: the shell must not read it as a command.
+            defer { tcsetattr(0, TCSAFLUSH, &shown) }
             console.note(prompt)
             return try await input.line(most: Self.maximumLine)
         }

@@ -4,9 +4,11 @@
 // The agent of this machine, over its HTTP API.
 
 import { title } from "../states.js";
+import { language } from "../text.js";
 import { readEvents } from "./events.js";
 import { member } from "./json.js";
 import { Tabs } from "./tabs.js";
+import { translate } from "./words.js";
 
 /** A request that failed, with the code of the API. Without an answer, `status` is 0. */
 export class Problem extends Error {
@@ -171,7 +173,7 @@ export class LocalModel extends EventTarget {
     }
 
     async #problem(answer) {
-        const told = await answer.json().catch(() => ({}));
+        const told = await this.#inWords(await answer.json().catch(() => ({})));
         // The console names devices by their ids, and people by their names.
         const named = (text) => text?.replace(/\b[a-z2-7]{52}\b/g, (id) => this.nameOf(id) ?? `${id.slice(0, 8)}…`);
         const problem = new Problem(answer.status, { ...told, message: named(told.message), detail: named(told.detail) });
@@ -185,8 +187,15 @@ export class LocalModel extends EventTarget {
     async #send(method, path, options = {}) {
         const answer = await this.#fetch(method, path, options);
         if (!answer.ok) throw await this.#problem(answer);
-        return answer.status === 204 ? {} : answer.json();
+        return answer.status === 204 ? {} : this.#inWords(await answer.json());
     }
+
+    /** An answer with its texts in the reader's language. Without a translation they stay English. */
+    #inWords = (answer) => translate(answer, language, async (texts) => {
+        if (!this.#token) return [];
+        const translated = await this.#fetch("POST", "/v1/console/translations", { body: { language, texts } });
+        return translated.ok ? (await translated.json()).texts : [];
+    });
 
     /** Calls back at events until the signal. What cannot be read now is read again when the agent answers: the page says that it is lost. */
     on(types, action, signal) {
@@ -237,7 +246,7 @@ export class LocalModel extends EventTarget {
                     if (event.id) last = event.id;
                     let detail;
                     try { detail = event.data ? JSON.parse(event.data) : undefined; } catch { continue; }
-                    tell({ type: event.type, detail });
+                    tell({ type: event.type, detail: await this.#inWords(detail) });
                 }
             } catch (error) {
                 if (signal.aborted) return;

@@ -74,5 +74,5 @@ const way = (status) => h("li", { class: `way ${status}`, "aria-hidden": "true" 
 const drawCheck = ({ name, status, message, advice, node }) => h("li", { class: "row" },
     h("div", { class: "what" }, h("div", {}, h("span", { class: "name" }, has(`hop.${name}`) ? t(`hop.${name}`) : name), " ",
         state(checkState(status))),
-        h("div", { class: "meta", lang: "en" }, sentence(asSentence(message))), node && h("div", { class: "meta" }, node),
-        advice && h("p", { class: "note", lang: "en" }, sentence(asSentence(advice)))));
+        h("div", { class: "meta" }, sentence(asSentence(message))), node && h("div", { class: "meta" }, node),
+        advice && h("p", { class: "note" }, sentence(asSentence(advice)))));

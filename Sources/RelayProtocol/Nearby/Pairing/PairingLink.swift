@@ -31,7 +31,7 @@ public struct PairingLink: Hashable, Sendable {
     public static let maximumBytes = 1_024
     package static let secretBytes = 16
     package static let maximumPlaces = 8
-    private static let scheme = "device-relay-pair"
+    package static let scheme = "device-relay-pair"
 
     /// - Parameters:
     ///   - secret: 16 bytes.

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+// The texts of answers, which are English, in the reader's language.
+
+/** The members of answers that are texts for a person. */
+const TEXTS = new Set(["message", "advice", "detail"]);
+/** So many texts the agent takes at a time, and so many are kept. */
+const MOST = 100;
+const KEPT = 1_000;
+
+const known = new Map();
+
+/**
+ * Puts translations in the places of the texts of an answer.
+ * @param ask Translates a list of texts; it may answer with fewer.
+ * @returns The answer itself.
+ */
+export async function translate(answer, language, ask) {
+    if (language === "en") return answer;
+    const places = [];
+    find(answer, places);
+    const unknown = [...new Set(places.map(([object, key]) => object[key]).filter((text) => !known.has(text)))].slice(0, MOST);
+    if (unknown.length > 0) {
+        // Only the language is at stake.
+        const translated = await ask(unknown).catch(() => []);
+        unknown.forEach((text, index) => translated[index] && known.set(text, translated[index]));
+    }
+    for (const [object, key] of places) object[key] = known.get(object[key]) ?? object[key];
+    if (known.size > KEPT) known.clear();
+    return answer;
+}
+
+function find(value, places) {
+    if (typeof value !== "object" || value === null) return;
+    for (const [key, inner] of Object.entries(value)) {
+        if (typeof inner !== "string") find(inner, places);
+        else if (TEXTS.has(key) && inner) places.push([value, key]);
+    }
+}

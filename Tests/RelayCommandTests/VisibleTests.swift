@@ -105,6 +105,46 @@ struct VisibleTests {
         #expect(world.received("photo.jpg") == nil)
     }
 
+    /// The ports of a machine's bridge have addresses of their own, at which neighbours would see it again.
+    @Test func machineWithABridgeIsSeenOnce() async throws {
+        let world = try World()
+        while true {
+            let ports = try await world.hub.run("ip -6 -br address show scope link -tentative").text
+            if ["br0", "port0", "port1"].allSatisfy(ports.contains) { break }
+        }
+        let shower = try world.hub.start("exec relay pair --name Anna --json")
+        _ = try await shower.line()
+        var seen: [[String: Any]] = []
+        while seen.isEmpty { seen = try await Self.neighbours(world.bert) }
+        #expect(seen.count == 1 && seen.first?["name"] as? String == "Anna", "\(seen)")
+        // Each of its names says goodbye before the next one is there.
+        for number in 0..<3 {
+            try world.hub.add(address: "10.20.31.\(number)", at: "br0")
+            let names = try await Self.neighbours(world.bert).map { $0["name"] as? String }
+            #expect(names.allSatisfy { $0 == "Anna" } && names.count < 2, "\(names)")
+        }
+        shower.send(SIGTERM)
+        _ = await shower.finish()
+    }
+
+    /// A cable and a wireless network often lead to one network.
+    @Test func deviceWithTwoWaysIntoANetworkIsSeenOnce() async throws {
+        let world = try World()
+        try world.anna.connect(toSwitch: world.hub, address: "10.20.30.12/24")
+        while true {
+            let own = try await world.anna.run("ip -6 -br address show scope link -tentative").text
+            if ["eth0", "eth2"].allSatisfy(own.contains) { break }
+        }
+        let shower = try world.anna.start("exec relay pair --name Anna --json")
+        let code = try #require(try JSON.object(try await shower.line())["code"] as? String)
+        var seen: [[String: Any]] = []
+        while seen.isEmpty { seen = try await Self.neighbours(world.bert) }
+        #expect(seen.count == 1, "\(seen)")
+        let entered = try await world.bert.run("relay pair --enter --device Anna --name Bert <<< '\(code)'")
+        #expect(entered.status == 0, "\(entered.text) \(entered.errorText)")
+        _ = await shower.finish()
+    }
+
     /// One mode serves nothing of the other.
     @Test func modesAreApart() async throws {
         let world = try World()

@@ -19,9 +19,12 @@ final class MulticastService: NearbyService {
 
     private let loop: EndpointLoop
     private let names: [String]?
+    private let advertisesOnce: Bool
     private let logger: Logger
     private var sockets: [MulticastSocket.Key: MulticastSocket] = [:]
     private var links: [LinkInterface] = []
+    /// The interfaces that are connected to the network of an earlier one.
+    private var repeated: Set<Int> = []
     private var advertisements = InterfaceAdvertisements()
     private var isWanted = false
     private lazy var changes = ChangeWatch.interfaces(loop, every: Self.interval) { [weak self] in self?.read() }
@@ -32,8 +35,8 @@ final class MulticastService: NearbyService {
     private var isRunning = false
     private var hasReportedProblem = false
 
-    init(_ loop: EndpointLoop, interfaces names: [String]?, logger: Logger) {
-        (self.loop, self.names, self.logger) = (loop, names, logger)
+    init(_ loop: EndpointLoop, interfaces names: [String]?, advertisesOnce: Bool, logger: Logger) {
+        (self.loop, self.names, self.advertisesOnce, self.logger) = (loop, names, advertisesOnce, logger)
     }
 
     var hearsItself: Bool? {
@@ -61,6 +64,7 @@ final class MulticastService: NearbyService {
             let old = links
             let known = Set(old.map(\.index))
             links = now.links
+            repeated = []
             let wanted = Dictionary(uniqueKeysWithValues: links.flatMap { link in MulticastSocket.keys(of: link).map { ($0, link) } })
             for (key, socket) in sockets where wanted[key] != socket.link {
                 sockets[key] = nil
@@ -114,9 +118,18 @@ final class MulticastService: NearbyService {
             guard let onQuestion = self?.onQuestion else { return }
             for question in questions { onQuestion(question.name) }
         }
+        if advertisesOnce { socket.onSource = { [weak self] in self?.heard($0, at: key.interface) } }
         socket.want(isWanted)
         socket.advertise(isKnown ? advertisements.on(key.interface) : nil)
         socket.open(device)
+    }
+
+    /// An earlier interface of this machine is heard, so both are connected to one network. It advertises there first, and is heard before
+    /// this one does so: probes are heard, too.
+    private func heard(_ source: IPAddress, at interface: Int) {
+        let isEarlier = links.contains { link in link.index < interface && link.addresses.contains { $0.address == source } }
+        guard isEarlier, repeated.insert(interface).inserted else { return }
+        for (key, socket) in sockets where key.interface == interface { socket.advertise(nil) }
     }
 
     /// Both families of an interface show the same instances.
@@ -130,7 +143,8 @@ final class MulticastService: NearbyService {
                     name: instance.name,
                     port: instance.port,
                     text: instance.text,
-                    addresses: addresses.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
+                    addresses: addresses.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) },
+                    isEnding: instance.isEnding || before?.isEnding ?? false
                 )
             }
         }
@@ -141,7 +155,7 @@ final class MulticastService: NearbyService {
 
     func advertise(_ advertisement: (port: UInt16, text: () -> [[UInt8]])?) {
         advertisements.common = advertisement
-        for (key, socket) in sockets { socket.advertise(advertisements.on(key.interface)) }
+        for (key, socket) in sockets where !repeated.contains(key.interface) { socket.advertise(advertisements.on(key.interface)) }
     }
 
     func want(_ isWanted: Bool) {

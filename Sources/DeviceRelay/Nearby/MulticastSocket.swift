@@ -35,6 +35,8 @@ final class MulticastSocket {
     let link: LinkInterface
     /// Called when the instances may have changed.
     var onChange: () -> Void = {}
+    /// Called with the source of each message of this network.
+    var onSource: (IPAddress) -> Void = { _ in }
     /// Called with the questions of each message.
     var onQuestions: ([DNSQuestion]) -> Void = { _ in }
     var isOpen: Bool { channel != nil }
@@ -206,10 +208,12 @@ final class MulticastSocket {
         let isLegacy = envelope.remoteAddress.port != DeviceRelayService.port
         // RFC 6762 §6.
         guard !isLegacy || !message.isResponse else { return }
-        if link.addresses.contains(where: { $0.address == source }) { hasHeardItself = true }
+        let isOwn = link.addresses.contains { $0.address == source }
+        if isOwn { hasHeardItself = true }
+        onSource(source)
         if !message.isResponse { onQuestions(message.questions) }
         browser.received(message, from: source, at: loop.now)
-        if let actions = responder?.received(message, isLegacy: isLegacy, at: loop.now, using: &random) {
+        if let actions = responder?.received(message, isLegacy: isLegacy, isOwn: isOwn, at: loop.now, using: &random) {
             perform(actions, asker: envelope.remoteAddress)
         }
         advance()

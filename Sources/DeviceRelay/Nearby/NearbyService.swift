@@ -54,11 +54,13 @@ extension NearbyService {
 
 extension EndpointContext {
     /// The service of this platform: on Apple systems an app may not use multicast itself.
-    func makeNearbyService() -> any NearbyService {
+    /// - Parameter isOnce: Whether a network that several interfaces are connected to gets one advertisement. Only for those who have no
+    ///   other way to find out that it is one device. The system's service always does so.
+    func makeNearbyService(advertisesOnce isOnce: Bool = false) -> any NearbyService {
         #if canImport(dnssd)
         SystemNearbyService(loop, interfaces: settings.nearby.interfaces, logger: logger)
         #else
-        MulticastService(loop, interfaces: settings.nearby.interfaces, logger: logger)
+        MulticastService(loop, interfaces: settings.nearby.interfaces, advertisesOnce: isOnce, logger: logger)
         #endif
     }
 }
@@ -95,7 +97,7 @@ struct NetworkInterfaces {
     /// As the system names them, for each family.
     let devices: [MulticastSocket.Key: NIONetworkDevice]
 
-    /// Reads the connected interfaces that can multicast, except loopback and point-to-point ones.
+    /// Reads the connected interfaces that can multicast, except loopback and point-to-point ones, and the ports of a bridge.
     /// - Parameter names: Those that may be used; `nil` for all.
     static func read(_ names: [String]?) -> NetworkInterfaces {
         var found: [Int: (name: String, addresses: [LinkInterface.Address])] = [:]
@@ -104,7 +106,7 @@ struct NetworkInterfaces {
         for device in (try? System.enumerateDevices()) ?? [] {
             guard device.interfaceIndex > 0, device.multicastSupported, device.pointToPointDestinationAddress == nil,
                 names.wanted?.contains(device.name) ?? true, names.connected.contains(device.name), let address = IPAddress(device.address),
-                !address.isLoopback
+                !address.isLoopback, !isBridgePort(device.name)
             else { continue }
             let bits = IPAddress(device.netmask).map { $0.bytes.reduce(0) { $0 + $1.nonzeroBitCount } } ?? address.bytes.count * 8
             found[device.interfaceIndex, default: (device.name, [])].addresses.append(.init(address, prefixLength: bits))
@@ -115,6 +117,15 @@ struct NetworkInterfaces {
             LinkInterface(index: $0.key, name: $0.value.name, addresses: $0.value.addresses)
         }
         return NetworkInterfaces(links: links, devices: devices)
+    }
+
+    /// Whether an interface is a port of a bridge of this machine. The bridge has its network, and neighbours would see this machine twice.
+    private static func isBridgePort(_ name: String) -> Bool {
+        #if os(Linux)
+        access("/sys/class/net/\(name)/brport", F_OK) == 0
+        #else
+        false
+        #endif
     }
 
     /// The names of the interfaces that are switched on and have a network. Others keep their addresses.

@@ -29,7 +29,8 @@ final class VisibleDeviceBrowser {
     private func see(_ instances: [MulticastBrowser.Instance], on interface: Int) {
         let own = service.ownAddresses
         seen[interface] = instances.compactMap { instance in
-            guard let visible = Advertisement(strings: instance.text)?.visible else { return nil }
+            // A device says goodbye to its name before it takes another one, and must not be here twice.
+            guard !instance.isEnding, let visible = Advertisement(strings: instance.text)?.visible else { return nil }
             return VisibleDevice(
                 id: instance.name.labels.first.flatMap { DNSName([$0]) }.map { String("\($0)".dropLast()) } ?? "",
                 name: DisplayText.sanitized(visible.name),

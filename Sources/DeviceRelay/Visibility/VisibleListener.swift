@@ -33,7 +33,7 @@ final class VisibleListener {
 
     init(_ endpoint: EndpointContext, _ mode: Advertisement.Visible.Mode, _ connector: SessionConnector) {
         (self.endpoint, self.mode, self.connector) = (endpoint, mode, connector)
-        service = endpoint.makeNearbyService()
+        service = endpoint.makeNearbyService(advertisesOnce: true)
     }
 
     private var loop: EndpointLoop { endpoint.loop }

@@ -11,9 +11,11 @@ package struct MulticastBrowser {
         package let text: [[UInt8]]
         /// In the order of their bytes.
         package let addresses: [IPAddress]
+        /// Whether it has said goodbye. It stays for a second, because somebody else may have said so.
+        package let isEnding: Bool
 
-        package init(name: DNSName, port: UInt16, text: [[UInt8]], addresses: [IPAddress]) {
-            (self.name, self.port, self.text, self.addresses) = (name, port, text, addresses)
+        package init(name: DNSName, port: UInt16, text: [[UInt8]], addresses: [IPAddress], isEnding: Bool = false) {
+            (self.name, self.port, self.text, self.addresses, self.isEnding) = (name, port, text, addresses, isEnding)
         }
     }
 
@@ -52,6 +54,7 @@ package struct MulticastBrowser {
         var asked: Int64?
         var questions = 0
 
+        var isEnding: Bool { pointer.record.timeToLive == 0 }
         var host: DNSName? { if case .service(_, let host)? = service?.record.content { host } else { nil } }
     }
 
@@ -107,7 +110,7 @@ package struct MulticastBrowser {
                 !addresses.isEmpty
             else { return nil }
             let sorted = addresses.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
-            return Instance(name: name, port: port, text: text, addresses: sorted)
+            return Instance(name: name, port: port, text: text, addresses: sorted, isEnding: entry.isEnding)
         }.sorted { $0.name < $1.name }
     }
 
@@ -277,7 +280,9 @@ package struct MulticastBrowser {
     private mutating func take(_ record: DNSRecord, pointingTo name: DNSName, _ changes: inout Changes) {
         if entries[name] != nil {
             let known = self.record(record, changes.now)
+            let wasEnding = entries[name]?.isEnding
             entries[name]?.pointer = known
+            if entries[name]?.isEnding != wasEnding { isChanged = true }
             return
         }
         guard record.timeToLive > 0, mayChange(changes), makeRoom() else { return }

@@ -131,16 +131,19 @@ package struct MulticastResponder {
 
     // MARK: Messages
 
-    /// - Parameter isLegacy: Whether it comes from another port than that of multicast DNS.
+    /// - Parameters:
+    ///   - isLegacy: Whether it comes from another port than that of multicast DNS.
+    ///   - isOwn: Whether it comes from this machine. What it claims may be what this responder has sent before a change.
     package mutating func received(
         _ message: DNSMessage,
         isLegacy: Bool,
+        isOwn: Bool = false,
         at now: Int64,
         using random: inout some RandomNumberGenerator
     ) -> [Action] {
         guard state != .ended else { return [] }
         let claims = message.isResponse ? message.records : message.authorities
-        if claims.contains(where: isConflict) { return conflict(at: now, using: &random) }
+        if !isOwn, claims.contains(where: isConflict) { return conflict(at: now, using: &random) }
         switch state {
         case .probing, .ended: return []
         case .announcing, .running: break

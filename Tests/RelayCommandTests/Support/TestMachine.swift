@@ -101,8 +101,16 @@ final class TestMachine {
         try ip("route", "add", address, "via", "\(network).1")
     }
 
-    /// Gives this machine another address, at no cable.
-    func add(address: String) throws { try ip("address", "add", address, "dev", "lo") }
+    /// Connects this machine to a switch by a second cable.
+    func connect(toSwitch hub: TestMachine, address: String) throws {
+        try hub.ip("link", "add", "second", "type", "veth", "peer", "name", "eth2", "netns", namespace)
+        try hub.ip("link", "set", "second", "master", "br0", "up")
+        try ip("address", "add", address, "dev", "eth2")
+        try ip("link", "set", "eth2", "up")
+    }
+
+    /// Gives this machine another address, at no cable or at that of an interface.
+    func add(address: String, at interface: String = "lo") throws { try ip("address", "add", address, "dev", interface) }
 
     /// Gives another machine a name on this one.
     func name(_ address: String, _ name: String) throws {

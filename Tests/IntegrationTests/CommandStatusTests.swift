@@ -39,6 +39,46 @@ import Testing
         await again.shutdown()
     }
 
+    /// A wait for changes has no time of its own: it ends with a change of any process, with its task, or with the platform.
+    @Test func waitForChangesEnds() async throws {
+        let home = try await TestHome()
+        let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
+        try await pc.platform.publish(player(log: Log<String>()), for: pc.account)
+        let system = try await phone.sees("PC")
+        let (platform, account) = (phone.platform, phone.account)
+        let last = try await platform.lastCommandChange(for: account)
+        func waits() -> Task<RemoteLaunchError.Code?, any Error> {
+            Task {
+                do throws(RemoteLaunchError) {
+                    return try await platform.commandChanges(for: account, after: last).changes.isEmpty ? .pending : nil
+                } catch {
+                    return error.code
+                }
+            }
+        }
+        let cancelled = waits()
+        cancelled.cancel()
+        #expect(try await cancelled.value == .pending)
+        let changed = waits()
+        let other = phone.sibling()
+        try await other.start()
+        _ = try await RemoteLauncher(other).submit(try url("https://films.example/42"), on: .init(system))
+        #expect(try await changed.value == nil)
+        await other.shutdown()
+        let newest = try await platform.lastCommandChange(for: account)
+        let ended = Task { () -> RemoteLaunchError.Code? in
+            var last = newest
+            do throws(RemoteLaunchError) {
+                while true { last = try await platform.commandChanges(for: account, after: last).changes.last?.sequence ?? last }
+            } catch {
+                return error.code
+            }
+        }
+        await platform.shutdown()
+        #expect([.pending, .notSignedIn, .storageFailed].contains(await ended.value))
+        await pc.platform.shutdown()
+    }
+
     @Test func endpointsWithoutAnAppAreListed() async throws {
         let home = try await TestHome()
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))

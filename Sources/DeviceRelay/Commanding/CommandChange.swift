@@ -63,9 +63,9 @@ extension ConnectedDevicesPlatform {
             let seen = journal.commandRevision.value
             let next = try await read(journal) { try $0.commandChanges(after: sequence) }
             guard next.changes.isEmpty, !next.hasGap else { return next }
-            // What the system does not tell of other processes is found at this interval.
-            _ = await journal.commandRevision.first(within: Self.changeInterval) { $0 != seen }
-            if Task.isCancelled { throw RemoteLaunchError(.taskCancelled) }
+            if await journal.commandRevision.first(where: { $0 != seen }) == nil {
+                throw RemoteLaunchError(Task.isCancelled ? .taskCancelled : .shutDown)
+            }
         }
     }
 
@@ -81,8 +81,6 @@ extension ConnectedDevicesPlatform {
         guard let journal = endpoint(of: account.id)?.journal else { throw RemoteLaunchError(.noAccount) }
         return try await read(journal) { try $0.submissions(of: principal) }
     }
-
-    private static let changeInterval = Duration.seconds(60)
 
     private func read<Value: Sendable>(
         _ journal: Journal,

@@ -129,6 +129,7 @@ package final class Journal: Sendable {
             work()
             try? database.close()
         }
+        commandRevision.finish()
     }
 
     func commandsChanged() { commandRevision.update { $0 &+= 1 } }

@@ -47,6 +47,9 @@ final class AskBoard: Sendable {
     var changes: Int { revision.value }
 
     /// Waits for another change than those so far.
+    func wait(after changes: Int) async { _ = await revision.first { $0 > changes } }
+
+    /// Waits for another change than those so far, for a while.
     func wait(after changes: Int, within patience: Duration) async { _ = await revision.first(within: patience) { $0 > changes } }
 
     private func changed() { revision.update { $0 += 1 } }

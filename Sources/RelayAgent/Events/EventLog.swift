@@ -71,8 +71,9 @@ final class EventLog: Sendable {
     }
 
     /// Waits for an event after one or for the end of a token or session, for a while.
-    func wait(after sequence: Int64, within patience: Duration) async {
+    func wait(after sequence: Int64, within patience: Duration? = nil) async {
         let removals = news.value.removals
-        _ = await news.first(within: patience) { $0.last > sequence || $0.removals != removals }
+        let isMet: @Sendable (News) -> Bool = { $0.last > sequence || $0.removals != removals }
+        if let patience { _ = await news.first(within: patience, where: isMet) } else { _ = await news.first(where: isMet) }
     }
 }

@@ -144,7 +144,7 @@ struct EventSource: Sendable {
     private func asks() async {
         var seen = board.changes
         while !Task.isCancelled {
-            await board.wait(after: seen, within: Self.interval)
+            await board.wait(after: seen)
             guard board.changes != seen else { continue }
             seen = board.changes
             // Which questions a reader may see is decided where it reads them.
@@ -152,9 +152,6 @@ struct EventSource: Sendable {
             log.add(.ask, device: nil, command: nil, json: DisplayText.escaped(json: json))
         }
     }
-
-    /// How often the task looks whether it is cancelled.
-    private static let interval = Duration.seconds(60)
 
     private func commands(_ account: ConnectedDevicesAccount) async {
         guard var last = try? await local.platform.lastCommandChange(for: account) else { return }

@@ -113,7 +113,7 @@ struct WebhookSource: Sendable {
                 // A failure loses what the next change says again.
                 try? await changed(devices)
             } else {
-                await webhooks.events.wait(after: last, within: Webhooks.longestWait)
+                await webhooks.events.wait(after: last)
             }
         }
     }

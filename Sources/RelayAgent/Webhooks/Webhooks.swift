@@ -29,8 +29,11 @@ struct Webhooks: Sendable {
 
     var seen: Int { revision.value }
 
+    /// Waits for a change.
+    func wait(after seen: Int) async { _ = await revision.first { $0 != seen } }
+
     /// Waits for a change, for a while.
-    func wait(after seen: Int, within patience: Duration = Self.longestWait) async {
+    func wait(after seen: Int, within patience: Duration) async {
         _ = await revision.first(within: min(patience, Self.longestWait)) { $0 != seen }
     }
 
@@ -49,13 +52,15 @@ struct Webhooks: Sendable {
             var running: Set<String> = []
             while !Task.isCancelled {
                 let seen = seen
-                // The storage works again later.
-                if let ids = try? await store.activeWebhookIDs() {
-                    for id in ids where running.insert(id).inserted {
-                        group.addTask { await WebhookSender(webhook: id, webhooks: self).run() }
-                    }
-                    running.formIntersection(ids)
+                guard let ids = try? await store.activeWebhookIDs() else {
+                    // The storage works again later.
+                    await wait(after: seen, within: Self.longestWait)
+                    continue
                 }
+                for id in ids where running.insert(id).inserted {
+                    group.addTask { await WebhookSender(webhook: id, webhooks: self).run() }
+                }
+                running.formIntersection(ids)
                 await wait(after: seen)
             }
         }

@@ -77,7 +77,13 @@ func runRelay(
     )
     let reload = Reload(options: options, asSet: asSet, output: output, service: service, composition: composition, logger: logger)
     try await withThrowingTaskGroup(of: Void.self) { tasks in
-        tasks.addTask { for await _ in signals.stops { await group.triggerGracefulShutdown() } }
+        tasks.addTask { [drainSeconds = configuration.drainSeconds] in
+            for await _ in signals.stops {
+                // Devices and tunnels get that time to leave.
+                logger.notice("relay stopping", metadata: ["drainSeconds": "\(drainSeconds)"])
+                await group.triggerGracefulShutdown()
+            }
+        }
         tasks.addTask { for await _ in signals.reloads { await reload.run() } }
         defer { tasks.cancelAll() }
         try await group.run()

@@ -20,6 +20,19 @@ import Testing
         #expect((try waited.json["attested"] as? [String: Any])?["by"] as? String == "target")
     }
 
+    @Test func versionIsToldEverywhere() async throws {
+        let pair = try await AgentPair()
+        let stated = try #require(try await pair.desk.run(["--version"], withHome: false).output.first)
+        let version = try #require(stated.firstMatch(of: /^relay ([0-9]+\.[0-9]+\.[0-9]+) \(/)?.1)
+        let about = try await AgentAPI.curl(pair.desk, "/v1")
+        #expect(try (about.json["version"] as? String)?.hasPrefix(version) == true, "\(about.text)")
+        // The relay tells its own in the greeting.
+        let checks = try await pair.desk.relay("doctor", "--json").json["checks"] as? [[String: Any]]
+        let relay = try #require(checks?.first { $0["name"] as? String == "login" }?["message"] as? String)
+        #expect(relay.contains("(version \(version))"), "\(relay)")
+        #expect(try await RelaydProcess.run(["--version"]).output.hasPrefix("relayd \(version) ("))
+    }
+
     @Test func keyMakesARepeatTheSameCommand() async throws {
         let pair = try await AgentPair()
         let body = #"{"device":"TV","uri":"https://films.example/42"}"#

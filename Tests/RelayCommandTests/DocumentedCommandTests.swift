@@ -88,7 +88,7 @@ import Testing
     }
 
     /// Messages of the log.
-    private static let messages = ["relay started", "relay stopped"]
+    private static let messages = ["relay started", "relay stopping", "relay stopped"]
 
     /// The lines of a text that begin with a program's name: between backticks, and those of fenced commands.
     static func lines(of text: String, isDocument: Bool) -> [String] {

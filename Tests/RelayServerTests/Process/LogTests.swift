@@ -91,6 +91,7 @@ import Testing
         #expect(count("operator command", [("command", "invite")]) == 3)
         #expect(count("operator command failed", [("command", "account disable"), ("account", "Nobody")]) == 1)
         #expect(count("operator command", [("command", "backup")]) == 1)
+        #expect(count("relay stopping", []) == 1)
         #expect(count("relay stopped", []) == 1 && lines.last?.contains("relay stopped") == true)
         #expect(!log.contains("correct horse battery") && !log.contains("invite=") && !log.contains("example.org/private"))
         // The first hello of each device asks for its account, and is not refused.

@@ -59,7 +59,9 @@ import Testing
         #expect(value(#"relay_sign_ins_total{method="joinLink"}"#, in: text) == 2)
         #expect(value(#"relay_http_requests_total{status="200"}"#, in: text) ?? 0 > 2)
         #expect(value("relay_http_request_seconds_count", in: text) ?? 0 > 2)
-        #expect(text.contains("\nrelay_build_info{commit=\""))
+        let version = try await RelaydProcess.run(["--version"]).output.split(separator: " ")[1]
+        let build = text.split(separator: "\n").filter { $0.hasPrefix("relay_build_info{") }
+        #expect(build.count == 1 && build[0].contains("version=\"\(version)\"") && build[0].contains("commit=\""), "\(build)")
         #expect(value("process_cpu_seconds_total", in: text) ?? 0 > 0)
         #expect(value("process_start_time_seconds", in: text) ?? 0 > 1_700_000_000)
         #if os(Linux)

@@ -118,6 +118,21 @@ import Testing
         #expect(try report.one("backup").status == backup, "\(report.checks)")
     }
 
+    #if os(Linux)
+    @Test(.enabled(if: SmallDisk.isPossible)) func aDiskThatIsNearlyFullIsNamed() async throws {
+        let relayd = try await RelaydProcess()
+        _ = try await relayd.start()
+        #expect(try await relayd.stop() == 0)
+        let disk = try SmallDisk(megabytes: 8)
+        let nearly = try await doctor(relayd, ["--backups", disk.directory.path]).all("disk")
+        #expect(nearly.map(\.status) == ["ok", "failed"] && nearly[1].message.contains("MiB are free for the backups"), "\(nearly)")
+        #expect(nearly[1].advice?.contains("du -xh") == true)
+        try disk.fill()
+        let full = try await doctor(relayd, ["--backups", disk.directory.path]).all("disk")
+        #expect(full.map(\.status) == ["ok", "failed"] && full[1].message.hasPrefix("0 KiB are free"), "\(full)")
+    }
+    #endif
+
     @Test func aDamagedDatabaseIsNamed() async throws {
         let relayd = try await RelaydProcess()
         _ = try await relayd.start()

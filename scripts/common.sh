@@ -121,6 +121,68 @@ write_share() {
 # The libraries that a debug build needs.
 swift_libraries() { echo "$(dirname "$(dirname "$(readlink -f "$(command -v swift)")")")/lib/swift/linux"; }
 
+# The libraries that the program $1 loads when it starts.
+loaded() { objdump -p "$1" | sed -n 's/^ *NEEDED *//p'; }
+
+# Puts Swift's libraries into the root folder $1, and the further ones, if the program $2 needs them: a debug build does.
+put_swift_libraries() {
+    local root=$1 program=$2
+    shift 2
+    loaded "$program" | grep '^libswiftCore' >/dev/null || return 0
+    mkdir "$root/opt/swift"
+    cp "$(swift_libraries)"/*.so "$@" "$root/opt/swift"
+    echo /opt/swift >"$root/etc/ld.so.conf.d/swift.conf"
+    chroot "$root" ldconfig
+}
+
+# Whether this machine lets root make containers.
+contains() { unshare --mount --net --pid --fork true 2>/dev/null; }
+
+# Makes the root folder $2 of the suite $1 of Debian or Ubuntu, with packages $3 (a,b,c), if it is not there. The cache of its apt-get has what the
+# project's packages need, so that the runs are the same without the network. debootstrap knows the mirrors. Debian 13 has the keys of Ubuntu,
+# Debian 12 has not, and does not know Ubuntu 24.04, which is made as 22.04 is. The log is beside the folder.
+make_system() {
+    local suite=$1 folder=$2 packages=$3 keys=/usr/share/keyrings/debian-archive-keyring.gpg known=() debian
+    [ ! -d "$folder" ] || return 0
+    need debootstrap debootstrap
+    mkdir -p "$(dirname "$folder")"
+    rm -rf "$folder.new"
+    case $suite in
+        jammy | noble)
+            keys=/usr/share/keyrings/ubuntu-archive-keyring.gpg
+            if [ ! -f "$keys" ]; then
+                debian=$(dirname "$folder")/trixie
+                make_system trixie "$debian" "$packages" || { cp "$debian.log" "$folder.log"; return 1; }
+                keys=$debian$keys
+            fi
+            known=("" /usr/share/debootstrap/scripts/jammy)
+            ;;
+        trixie) packages+=,ubuntu-archive-keyring ;;
+    esac
+    step "$suite, once"
+    debootstrap --variant=minbase --force-check-gpg --keyring="$keys" --include="$packages" "$suite" "$folder.new" "${known[@]}" \
+        >"$folder.log" 2>&1 || return 1
+    rm -f "$folder.new"/etc/apt/apt.conf.d/*clean*
+    chroot "$folder.new" apt-get install -y -qq --download-only --no-install-recommends adduser libgcc-s1 libpq5 libsqlite3-0 libstdc++6 zlib1g \
+        >"$folder.log" 2>&1 || return 1
+    mv "$folder.new" "$folder"
+}
+
+# Lets apt-get in the root folder $1 take yes for an answer.
+say_yes() {
+    printf '%s;\n' 'APT::Get::Assume-Yes "true"' 'APT::Install-Recommends "false"' 'Dpkg::Use-Pty "false"' >"$1/etc/apt/apt.conf.d/yes"
+}
+
+# The commands of a block of docs/install.md: the heading, and the number of the block below it.
+block() {
+    awk -v heading="$1" -v number="$2" '
+        /^##+ / { inside = ($0 ~ "^##+ " heading "$"); next }
+        inside && /^```sh$/ { count += 1; shown = (count == number); next }
+        /^```$/ { shown = 0 }
+        shown { print; found = 1 }
+        END { exit !found }' docs/install.md || fail "docs/install.md has no block $2 below $1"
+}
+
 # What the programs contain of others, by scripts/sbom.py. The sources are those that a build has fetched.
 third_party() {
     local sources commit

@@ -66,14 +66,27 @@ release_build=(swift build -c release --scratch-path .build/release-build)
 # The linker would keep the names of all functions in the programs, for libraries that look them up; there are none.
 [ "$(uname)" = Darwin ] || release_build+=(--static-swift-stdlib -Xlinker --no-export-dynamic)
 
-# Makes the release build on Linux link SQLite and zlib statically, if the system has them as static libraries (Debian has). So the programs run on
-# more systems, and with the version of SQLite that was tested: with that of Ubuntu 22.04, 3.37, GRDB's migrations fail. The linker looks into
-# the folder of the build first, unless pkg-config names another for libpq.
-link_statically() {
-    local folder=.build/release-build libraries name
+# What the release build on Linux needs to link SQLite and zlib statically: the first file of these that is missing. Debian has all of them.
+missing_library() {
+    local name
     [ "$(uname)" = Linux ] || return 0
+    for name in libsqlite3.a libz.a pkgconfig/libpq.pc; do
+        [ -f "/usr/lib/$(uname -m)-linux-gnu/$name" ] || { echo "/usr/lib/$(uname -m)-linux-gnu/$name"; return; }
+    done
+}
+
+# Makes the release build on Linux link SQLite and zlib statically, if nothing is missing. So the programs run on more systems, and with the
+# version of SQLite that was tested: with that of Ubuntu 22.04, 3.37, GRDB's migrations fail. The linker looks into the folder of the build
+# first, unless pkg-config names another for libpq.
+link_statically() {
+    local folder=.build/release-build libraries missing name
+    [ "$(uname)" = Linux ] || return 0
+    missing=$(missing_library)
+    if [ -n "$missing" ]; then
+        step "the programs will need SQLite and zlib of this system, because $missing is missing"
+        return
+    fi
     libraries=/usr/lib/$(uname -m)-linux-gnu
-    [ -f "$libraries/libsqlite3.a" ] && [ -f "$libraries/libz.a" ] && [ -f "$libraries/pkgconfig/libpq.pc" ] || return 0
     mkdir -p "$folder/pkgconfig"
     sed '/^Libs:/s/-L[^ ]*//' "$libraries/pkgconfig/libpq.pc" >"$folder/pkgconfig/libpq.pc"
     export PKG_CONFIG_PATH=$PWD/$folder/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}

@@ -4,9 +4,13 @@
 """Lists what the programs contain: packages, their versions and licences.
 
 usage: sbom.py [--notices] VERSION COMMIT TIME LOCK-FILE CHECKOUTS
+       sbom.py --check DOCUMENT LOCK-FILE PROGRAM...
 
 Prints a document of SPDX 2.3 as JSON, or with --notices the texts of all licences. LOCK-FILE is a Package.resolved, CHECKOUTS the folder of
 the sources that Swift has fetched for it, TIME seconds since 1970. A package without sources, or with an unknown licence, is an error.
+
+With --check it compares such a document with the lock file, with the libraries that the packages of Debian excuse from lintian, and with
+what the programs show of themselves.
 """
 import datetime
 import json
@@ -16,14 +20,47 @@ import shutil
 import subprocess
 import sys
 
-arguments = sys.argv[1:]
-prints_notices = arguments[:1] == ["--notices"]
-version, commit, time, lock, checkouts = arguments[prints_notices:]
+FOLDER = pathlib.Path(__file__).parent.parent / "packaging"
 
-# Libraries in C that packages contain, whose faults are theirs: a file, the version in it, the name, the address.
+# Libraries in C that others contain: a file below the folder of such a package, or below that of Swift, the version in it, the name, the
+# address, the name of the version there, the licence, and its text in packaging/licences, if the package has none. Yams has changed libyaml
+# since 0.2.5, and says up to where. zlib's version has no name there.
 CONTAINED = [
-    ("Sources/*BoringSSL/hash.txt", r"revision (\w+)", "boringssl", "https://boringssl.googlesource.com/boringssl"),
-    ("Sources/*Zlib/**/*zlib.h", r'ZLIB_VERSION "([^"]+)"', "zlib", "https://github.com/madler/zlib"),
+    ("Sources/*BoringSSL/hash.txt", r"revision (\w+)", "boringssl", "https://boringssl.googlesource.com/boringssl", "{}", "NOASSERTION", ""),
+    ("Sources/*Zlib/**/*zlib.h", r'ZLIB_VERSION "([^"]+)"', "zlib", "https://github.com/madler/zlib", "", "Zlib", ""),
+    (
+        "Sources/CNIOLLHTTP/include/c_nio_llhttp.h",
+        r"VERSION_MAJOR (\d+)\s.*VERSION_MINOR (\d+)\s.*VERSION_PATCH (\d+)",
+        "llhttp",
+        "https://github.com/nodejs/llhttp",
+        "v{}",
+        "MIT",
+        "",
+    ),
+    ("Sources/CXKCP/vendored-sources.txt", r"-g(\w+)\)", "xkcp", "https://github.com/XKCP/XKCP", "{}", "NOASSERTION", ""),
+    ("CHANGELOG.md", r"yaml/libyaml/compare/\w+\.\.\.(\w+)", "libyaml", "https://github.com/yaml/libyaml", "{}", "MIT", "libyaml.txt"),
+    (
+        "lib/swift/_foundation_unicode/uvernum.h",
+        r'U_ICU_VERSION "([^"]+)"',
+        "icu",
+        "https://github.com/unicode-org/icu",
+        "release-{}",
+        "Unicode-3.0",
+        "icu.txt",
+    ),
+]
+
+# What shows in a program that it contains a library, and in a group the beginning of its version. The release build links zlib of the system,
+# too, but takes no function of it.
+SHOWN = [
+    ("boringssl", rb"BoringSSL"),
+    ("curl", rb"libcurl/([0-9.]+)"),
+    ("icu", rb"icudt([0-9]+)[bl]"),
+    ("libyaml", rb"did not find expected <stream-start>"),
+    ("llhttp", rb"c_nio_llhttp"),
+    ("sqlite", rb"SQLite format 3\0"),
+    ("xkcp", rb"XKCP"),
+    ("zlib", rb" (?:de|in)flate ([0-9.]+) Copyright"),
 ]
 
 
@@ -44,6 +81,17 @@ def texts(folder):
     return sorted(found, key=lambda one: (len(one.parts), str(one)))
 
 
+def contained(name, folder):
+    """What a package contains."""
+    for pattern, mark, inside, address, revision, expression, text in CONTAINED:
+        for one in folder.glob(pattern):
+            found = re.search(mark, one.read_text(), re.DOTALL)
+            if found:
+                number = ".".join(found.groups())
+                tag = revision.format(number.replace(".", "-") if inside == "icu" else number)
+                yield f"{inside}-of-{name}", number, tag, address, expression, [FOLDER / "licences" / text] if text else []
+
+
 def parts():
     """Each package: name, version, revision, address, licence, texts."""
     for pin in sorted(json.loads(pathlib.Path(lock).read_text())["pins"], key=lambda one: one["identity"]):
@@ -53,18 +101,17 @@ def parts():
         if not found:
             raise SystemExit(f"sbom.py: {folder} has no licence: build first")
         yield pin["identity"], state["version"], state["revision"], address, licence(found[0].read_text(), folder), found
-        for pattern, mark, inside, source in CONTAINED:
-            for one in folder.glob(pattern):
-                number = re.search(mark, one.read_text())[1]
-                yield f"{inside}-of-{pin['identity']}", number, number, source, "NOASSERTION", []
+        yield from contained(pin["identity"], folder)
     # scripts/install links it into the programs.
     number = re.search(r'SQLITE_VERSION +"([^"]+)"', pathlib.Path("/usr/include/sqlite3.h").read_text())[1]
     yield "sqlite", number, number, "", "blessing", []
     # Its library is linked into the programs.
     swift = shutil.which("swift")
     shown = re.search(r"Swift version (\S+)", subprocess.run([swift, "--version"], check=True, capture_output=True, text=True).stdout)[1]
-    text = pathlib.Path(swift).resolve().parents[1] / "share/swift/LICENSE.txt"
+    folder = pathlib.Path(swift).resolve().parents[1]
+    text = folder / "share/swift/LICENSE.txt"
     yield "swift", shown, f"swift-{shown}-RELEASE", "https://github.com/swiftlang/swift", licence(text.read_text(), text), [text]
+    yield from contained("swift", folder)
 
 
 def notices():
@@ -80,14 +127,17 @@ def package(name, number, revision, address, expression, copyright):
         "SPDXID": f"SPDXRef-{name}",
         "name": name,
         "versionInfo": number,
-        "downloadLocation": f"git+{address}@{revision}" if address else "NOASSERTION",
+        "downloadLocation": f"git+{address}@{revision}" if address and revision else "NOASSERTION",
         "filesAnalyzed": False,
         "licenseConcluded": expression,
         "licenseDeclared": expression,
         "copyrightText": copyright,
     }
     if address.startswith("https://github.com/"):
-        locator = f"pkg:swift/{address.removeprefix('https://')}@{number}"
+        path = address.removeprefix("https://")
+        locator = f"pkg:swift/{path}@{number}"
+        if "-of-" in name:
+            locator = f"pkg:{path.replace('.com', '', 1).lower()}@{revision or number}"
         found["externalRefs"] = [{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl", "referenceLocator": locator}]
     return found
 
@@ -114,6 +164,35 @@ def document():
     }
 
 
+def check(document, lock, *programs):
+    """Each fault of a document."""
+    versions = {}
+    for one in json.loads(pathlib.Path(document).read_text())["packages"]:
+        versions.setdefault(one["name"].split("-of-")[0], []).append(one["versionInfo"])
+    for pin in json.loads(pathlib.Path(lock).read_text())["pins"]:
+        if pin["state"]["version"] not in versions.get(pin["identity"], []):
+            yield f"it lacks {pin['identity']} {pin['state']['version']}"
+    for name in [one[2] for one in CONTAINED] + ["sqlite", "swift"]:
+        if name not in versions:
+            yield f"it lacks {name}"
+    for path in FOLDER.glob("debian/*/overrides"):
+        for name in re.findall(r"^\S+ embedded-library (\S+)", path.read_text(), re.MULTILINE):
+            if name not in versions:
+                yield f"it lacks {name}, which {path} names"
+    for program in programs:
+        data = pathlib.Path(program).read_bytes()
+        for name, mark in SHOWN:
+            for found in {one[1].decode() if one.re.groups else "" for one in re.finditer(mark, data)}:
+                if not any(re.match(rf"{re.escape(found)}(?![0-9])", number) or not found for number in versions.get(name, [])):
+                    yield f"it lacks {' '.join(filter(None, [name, found]))}, which is in {program}"
+
+
+arguments = sys.argv[1:]
+if arguments[:1] == ["--check"]:
+    faults = list(check(*arguments[1:]))
+    sys.exit("".join(f"sbom.py: {fault}\n" for fault in faults).strip() if faults else 0)
+prints_notices = arguments[:1] == ["--notices"]
+version, commit, time, lock, checkouts = arguments[prints_notices:]
 if prints_notices:
     print("\n".join(notices()), end="")
 else:

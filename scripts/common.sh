@@ -186,14 +186,14 @@ say_yes() {
     printf '%s;\n' 'APT::Get::Assume-Yes "true"' 'APT::Install-Recommends "false"' 'Dpkg::Use-Pty "false"' >"$1/etc/apt/apt.conf.d/yes"
 }
 
-# The commands of a block of docs/install.md: the heading, and the number of the block below it.
+# The commands of a block of `page`, docs/install.md: the heading, and the number of the block below it.
 block() {
     awk -v heading="$1" -v number="$2" '
         /^##+ / { inside = ($0 ~ "^##+ " heading "$"); next }
         inside && /^```sh$/ { count += 1; shown = (count == number); next }
         /^```$/ { shown = 0 }
         shown { print; found = 1 }
-        END { exit !found }' docs/install.md || fail "docs/install.md has no block $2 below $1"
+        END { exit !found }' "${page:-docs/install.md}" || fail "${page:-docs/install.md} has no block $2 below $1"
 }
 
 # What the programs contain of others, by scripts/sbom.py. The sources are those that a build has fetched.

@@ -152,7 +152,7 @@ import Testing
         "docs/cli.md": [("PairingTests", 1), ("VisibleTests", 1)],
         "docs/https.md": [("FirstUseTests", 3)],
         "docs/install.md": [("scripts/check-packages", 20), ("scripts/check-archive", 1), ("ComposeTests", 1)],
-        "docs/operating.md": [("OperatingTests", 17)],
+        "docs/operating.md": [("OperatingTests", 19), ("scripts/check-packages", 1)],
         "docs/scaling.md": [("ScalingPageTests", 4), ("ComposeTests", 2)],
     ]
 

@@ -12,7 +12,8 @@ private let areProgramsThere: Bool = [
 ].allSatisfy { FileManager.default.isExecutableFile(atPath: $0) }
 
 /// An operator with two machines, by the text of docs/operating.md alone: its files are written where it says, and its commands run in its
-/// order. Scripts stand for systemd and for users of the system; folders of the test stand for those below / .
+/// order. Scripts stand for apt-get, systemd and users of the system, and take the units of the package; folders of the test stand for those
+/// below / . `scripts/check-packages` installs the packages themselves, and runs their backups, by systemd.
 @Suite(
     .serialized,
     .timeLimit(.minutes(10)),
@@ -58,12 +59,11 @@ struct OperatingTests {
             let directory = machine.directory
             try machine.name(address, "relay.example")
             for folder in [
-                "bin", "etc/systemd/system", "etc/prometheus", "etc/fail2ban/filter.d", "etc/caddy", "etc/nginx/conf.d", "var/lib",
-                "var/backups",
+                "bin", "etc/prometheus", "etc/fail2ban/filter.d", "etc/caddy", "etc/nginx/conf.d", "var/lib", "var/backups",
             ] {
                 try FileManager.default.createDirectory(at: directory.appending(path: folder), withIntermediateDirectories: true)
             }
-            for folder in ["deploy", "docs"] {
+            for folder in ["deploy", "docs", "packaging"] {
                 try FileManager.default.createSymbolicLink(
                     at: directory.appending(path: folder),
                     withDestinationURL: Project.root.appending(path: folder)
@@ -133,17 +133,22 @@ struct OperatingTests {
 
     /// A process that has ended may still be listed, but has no program any more.
     private static let scripts = [
-        "useradd": "exit 0",
+        // What the package has, and what its postinst does. Settings that are there stay.
+        "apt-get": #"""
+        units=$HOME/usr/lib/systemd/system settings=$HOME/etc/relayd/relayd.json
+        put() { sed -e "s|/etc/|$HOME/etc/|g" -e "s|/var/|$HOME/var/|g" -e 's|/usr/bin/||g' "$1" >"$2"; }
+        mkdir -p "$units" "${settings%/*}"
+        mkdir -p -m 700 "$HOME/var/lib/relayd" "$HOME/var/backups/relayd"
+        for unit in "$HOME"/packaging/relayd*.service "$HOME"/packaging/relayd*.timer; do put "$unit" "$units/${unit##*/}"; done
+        [ -e "$settings" ] || put "$HOME/packaging/relayd.json" "$settings"
+        systemctl start relayd
+        """#,
+        "chown": "exit 0",
         "runuser": #"while [ "$1" != -- ]; do shift; done; shift; exec "$@""#,
         "journalctl": #"tail -n 20 "$HOME/journal""#,
         "nginx": #"exec /usr/sbin/nginx -p "$HOME" -e "$HOME/nginx.log" -c "$HOME/etc/nginx/nginx.conf" "$@""#,
-        "install": #"""
-        words=()
-        while [ $# -gt 0 ]; do case $1 in -o | -g) shift 2 ;; *) words+=("$1"); shift ;; esac; done
-        exec /usr/bin/install "${words[@]}"
-        """#,
         "systemctl": #"""
-        units=$HOME/etc/systemd/system
+        units=$HOME/usr/lib/systemd/system
         lives() { readlink "/proc/$1/exe" >/dev/null; }
         end() { [ ! -e "$HOME/$1.pid" ] || { pid=$(cat "$HOME/$1.pid"); kill "$pid" || true; while lives "$pid"; do sleep 0.1; done; rm -f "$HOME/$1.pid"; }; }
         # Foundation waits for a process until nothing has the descriptors that it has passed.
@@ -156,16 +161,14 @@ struct OperatingTests {
         settings() { sed -n 's/^Environment=//p' "$units/$1"; }
         await() { until curl --silent --fail --insecure "$1" >/dev/null; do lives "$(cat "$HOME/$2.pid")"; sleep 0.1; done; }
         case "$*" in
-        daemon-reload) ;;
-        'enable --now relayd' | 'start relayd')
+        'start relayd' | 'restart relayd')
             end relayd
             background relayd env $(settings relayd.service) $(commands relayd.service)
             await http://127.0.0.1:8080/readyz relayd ;;
         'stop relayd') end relayd ;;
         'reload relayd') kill -HUP "$(cat "$HOME/relayd.pid")" ;;
-        'enable --now relayd-backup.timer') [ -e "$units/relayd-backup.timer" ] && [ -e "$units/relayd-backup.service" ] ;;
-        'start relayd-backup.service')
-            commands relayd-backup.service | while read -r line; do env $(settings relayd-backup.service) $line </dev/null; done ;;
+        'enable --now relayd-'*.timer) [ -e "$units/$3" ] && [ -e "$units/${3%.timer}.service" ] ;;
+        'start relayd-'*.service) commands "$2" | while read -r line; do env $(settings "$2") sh -c "$line" </dev/null; done ;;
         'reload caddy')
             end caddy
             background caddy caddy run --config "$HOME/etc/caddy/Caddyfile" --adapter caddyfile
@@ -214,7 +217,10 @@ struct OperatingTests {
         }
     }
 
-    @Test func everyCommandOfThePageWorksInItsOrder() async throws {
+    /// `scripts/check-packages` follows what is under these headings.
+    private static let followedElsewhere = ["Another folder"]
+
+    @Test func commandsOfThePageWorkInOrderWithScriptsForSystemd() async throws {
         let machines = try TestMachine.network()
         let (a, b) = (try Machine(machines.0, "10.20.30.1"), try Machine(machines.1, "10.20.30.2"))
         let (pc, phone) = (Device(machine: a, name: "pc"), Device(machine: a, name: "phone"))
@@ -227,7 +233,7 @@ struct OperatingTests {
         }
         for (heading, block) in try Self.blocks() {
             // The other machine comes after what the page says of the first one.
-            guard heading != "Restore on another machine" else { continue }
+            guard heading != "Restore on another machine", !Self.followedElsewhere.contains(heading) else { continue }
             switch block {
             case .file(let path, let text):
                 try a.install(path, text)
@@ -238,7 +244,7 @@ struct OperatingTests {
                 let ended = try await a.run(commands, environment: endpoint.isEmpty ? [:] : ["ENDPOINT": endpoint])
                 #expect(ended.status == (heading == "Is all of it right?" ? 1 : 0), "\(heading): \(ended.text) \(ended.errorText)")
                 switch heading {
-                case "Install": if counts[heading] == 2 { #expect(ended.text.contains("https://relay.example/auth/setup?token=")) }
+                case "Install": if counts[heading] == 3 { #expect(ended.text.contains("https://relay.example/auth/setup?token=")) }
                 case "Caddy":
                     try a.trust(a.caddyRoot)
                     #expect(Self.faults(try await Self.doctor(a)).map { $0.prefix(14) } == ["backup failed:"])
@@ -276,20 +282,13 @@ struct OperatingTests {
         #expect(try await tablet.relay("join --name tablet", input: try await pc.relay("invite").text).status == 0)
         _ = try await a.run("systemctl start relayd-backup.service")
         _ = try await a.run("systemctl stop relayd; nginx -s quit")
-        for folder in ["etc/relayd", "etc/caddy", "etc/systemd/system"] {
-            try? FileManager.default.removeItem(at: b.machine.directory.appending(path: folder))
-        }
         for (heading, block) in try Self.blocks()
         where heading == "Install" || heading == "Caddy" || heading == "Restore on another machine" {
             switch block {
             case .file(let path, let text): try b.install(path, text)
             case .commands(let commands):
-                if commands.contains("account add") || heading == "Caddy" { continue }
-                if heading != "Install" {
-                    try Self.copyBackups(from: a, to: b)
-                    // The doctor reaches the relay by the proxy.
-                    _ = try await b.run("systemctl daemon-reload")
-                }
+                if commands.contains("account set-up") || heading == "Caddy" { continue }
+                if heading != "Install" { try Self.copyBackups(from: a, to: b) }
                 let ended = try await b.run(commands)
                 if heading == "Install" {
                     #expect(ended.status == 0, "\(ended.errorText)")
@@ -348,18 +347,28 @@ struct OperatingTests {
         try machine.trust(machine.machine.directory.appending(path: "etc/letsencrypt/live/relay.example/ca.pem"))
     }
 
-    /// By systemd's own checker.
+    /// By systemd's own checker. The page shows no unit: there is one source.
     @Test(.enabled(if: FileManager.default.isExecutableFile(atPath: "/usr/bin/systemd-analyze"), "needs Debian's package systemd"))
     func systemdTakesTheUnits() async throws {
-        let folder = FileManager.default.temporaryDirectory.appending(path: "units-\(UUID().uuidString)")
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        var names: [String] = []
-        for case (_, .file(let path, let text)) in try Self.blocks() where path.hasPrefix("/etc/systemd/") {
-            names.append(URL(filePath: path).lastPathComponent)
-            try Data(text.utf8).write(to: folder.appending(path: names[names.count - 1]))
+        for case (_, .file(let path, _)) in try Self.blocks() {
+            #expect(!path.hasSuffix(".service") && !path.hasSuffix(".timer"), "\(path)")
         }
-        #expect(names == ["relayd.service", "relayd-backup.service", "relayd-backup.timer"])
+        let files = FileManager.default
+        let folder = files.temporaryDirectory.appending(path: "units-\(UUID().uuidString)")
+        try files.createDirectory(at: folder, withIntermediateDirectories: false)
+        defer { try? files.removeItem(at: folder) }
+        let packaging = Project.root.appending(path: "packaging")
+        let names = try files.contentsOfDirectory(atPath: packaging.path).sorted().filter { name in
+            name.hasPrefix("relayd") && (name.hasSuffix(".service") || name.hasSuffix(".timer"))
+        }
+        #expect(
+            names == ["relayd-backup.service", "relayd-backup.timer", "relayd-doctor.service", "relayd-doctor.timer", "relayd.service"]
+        )
+        for name in names {
+            // The programs need not be installed here.
+            let text = try String(contentsOf: packaging.appending(path: name), encoding: .utf8)
+            try Data(text.replacing("/usr/bin/relayd", with: "/usr/bin/env relayd").utf8).write(to: folder.appending(path: name))
+        }
         let process = Process()
         process.executableURL = URL(filePath: "/usr/bin/systemd-analyze")
         process.arguments = ["verify", "--man=no"] + names.map { folder.appending(path: $0).path }

@@ -151,7 +151,7 @@ import Testing
         "docs/api.md": [("APIDocumentTests", 2)],
         "docs/cli.md": [("PairingTests", 1), ("VisibleTests", 1)],
         "docs/https.md": [("FirstUseTests", 3)],
-        "docs/install.md": [("scripts/check-packages", 20), ("scripts/check-archive", 1), ("ComposeTests", 1)],
+        "docs/install.md": [("scripts/check-packages", 20), ("scripts/check-systems", 1), ("ComposeTests", 1)],
         "docs/operating.md": [("OperatingTests", 19), ("scripts/check-packages", 1)],
         "docs/scaling.md": [("ScalingPageTests", 4), ("ComposeTests", 2)],
     ]

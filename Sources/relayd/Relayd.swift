@@ -4,6 +4,7 @@
 import ArgumentParser
 import BuildVersion
 import ProgramTexts
+import RelayIssuer
 import RelayProtocol
 import RelayServer
 import RelayStorage
@@ -26,7 +27,7 @@ struct Relayd: AsyncParsableCommand {
         defaultSubcommand: ServeCommand.self
     )
 
-    /// Replaces ArgumentParser's `main` for the exit codes: 2 for a usage or configuration error, 1 for any other error.
+    /// Replaces ArgumentParser's `main` for the exit codes: 2 for what fails again until a person changes something, 1 for any other error.
     static func main() async {
         ProcessSignals.begin()
         StandardDescriptor.openClosed()
@@ -59,8 +60,16 @@ struct Relayd: AsyncParsableCommand {
                 do throws(OutputError) { if !text.isEmpty { try print(asIs: ParserText.translated(text)) } } catch { leave(error) }
                 exit(withError: ExitCode.success)
             case .validationFailure: leave(ParserText.translated(fullMessage(for: error)), code: 2)
-            default: leave("relayd: \(localized("\(error)"))", code: 1)
+            default: leave("relayd: \(localized("\(error)"))", code: Self.needsAPerson(error) ? 2 : 1)
             }
+        }
+    }
+
+    /// Whether the same start fails again until somebody changes the data or the program, as it does with wrong settings.
+    private static func needsAPerson(_ error: any Error) -> Bool {
+        switch error {
+        case StoreError.tooNew, StoreError.notADatabase, StoreError.ofOtherRelay, IssuerError.databaseTooNew: true
+        default: false
         }
     }
 

@@ -63,6 +63,7 @@ func runRelay(
             "relay started",
             metadata: ["relay": "\(key.id)", "urls": "\(urls.map(\.description).joined(separator: " "))", "version": version]
         )
+        ServiceManagerNotice.ready.send()
         // A parent process waits for this first line on standard output, and may then stop the relay or invite a device.
         do throws(OutputError) {
             try print(asIs: "relayd \(key.id) ready at \(urls.map(\.description).joined(separator: " "))")
@@ -81,6 +82,7 @@ func runRelay(
             for await _ in signals.stops {
                 // Devices and tunnels get that time to leave.
                 logger.notice("relay stopping", metadata: ["drainSeconds": "\(drainSeconds)"])
+                ServiceManagerNotice.stopping.send()
                 await group.triggerGracefulShutdown()
             }
         }

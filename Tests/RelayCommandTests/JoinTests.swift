@@ -63,17 +63,22 @@ import Testing
         #expect(isJoined && !output.text.contains("invite="), "\(output.text)")
     }
 
-    @Test func interruptedPromptShowsTypedTextAgain() async throws {
-        let device = try TestDevice()
-        let relay = Project.products.appending(path: "relay").path
-        // The shell survives Ctrl-C, and then prints whether the terminal shows what is typed.
-        let line = "trap : INT; '\(relay)' join --home '\(device.home)'; stty -a | tr -d ';' | tr ' ' '\\n' | grep -x -e echo -e -echo"
-        let shell = try RelayProcess(
+    /// A shell at a terminal of its own.
+    private static func shell(_ line: String, on device: TestDevice) throws -> RelayProcess {
+        try RelayProcess(
             ["-qefc", line, "/dev/null"],
             executable: URL(filePath: "/usr/bin/script"),
             environment: device.environment,
             hasInput: true
         )
+    }
+
+    @Test func interruptedPromptShowsTypedTextAgain() async throws {
+        let device = try TestDevice()
+        let relay = Project.products.appending(path: "relay").path
+        // The shell survives Ctrl-C, and then prints whether the terminal shows what is typed.
+        let line = "trap : INT; '\(relay)' join --home '\(device.home)'; stty -a | tr -d ';' | tr ' ' '\\n' | grep -x -e echo -e -echo"
+        let shell = try Self.shell(line, on: device)
         _ = try await shell.line { $0.contains("Paste the join link") }
         try shell.write("\u{3}")
         let rest = await shell.finish()
@@ -86,12 +91,7 @@ import Testing
         let relay = Project.products.appending(path: "relay").path
         // Then it prints what it could read.
         let line = "'\(relay)' join --home '\(device.home)'; stty -icanon min 0 time 0; echo \"left:$(cat)\""
-        let shell = try RelayProcess(
-            ["-qefc", line, "/dev/null"],
-            executable: URL(filePath: "/usr/bin/script"),
-            environment: device.environment,
-            hasInput: true
-        )
+        let shell = try Self.shell(line, on: device)
         _ = try await shell.line { $0.contains("Paste the join link") }
         try shell.write("https://192.0.2.1:1/#relay=\(String(repeating: "a", count: 52)),inv\nite=c2VjcmV0\n")
         let rest = await shell.finish()

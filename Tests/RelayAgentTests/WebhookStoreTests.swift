@@ -53,6 +53,16 @@ import Testing
 
     private struct Nothing: Error {}
 
+    /// The clock may be set back, and the token's time is not over then.
+    @Test func webhookOfATokenThatHasEndedIsWaitedFor() async throws {
+        #expect(try await !store.hasWebhooks())
+        let webhook = try await webhook(of: .token(try await token("t", life: .seconds(5))))
+        while try await !store.activeWebhookIDs().isEmpty { try await Task.sleep(for: .milliseconds(50)) }
+        #expect(try await store.hasWebhooks())
+        try await store.removeWebhook(webhook.id)
+        #expect(try await !store.hasWebhooks())
+    }
+
     @Test func messagesAndTheirPlaceAreOneTransaction() async throws {
         let webhook = try await webhook(at: 7)
         #expect(try await store.webhookPosition(of: "a") == sequence(7))

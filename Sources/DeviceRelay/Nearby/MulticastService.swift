@@ -23,8 +23,6 @@ final class MulticastService: NearbyService {
     private let logger: Logger
     private var sockets: [MulticastSocket.Key: MulticastSocket] = [:]
     private var links: [LinkInterface] = []
-    /// The interfaces that are connected to the network of an earlier one.
-    private var repeated: Set<Int> = []
     private var advertisements = InterfaceAdvertisements()
     private var isWanted = false
     private lazy var changes = ChangeWatch.interfaces(loop, every: Self.interval) { [weak self] in self?.read() }
@@ -64,7 +62,7 @@ final class MulticastService: NearbyService {
             let old = links
             let known = Set(old.map(\.index))
             links = now.links
-            repeated = []
+            advertisements.startOver()
             let wanted = Dictionary(uniqueKeysWithValues: links.flatMap { link in MulticastSocket.keys(of: link).map { ($0, link) } })
             for (key, socket) in sockets where wanted[key] != socket.link {
                 sockets[key] = nil
@@ -107,6 +105,10 @@ final class MulticastService: NearbyService {
             guard let self, let socket, sockets[key] === socket else { return }
             sockets[key] = nil
             changed(key)
+            // Another interface may have been silent because of this one.
+            if advertisements.startOver() {
+                for (key, socket) in sockets { socket.advertise(advertisements.on(key.interface)) }
+            }
             // Soon another network may be there, which must not see the same names.
             guard NetworkInterfaces.read(names).links.contains(link) else { return read() }
             readLater()
@@ -118,17 +120,14 @@ final class MulticastService: NearbyService {
             guard let onQuestion = self?.onQuestion else { return }
             for question in questions { onQuestion(question.name) }
         }
-        if advertisesOnce { socket.onSource = { [weak self] in self?.heard($0, at: key.interface) } }
+        if advertisesOnce { socket.onNames = { [weak self] in self?.heard($0, at: key.interface) } }
         socket.want(isWanted)
         socket.advertise(isKnown ? advertisements.on(key.interface) : nil)
         socket.open(device)
     }
 
-    /// An earlier interface of this machine is heard, so both are connected to one network. It advertises there first, and is heard before
-    /// this one does so: probes are heard, too.
-    private func heard(_ source: IPAddress, at interface: Int) {
-        let isEarlier = links.contains { link in link.index < interface && link.addresses.contains { $0.address == source } }
-        guard isEarlier, repeated.insert(interface).inserted else { return }
+    private func heard(_ names: Set<DNSName>, at interface: Int) {
+        guard advertisements.heard(names, on: interface) else { return }
         for (key, socket) in sockets where key.interface == interface { socket.advertise(nil) }
     }
 
@@ -155,7 +154,7 @@ final class MulticastService: NearbyService {
 
     func advertise(_ advertisement: (port: UInt16, text: () -> [[UInt8]])?) {
         advertisements.common = advertisement
-        for (key, socket) in sockets where !repeated.contains(key.interface) { socket.advertise(advertisements.on(key.interface)) }
+        for (key, socket) in sockets { socket.advertise(advertisements.on(key.interface)) }
     }
 
     func want(_ isWanted: Bool) {

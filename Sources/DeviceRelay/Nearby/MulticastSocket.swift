@@ -35,8 +35,8 @@ final class MulticastSocket {
     let link: LinkInterface
     /// Called when the instances may have changed.
     var onChange: () -> Void = {}
-    /// Called with the source of each message of this network.
-    var onSource: (IPAddress) -> Void = { _ in }
+    /// Called with the names in each message, if anybody wants them.
+    var onNames: ((Set<DNSName>) -> Void)?
     /// Called with the questions of each message.
     var onQuestions: ([DNSQuestion]) -> Void = { _ in }
     var isOpen: Bool { channel != nil }
@@ -210,7 +210,7 @@ final class MulticastSocket {
         guard !isLegacy || !message.isResponse else { return }
         let isOwn = link.addresses.contains { $0.address == source }
         if isOwn { hasHeardItself = true }
-        onSource(source)
+        onNames?(Set(message.questions.map(\.name) + message.records.map(\.name)))
         if !message.isResponse { onQuestions(message.questions) }
         browser.received(message, from: source, at: loop.now)
         if let actions = responder?.received(message, isLegacy: isLegacy, isOwn: isOwn, at: loop.now, using: &random) {

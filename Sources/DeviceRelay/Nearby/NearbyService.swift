@@ -74,17 +74,38 @@ struct InterfaceAdvertisements {
     }
 
     /// What is advertised, if anything. Another one has new names everywhere.
-    var common: (port: UInt16, text: () -> [[UInt8]])? { didSet { made = [:] } }
+    var common: (port: UInt16, text: () -> [[UInt8]])? { didSet { (made, repeated) = ([:], []) } }
     private var made: [Int: Advertised] = [:]
+    /// The interfaces that lead to the network of an earlier one, which advertises there.
+    private var repeated: Set<Int> = []
     private var random = SystemRandomNumberGenerator()
 
     /// The same until the interface is forgotten.
     mutating func on(_ interface: Int) -> Advertised? {
+        guard !repeated.contains(interface) else { return nil }
         if let made = made[interface] { return made }
         guard let common else { return nil }
         let made = Advertised(labels: ServiceInstance.Labels(using: &random), port: common.port, text: common.text())
         self.made[interface] = made
         return made
+    }
+
+    /// The name of an earlier interface is heard, so both lead to one network. Nobody else there knows that name. It is heard in time:
+    /// before an instance is announced, its name is asked for.
+    /// - Returns: Whether that is new.
+    mutating func heard(_ names: some Sequence<DNSName>, on interface: Int) -> Bool {
+        let earlier = Set(
+            made.filter { $0.key < interface && !repeated.contains($0.key) }.values.map { ServiceInstance.name(of: $0.labels) }
+        )
+        guard !earlier.isEmpty, names.contains(where: earlier.contains) else { return false }
+        return repeated.insert(interface).inserted
+    }
+
+    /// Forgets which interfaces lead to one network.
+    /// - Returns: Whether any did.
+    @discardableResult mutating func startOver() -> Bool {
+        defer { repeated = [] }
+        return !repeated.isEmpty
     }
 
     /// Another network must not see the same names.

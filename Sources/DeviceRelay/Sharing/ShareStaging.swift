@@ -23,7 +23,7 @@ package final class ShareStaging: Sendable {
     package let destination: OpenFile
     private let place: EntryName
     private let folder: OpenFile
-    private let lock: FileLock
+    private let lock: OpenFile.Lock
 
     /// How long the place of an interrupted transfer is kept, in seconds: 14 days.
     private static let keptSeconds: TimeInterval = 14 * 86_400
@@ -33,11 +33,10 @@ package final class ShareStaging: Sendable {
         for bytes in (try? destination.names()) ?? [] {
             guard let text = String(validating: bytes, as: UTF8.self), let name = EntryName(local: text), name.isPart,
                 let folder = try? destination.open(name, O_RDONLY | O_DIRECTORY), let facts = try? folder.facts(), facts.isOwn,
-                facts.permissions == 0o700, facts.modified.timeIntervalSince(now) < -keptSeconds, let lock = folder.lock(),
+                facts.permissions == 0o700, facts.modified.timeIntervalSince(now) < -keptSeconds, let lock = try? folder.lock(),
                 let there = try? destination.facts(of: name), there.isSame(as: facts)
             else { continue }
-            try? destination.removeAll(name)
-            lock.release()
+            withExtendedLifetime(lock) { try? destination.removeAll(name) }
         }
     }
 
@@ -60,7 +59,7 @@ package final class ShareStaging: Sendable {
             }
             // In a folder that others can write, it may be theirs.
             guard let made = try? folder.facts(), made.isOwn, made.permissions == 0o700 else { continue }
-            guard let lock = folder.lock() else { continue }
+            guard let lock = try folder.lock() else { continue }
             // The transfer that had it may have just ended.
             guard let there = try destination.facts(of: place), let facts = try? folder.facts(), there.isSame(as: facts) else { continue }
             // Its time says when it was last used.

@@ -73,7 +73,7 @@ package enum ServiceManager: Sendable {
                 "[Unit]", "Description=Device Relay agent: opens and answers what your other devices ask for",
             ] + (settings.isGraphical ? ["After=\(target)", "PartOf=\(target)"] : []) + [
                 "", "[Service]", "ExecStart=" + settings.arguments.map { quoted($0, isCommand: true) }.joined(separator: " "),
-                "ExecReload=/bin/kill -HUP $MAINPID",
+                "# A minimal system has no program `kill`.", "ExecReload=/bin/sh -c \"kill -HUP $MAINPID\"",
             ] + environment + [
                 "Restart=on-failure", "RestartSec=5",
                 "# A restart does not repair wrong settings or a device that has to join again.", "RestartPreventExitStatus=2 3",

@@ -76,6 +76,11 @@ extension AgentStore {
     /// Those that get messages.
     func activeWebhooks() async throws -> [Webhook] { try await webhooks().filter { $0.ended == nil } }
 
+    /// Whether there is a webhook, also of a token whose time is over by the present clock.
+    func hasWebhooks() async throws -> Bool {
+        try await database.read { try Bool.fetchOne($0, sql: "SELECT EXISTS (SELECT 1 FROM webhooks WHERE ended IS NULL)") ?? false }
+    }
+
     func activeWebhookIDs() async throws -> [String] {
         try await database.read {
             try String.fetchAll($0, sql: Self.selectActive, arguments: .bound(Self.milliseconds(.now)))

@@ -33,8 +33,7 @@ struct WebhookSender: Sendable {
         while !Task.isCancelled {
             let seen = webhooks.seen
             if let active = try? await store.activeWebhookIDs(), !active.contains(webhook) { return }
-            // A token ends by time, too, and its webhooks with it.
-            await webhooks.wait(after: seen, within: Webhooks.longestWait)
+            await webhooks.wait(after: seen)
         }
     }
 

@@ -29,8 +29,14 @@ struct Webhooks: Sendable {
 
     var seen: Int { revision.value }
 
-    /// Waits for a change.
-    func wait(after seen: Int) async { _ = await revision.first { $0 != seen } }
+    /// Waits for a change. A token ends by time, so while there is a webhook the wait ends after a while.
+    func wait(after seen: Int) async {
+        if (try? await store.hasWebhooks()) ?? true {
+            await wait(after: seen, within: Self.longestWait)
+        } else {
+            _ = await revision.first { $0 != seen }
+        }
+    }
 
     /// Waits for a change, for a while.
     func wait(after seen: Int, within patience: Duration) async {
@@ -52,15 +58,13 @@ struct Webhooks: Sendable {
             var running: Set<String> = []
             while !Task.isCancelled {
                 let seen = seen
-                guard let ids = try? await store.activeWebhookIDs() else {
-                    // The storage works again later.
-                    await wait(after: seen, within: Self.longestWait)
-                    continue
+                // The storage works again later.
+                if let ids = try? await store.activeWebhookIDs() {
+                    for id in ids where running.insert(id).inserted {
+                        group.addTask { await WebhookSender(webhook: id, webhooks: self).run() }
+                    }
+                    running.formIntersection(ids)
                 }
-                for id in ids where running.insert(id).inserted {
-                    group.addTask { await WebhookSender(webhook: id, webhooks: self).run() }
-                }
-                running.formIntersection(ids)
                 await wait(after: seen)
             }
         }

@@ -43,7 +43,8 @@ package struct ServiceInstance: Hashable, Sendable {
         self.addresses = addresses
     }
 
-    package var name: DNSName { .local([labels.instance, "_device-relay", "_tcp"]) }
+    package var name: DNSName { Self.name(of: labels) }
+    package static func name(of labels: Labels) -> DNSName { .local([labels.instance, "_device-relay", "_tcp"]) }
     package var host: DNSName { .local([labels.host]) }
 
     /// The records that only this instance has.

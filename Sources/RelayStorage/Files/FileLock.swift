@@ -20,15 +20,6 @@ package final class FileLock: Sendable {
         self.descriptor = descriptor
     }
 
-    /// Locks an open file or folder.
-    /// - Returns: `nil` if another holder has the lock, or the file system has no locks.
-    init?(ofOpen descriptor: Int32) {
-        // The lock belongs to both descriptors.
-        let copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
-        guard (try? Self.lock(copy, "")) == true else { return nil }
-        self.descriptor = copy
-    }
-
     /// Creates or replaces a file, which is locked before it gets its name. The content is on disk when this returns.
     package init(replacing path: String, with bytes: [UInt8]) throws(StorageError) {
         let draft = PrivateFile.draft(of: path)
@@ -49,22 +40,28 @@ package final class FileLock: Sendable {
     /// - Returns: `false` if another holder has the lock. The descriptor is closed then, and after an error.
     private static func lock(_ descriptor: Int32, _ path: String) throws(StorageError) -> Bool {
         guard descriptor >= 0 else { throw StorageError(system: errno, path: path) }
-        while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
-            let number = errno
-            if number == EINTR { continue }
-            close(descriptor)
-            if number == EWOULDBLOCK { return false }
-            throw StorageError(system: number, path: path)
-        }
-        return true
+        guard let number = begin(descriptor) else { return true }
+        close(descriptor)
+        if number == EWOULDBLOCK { return false }
+        throw StorageError(system: number, path: path)
     }
+
+    /// Takes the lock of an open file or folder. It lasts until `end`.
+    /// - Returns: `nil` if it is taken, else the error: `EWOULDBLOCK` if another holder has it.
+    static func begin(_ descriptor: Int32) -> Int32? {
+        while flock(descriptor, LOCK_EX | LOCK_NB) != 0 { if errno != EINTR { return errno } }
+        return nil
+    }
+
+    /// Ends a lock. Closing the descriptor is not enough, because a child process that is being spawned may hold a copy of it.
+    static func end(_ descriptor: Int32) { _ = flock(descriptor, LOCK_UN) }
 
     /// Whether a holder has the lock of a file; `nil` if the file cannot be read.
     package static func isHeld(_ path: String) -> Bool? {
         do throws(StorageError) {
             guard let file = try StorageFile(reading: path) else { return nil }
             guard flock(file.descriptor, LOCK_SH | LOCK_NB) == 0 else { return true }
-            _ = flock(file.descriptor, LOCK_UN)
+            end(file.descriptor)
             return false
         } catch {
             return nil
@@ -82,8 +79,8 @@ package final class FileLock: Sendable {
         close(descriptor)
     }
 
-    /// Releases the lock. Closing the descriptor is not enough, because a child process that is being spawned may hold a copy of it.
-    package func release() { _ = flock(descriptor, LOCK_UN) }
+    /// Releases the lock.
+    package func release() { Self.end(descriptor) }
 
     /// Waits for the lock, at most 5 s, and holds it for a short operation.
     package static func whileHolding<Value>(_ path: String, _ body: () throws(StorageError) -> Value) throws(StorageError) -> Value {

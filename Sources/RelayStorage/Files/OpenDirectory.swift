@@ -14,7 +14,7 @@ import Musl
 package final class OpenDirectory {
     private let descriptor: Int32
     private let path: String
-    private var lock: FileLock?
+    private var isLocked = false
 
     /// Opens a directory whose path the user has chosen.
     package init(_ path: String) throws(StorageError) {
@@ -32,7 +32,9 @@ package final class OpenDirectory {
     }
 
     deinit {
-        if descriptor >= 0 { close(descriptor) }
+        guard descriptor >= 0 else { return }
+        if isLocked { FileLock.end(descriptor) }
+        close(descriptor)
     }
 
     private var facts: stat? {
@@ -49,8 +51,8 @@ package final class OpenDirectory {
     /// Takes its lock, which ends with this object.
     /// - Returns: `false` if another holder has it, or the file system has no locks.
     package func tryLock() -> Bool {
-        lock = lock ?? FileLock(ofOpen: descriptor)
-        return lock != nil
+        if !isLocked { isLocked = FileLock.begin(descriptor) == nil }
+        return isLocked
     }
 
     /// Whether the name in the other directory is still that of this one.

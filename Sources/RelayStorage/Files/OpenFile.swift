@@ -228,9 +228,22 @@ package final class OpenFile: Sendable {
         guard fsync(descriptor) == 0 else { throw SystemError() }
     }
 
+    /// The lock of an open file or folder, which it keeps open. It ends with this object.
+    package final class Lock: Sendable {
+        private let file: OpenFile
+
+        fileprivate init(_ file: OpenFile) { self.file = file }
+
+        deinit { FileLock.end(file.descriptor) }
+    }
+
     /// Locks the file or folder.
-    /// - Returns: `nil` if another holder has the lock, or the file system has no locks.
-    package func lock() -> FileLock? { FileLock(ofOpen: descriptor) }
+    /// - Returns: `nil` if another holder has the lock.
+    package func lock() throws(SystemError) -> Lock? {
+        guard let number = FileLock.begin(descriptor) else { return Lock(self) }
+        guard number == EWOULDBLOCK else { throw SystemError(number) }
+        return nil
+    }
 
     /// Sets the permissions, if the file system supports that.
     package func setPermissions(_ permissions: mode_t) { _ = fchmod(descriptor, permissions) }

@@ -200,7 +200,8 @@ import Testing
         try await first.take(Array(try await Self.frames(Self.source(collection, have: try await first.prepare())).prefix(1)))
         let place = try #require(FileManager.default.contentsOfDirectory(atPath: into).first)
         let copies = DescriptorCopies(of: "\(into)/\(place)")
-        #expect(copies.count > 0)
+        // A transfer may have many places.
+        #expect(copies.count == 1)
         await first.close()
         let (_, sent) = try await transfer(collection)
         #expect(sent < 600_000)

@@ -173,14 +173,15 @@ export class LocalModel extends EventTarget {
     }
 
     async #problem(answer) {
-        const told = await this.#inWords(await answer.json().catch(() => ({})));
+        const english = await answer.json().catch(() => ({}));
+        // Who is signed out gets no translation.
+        const isEnd = answer.status === 401 && this.#token;
+        if (isEnd) this.#end();
+        const told = await this.#inWords(english);
         // The console names devices by their ids, and people by their names.
         const named = (text) => text?.replace(/\b[a-z2-7]{52}\b/g, (id) => this.nameOf(id) ?? `${id.slice(0, 8)}…`);
         const problem = new Problem(answer.status, { ...told, message: named(told.message), detail: named(told.detail) });
-        if (answer.status === 401 && this.#token) {
-            this.#end();
-            this.dispatchEvent(new CustomEvent("ended", { detail: problem }));
-        }
+        if (isEnd) this.dispatchEvent(new CustomEvent("ended", { detail: problem }));
         return problem;
     }
 

@@ -8,6 +8,8 @@ const TEXTS = new Set(["message", "advice", "detail"]);
 /** So many texts the agent takes at a time, and so many are kept. */
 const MOST = 100;
 const KEPT = 1_000;
+/** How deep the texts of an answer are. */
+const DEPTH = 6;
 
 const known = new Map();
 
@@ -19,22 +21,27 @@ const known = new Map();
 export async function translate(answer, language, ask) {
     if (language === "en") return answer;
     const places = [];
-    find(answer, places);
-    const unknown = [...new Set(places.map(([object, key]) => object[key]).filter((text) => !known.has(text)))].slice(0, MOST);
+    find(answer, places, DEPTH);
+    const words = new Map(places.map(([object, key]) => [object[key], known.get(object[key])]));
+    const unknown = [...words.keys()].filter((text) => !words.get(text)).slice(0, MOST);
     if (unknown.length > 0) {
         // Only the language is at stake.
         const translated = await ask(unknown).catch(() => []);
-        unknown.forEach((text, index) => translated[index] && known.set(text, translated[index]));
+        if (known.size > KEPT) known.clear();
+        unknown.forEach((text, index) => {
+            if (!translated[index]) return;
+            words.set(text, translated[index]);
+            known.set(text, translated[index]);
+        });
     }
-    for (const [object, key] of places) object[key] = known.get(object[key]) ?? object[key];
-    if (known.size > KEPT) known.clear();
+    for (const [object, key] of places) object[key] = words.get(object[key]) ?? object[key];
     return answer;
 }
 
-function find(value, places) {
-    if (typeof value !== "object" || value === null) return;
+function find(value, places, depth) {
+    if (typeof value !== "object" || value === null || depth === 0) return;
     for (const [key, inner] of Object.entries(value)) {
-        if (typeof inner !== "string") find(inner, places);
+        if (typeof inner !== "string") find(inner, places, depth - 1);
         else if (TEXTS.has(key) && inner) places.push([value, key]);
     }
 }

@@ -4,13 +4,14 @@
 import ConsoleFiles
 import Hummingbird
 import ProgramTexts
-import Synchronization
 
 /// The texts of answers in the language of a person. Answers are English for programs; the console asks for what it shows.
 extension APIRoutes {
     var translationRoutes: [APIRoute] { [APIRoute(.post, "/v1/console/translations", .person, translate)] }
 
     private static let mostTexts = 100
+    /// A longer text is no message of this program.
+    private static let longestText = 2 << 10
 
     private struct Translated: Encodable {
         var texts: [String]
@@ -22,22 +23,24 @@ extension APIRoutes {
         guard texts.count <= Self.mostTexts else {
             throw AgentError("invalidBody", "the body: there are at most \(Self.mostTexts) texts", .usage)
         }
-        let translation = PageLanguage(tag: try body.required("language")).map(Catalogues.shared.translation) ?? .english
-        return try exchange.json(Translated(texts: texts.map(translation.text)))
+        guard let language = PageLanguage(tag: try body.required("language")) else { return try exchange.json(Translated(texts: texts)) }
+        var translated: [String] = []
+        for text in texts {
+            translated.append(text.utf8.count > Self.longestText ? text : await Catalogues.shared.text(text, in: language))
+        }
+        return try exchange.json(Translated(texts: translated))
     }
 }
 
-/// The catalogues that consoles have used. Each is read once.
-private final class Catalogues: Sendable {
+/// The catalogues that consoles have used. Each is read once, and one text is translated at a time: a long one of another device takes a while.
+private actor Catalogues {
     static let shared = Catalogues()
 
-    private let read = Mutex<[PageLanguage: Translation]>([:])
+    private var read: [PageLanguage: Translation] = [:]
 
-    func translation(_ language: PageLanguage) -> Translation {
-        read.withLock { read in
-            let known = read[language] ?? Translation(.language(language))
-            read[language] = known
-            return known
-        }
+    func text(_ text: String, in language: PageLanguage) -> String {
+        let translation = read[language] ?? Translation(.language(language))
+        read[language] = translation
+        return translation.text(text)
     }
 }

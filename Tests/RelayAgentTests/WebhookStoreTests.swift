@@ -56,7 +56,7 @@ import Testing
     /// The clock may be set back, and the token's time is not over then.
     @Test func webhookOfATokenThatHasEndedIsWaitedFor() async throws {
         #expect(try await !store.hasWebhooks())
-        let webhook = try await webhook(of: .token(try await token("t", life: .seconds(5))))
+        let webhook = try await webhook(of: .token(try await token("t", life: .seconds(10))))
         while try await !store.activeWebhookIDs().isEmpty { try await Task.sleep(for: .milliseconds(50)) }
         #expect(try await store.hasWebhooks())
         try await store.removeWebhook(webhook.id)

@@ -187,7 +187,7 @@ import Testing
         _ = try await other.relayd.stop()
         try RelayNodes.copyKeys(from: other.relayd, to: directory)
         let wrong = try await RelaydProcess.run(start)
-        #expect(wrong.status == 1 && wrong.error.contains("copy relay.key and issuer.key"))
+        #expect(wrong.status == 2 && wrong.error.contains("copy relay.key and issuer.key"))
         #expect(try await home.relayd.stop() == 0)
     }
 

@@ -35,8 +35,11 @@ final class Pulse: Sendable {
     func rest(for time: Duration, on loop: any EventLoop) async {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
-                let timer = loop.scheduleTask(in: TimeAmount(time)) { self.endRest() }
-                rest.withLock { $0 = Rest(continuation: continuation, timer: timer) }
+                rest.withLock { rest in
+                    // A timer that is due at once waits for the lock, and finds the rest.
+                    let timer = loop.scheduleTask(in: TimeAmount(time)) { self.endRest() }
+                    rest = Rest(continuation: continuation, timer: timer)
+                }
                 if Task.isCancelled || isBusy.load(ordering: .sequentiallyConsistent) { endRest() }
             }
         } onCancel: {

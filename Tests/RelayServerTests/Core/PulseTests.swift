@@ -36,6 +36,15 @@ import Testing
         await task.value
     }
 
+    /// However its time and the begin of a rest meet, the rest ends.
+    @Test func restThatIsDueAtOnceEnds() async {
+        let pulse = Pulse()
+        for _ in 0..<20_000 {
+            pulse.begin()
+            await pulse.rest(for: .zero, on: loop)
+        }
+    }
+
     /// However a beat and the begin of a rest meet, the rest ends.
     @Test func noBeatIsLost() async {
         let pulse = Pulse()

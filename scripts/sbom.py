@@ -26,7 +26,7 @@ FOLDER = pathlib.Path(__file__).parent.parent / "packaging"
 # address, the name of the version there, the licence, and its text in packaging/licences, if the package has none. Yams has changed libyaml
 # since 0.2.5, and says up to where. zlib's version has no name there.
 CONTAINED = [
-    ("Sources/*BoringSSL/hash.txt", r"revision (\w+)", "boringssl", "https://boringssl.googlesource.com/boringssl", "{}", "NOASSERTION", ""),
+    ("Sources/*BoringSSL/hash.txt", r"revision (\w+)", "boringssl", "https://boringssl.googlesource.com/boringssl", "{}", "Apache-2.0", ""),
     ("Sources/*Zlib/**/*zlib.h", r'ZLIB_VERSION "([^"]+)"', "zlib", "https://github.com/madler/zlib", "", "Zlib", ""),
     (
         "Sources/CNIOLLHTTP/include/c_nio_llhttp.h",
@@ -81,6 +81,18 @@ def texts(folder):
     return sorted(found, key=lambda one: (len(one.parts), str(one)))
 
 
+def heads(folder):
+    """The comments in C sources whose licence asks to be shown with a program, and one file of each."""
+    asks = re.compile(r"in binary form|binary distributions include|included in\s+all\s+copies")
+    found = {}
+    for one in sorted(folder.glob("Sources/**/*.[chS]")):
+        for comment in re.findall(r"/\*(.*?)\*/", one.read_text(errors="replace"), re.DOTALL):
+            text = re.sub(r"(?m)^[ \t]*\*?[ \t]?|[ \t]+$", "", comment).strip("-\n ")
+            if asks.search(" ".join(text.split())):
+                found.setdefault(text, one.relative_to(folder))
+    return found
+
+
 def contained(name, folder):
     """What a package contains."""
     for pattern, mark, inside, address, revision, expression, text in CONTAINED:
@@ -118,7 +130,14 @@ def notices():
     for name, number, _, address, _, found in parts():
         for one in found:
             inside = "" if one is found[0] else f" ({'/'.join(one.parts[len(found[0].parent.parts):])})"
-            yield f"{'=' * 80}\n{name} {number}{inside}\n{address}\n{'=' * 80}\n\n{one.read_text(errors='replace').strip()}\n"
+            yield notice(name, number, inside, address, one.read_text(errors="replace").strip())
+        if "-of-" not in name and address and name != "swift":
+            for text, one in heads(pathlib.Path(checkouts) / address.rsplit("/", 1)[-1]).items():
+                yield notice(name, number, f" ({one})", address, text)
+
+
+def notice(name, number, inside, address, text):
+    return f"{'=' * 80}\n{name} {number}{inside}\n{address}\n{'=' * 80}\n\n{text}\n"
 
 
 def package(name, number, revision, address, expression, copyright):

@@ -40,19 +40,20 @@ final class SessionGreetings {
         )
     }
 
-    /// Waits until both sides have told each other everything. Ends the session if they have not.
-    /// - Parameter moves: How often the session had moved when it came to the path of this greeting.
-    func exchange(_ greeting: Greeting, over session: PeerSession, since moves: Int) async throws(AppServiceError) {
+    /// Waits until both sides have told each other everything. Ends the session if they have not, unless it has moved to the path of this
+    /// greeting, or from there, and the time is over: then it can go on over another path.
+    func exchange(_ greeting: Greeting, over session: PeerSession) async throws(AppServiceError) {
+        let moves = session.moves
         do throws(AppServiceError) {
             try await greeting.exchange(over: session)
         } catch {
-            // A session that goes on over another path is no longer this greeting's.
-            if moves > 0 { await session.shutDown(unlessMovedSince: moves) } else { await session.shutDown() }
+            let hasMoved = moves > 0 && error.code == .timedOut || session.moves > moves
+            if !hasMoved { await session.shutDown("the devices have not greeted each other") }
             throw error
         }
         // What the peer told may have taken its own confirmation away.
         guard peers.isConfirmed(session.peer) else {
-            await session.shutDown()
+            await session.shutDown(SessionPool.revoked.message)
             throw SessionPool.revoked
         }
         onGreeted(session)

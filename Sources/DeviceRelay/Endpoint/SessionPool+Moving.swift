@@ -20,15 +20,22 @@ extension SessionPool {
         while await session.needsStream() {
             var pause = Self.pauses.first
             while await session.waitsForStream(within: .zero), !peers.isRefused(session.peer) {
-                if await move(session, over: paths(to: session.peer)) { break }
+                if await move(session, over: pathsAfterLoss(to: session.peer)) { break }
                 // A refused session has ended.
                 guard await session.waitsForStream(within: pause) else { break }
                 pause = min(pause * 2, Self.pauses.most)
             }
-            guard !peers.isRefused(session.peer) else { return await session.shutDown() }
+            guard !peers.isRefused(session.peer) else { return await session.shutDown(Self.revoked.message) }
             // A direct path may have been found too late.
             if !session.isDirect, hasDirectWay(to: session.peer) { appeared(session.peer) }
         }
+    }
+
+    /// The paths for a session that has lost its stream: the direct ones are left alone for a while after a greeting that failed there, if there
+    /// are others.
+    private func pathsAfterLoss(to peer: EndpointID) -> [any PeerPath] {
+        let paths = paths(to: peer), others = paths.filter { $0.kind != .nearby }
+        return appearing.contains(peer) && !others.isEmpty ? others : paths
     }
 
     /// A peer can perhaps be reached directly.
@@ -99,8 +106,19 @@ extension SessionPool {
     ) async throws(AppServiceError) {
         let greeting = try greetings.greeting(with: session.peer)
         try await greetings.admitting(greeting, connector).move(session, over: transport, timeout: min(timeout, Self.directPatience))
-        let moves = session.moves
         // The path may be lost again before the greeting is done, so nothing waits for it but what the peer asks for.
-        loop.spawn(self) { pool in try? await pool.greetings.exchange(greeting, over: session, since: moves) }
+        loop.spawn(self) { pool in await pool.greet(greeting, overMoved: session) }
+    }
+
+    /// Greets the peer of a session that has moved to a direct path. The session leaves the path if no greeting comes about in time.
+    func greet(_ greeting: Greeting, overMoved session: PeerSession) async {
+        let moves = session.moves
+        do throws(AppServiceError) {
+            try await greetings.exchange(greeting, over: session)
+        } catch {
+            endpoint.logger.debug("no greeting on a direct path", metadata: ["peer": "\(session.peer.label)", "code": "\(error.code)"])
+            tryAgain(session.peer)
+            if error.code == .timedOut { session.leaveStream(unlessMovedSince: moves) }
+        }
     }
 }

@@ -119,7 +119,7 @@ final class SessionPool {
             throw AppServiceError(.cancelled, message: "the platform was suspended or shut down")
         }
         guard !peers.isRefused(session.peer) else {
-            await session.shutDown()
+            await session.shutDown(Self.revoked.message)
             throw Self.revoked
         }
         // An older session may belong to a lost network. Without the probe this is noticed only after a minute.
@@ -145,7 +145,7 @@ final class SessionPool {
         admissions.forget(peer)
         for session in sessions.sessions(with: peer) {
             sessions.remove(session, with: peer)
-            loop.spawn(self) { _ in await session.shutDown() }
+            loop.spawn(self) { _ in await session.shutDown(Self.revoked.message) }
         }
     }
 
@@ -292,7 +292,7 @@ final class SessionPool {
                 over: transport,
                 timeout: min(timeout, SessionPool.directPatience)
             )
-            try await pool.greetings.exchange(greeting, over: session, since: session.moves)
+            try await pool.greetings.exchange(greeting, over: session)
             return .session(session)
         }
     }

@@ -94,8 +94,9 @@ package final class PeerSession: Sendable {
 
     /// Closes all connections, and then the session. Responses that were given are still sent, if the peer receives them within two
     /// seconds. Running services are cancelled. Returns when the channel is closed.
-    package func shutDown() async {
-        link.enqueue { handler in handler.shutDown() }
+    /// - Parameter reason: What the apps on both sides hear, in words for people.
+    package func shutDown(_ reason: String = "the app is suspended or shutting down") async {
+        link.enqueue { handler in handler.shutDown(reason) }
         await link.waitUntilClosed()
     }
 
@@ -117,10 +118,11 @@ package final class PeerSession: Sendable {
         await link.streams.first(within: pause) { !$0.isLost || $0.isFinished } == nil && !Task.isCancelled
     }
 
-    /// Ends the session, unless it goes on over another path since, or has lost its own.
-    func shutDown(unlessMovedSince moves: Int) async {
-        let streams = link.streams.value
-        if streams.moves == moves, !streams.isLost { await shutDown() }
+    /// Leaves the present stream, unless the session goes on over another one since. It waits for another one then, and nothing is lost.
+    func leaveStream(unlessMovedSince moves: Int) {
+        link.enqueue { [link] handler in
+            if link.streams.value.moves == moves { handler.change { $0.streamEnded(at: $1, into: &$2) } }
+        }
     }
 
     /// Waits until the session has no stream, or has ended.

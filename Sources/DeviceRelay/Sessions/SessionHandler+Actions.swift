@@ -43,12 +43,12 @@ extension SessionHandler {
     }
 
     /// Closes all connections and operations, and notifies the peer.
-    func shutDown() {
+    func shutDown(_ reason: String) {
         isShuttingDown = true
         for task in serving.values { task.cancel() }
         change { $0.drain(into: &$2) }
         for key in asks.requests where key.number == 0 { change { $0.closeConnection(key.connection, at: $1, into: &$2) } }
-        for id in inboxes.keys.sorted() { close(id, SessionClosure(.cancelled, "the app is suspended or shutting down")) }
+        for id in inboxes.keys.sorted() { close(id, SessionClosure(.cancelled, reason)) }
         asking?.close()
         guard stream != nil else { return change { machine, _, actions in machine.connectionLost(into: &actions) } }
         closeSoon()

@@ -222,7 +222,7 @@ import Testing
         while await world.targetSession.inventory()["responses"] != 1 { await Task.yield() }
         let ends = OneShot<[SessionEnd?]>()
         world.targetSession.link.enqueue { handler in
-            handler.shutDown()
+            handler.shutDown("")
             let before = handler.machine.end
             handler.change { $0.streamEnded(at: $1, into: &$2) }
             ends.settle([before, handler.machine.end])
@@ -231,6 +231,33 @@ import Testing
         await world.readsOpener(true)
         await world.end()
         #expect(await call != nil)
+    }
+
+    @Test func aSessionThatLeavesItsStreamLosesNothing() async throws {
+        let (asked, isAllowed) = (Signal(), Signal())
+        let slow = AppService("slow") { connection, _ in
+            try await connection.respond(concurrently: 1) { _ in
+                asked.happen()
+                await isAllowed.wait()
+                return ["done": true]
+            }
+        }
+        let world = try await World([slow])
+        let connection = try await world.session.open(AppServiceInfo(name: "slow", appID: "com.example.app"), timeout: .seconds(30))
+        async let answer = connection.send(["a": 1])
+        await asked.wait()
+        try await world.move(directly: true)
+        // An earlier stream, which is left already.
+        world.session.leaveStream(unlessMovedSince: 0)
+        _ = await world.session.inventory()
+        #expect(world.session.hasStream && world.session.isDirect)
+        world.session.leaveStream(unlessMovedSince: 1)
+        await Self.isLost(world.session)
+        await Self.isLost(world.targetSession)
+        isAllowed.happen()
+        try await world.move()
+        #expect(try await answer == ["done": true])
+        await world.end()
     }
 
     @Test func aConnectionSaysWhetherItsPathIsDirect() async throws {

@@ -151,6 +151,7 @@ extension ExitStatus {
 
     package static let platform: [(code: PlatformError.Code, status: ExitStatus)] = [
         (.storageFailed, .failed),
+        (.storageTooNew, .usage),
         (.endpointInUse, .failed),
         (.invalidSettings, .usage),
         (.shutDown, .failed),

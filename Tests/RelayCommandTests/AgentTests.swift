@@ -163,6 +163,30 @@ import Testing
         #expect(try code(json) == "configurationInvalid")
     }
 
+    /// Its unit does not start it again then.
+    @Test func anAgentWhoseFilesANewerVersionHasWrittenEndsForGood() async throws {
+        let account = try await TestAccount()
+        let device = try await account.device(named: "TV")
+        let python = Process()
+        python.executableURL = URL(filePath: "/usr/bin/env")
+        python.arguments = [
+            "python3", "-c",
+            """
+            import glob, sqlite3, sys
+            for journal in glob.glob(sys.argv[1] + '/accounts/**/*.sqlite', recursive=True):
+                database = sqlite3.connect(journal)
+                print(database.execute("INSERT INTO grdb_migrations VALUES ('99 the future')").rowcount)
+                database.commit()
+            """, device.home,
+        ]
+        let changed = try await ProcessRun.run(python)
+        try #require(changed.output == "1\n", "\(changed)")
+        let ended = try await device.relay("agent")
+        #expect(ended.status == 2 && ended.errorText.contains("was written by a newer version"), "\(ended.errorText)")
+        let error = try await device.relay("devices", "--json").json["error"] as? [String: Any]
+        #expect(error?["code"] as? String == "storageTooNew", "\(error ?? [:])")
+    }
+
     @Test func settingsWritableByOthersAreRejected() async throws {
         let device = try TestDevice()
         let file = device.directory.path + "/settings.yaml"

@@ -56,7 +56,7 @@ public final class ConnectedDevicesPlatform: Sendable {
 
     /// Opens the storage and starts to connect the stored accounts. It does not wait for the network: see
     /// `connectionStates(for:)`. A second call has no effect.
-    /// - Throws: `PlatformError`: `storageFailed`, `invalidSettings`, `endpointInUse` if an app is hosted and another process hosts
+    /// - Throws: `PlatformError`: `storageFailed`, `storageTooNew`, `invalidSettings`, `endpointInUse` if an app is hosted and another process hosts
     ///   already, `shutDown`.
     public func start() async throws(PlatformError) {
         do {

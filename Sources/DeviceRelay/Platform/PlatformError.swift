@@ -8,13 +8,15 @@ public struct PlatformError: DeviceRelayError {
     /// The kind of failure.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Kind: String {
-            case storageFailed, endpointInUse, invalidSettings, shutDown
+            case storageFailed, storageTooNew, endpointInUse, invalidSettings, shutDown
         }
         private let kind: Kind
         private init(_ kind: Kind) { self.kind = kind }
 
         /// The storage directory is not usable.
         public static let storageFailed = Code(.storageFailed)
+        /// A newer version has written the storage directory. Update this one, or restore a backup.
+        public static let storageTooNew = Code(.storageTooNew)
         /// Another process hosts with the same storage directory.
         public static let endpointInUse = Code(.endpointInUse)
         /// A setting is invalid.
@@ -45,6 +47,7 @@ public struct PlatformError: DeviceRelayError {
             } else {
                 self.init(.storageFailed, "\(error)")
             }
+        case JournalError.tooNew: self.init(.storageTooNew, "\(error)")
         case RelayAddress.Problem.malformed:
             self.init(.invalidSettings, "the relay's URL must be http or https with a host, and without user, query and fragment")
         case RelayAddress.Problem.notEncrypted:

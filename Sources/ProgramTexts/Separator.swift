@@ -11,6 +11,11 @@ enum Separator {
         let text: Range<Int>
     }
 
+    static func divides(_ bytes: ArraySlice<UInt8>, _ steps: inout Int) -> Bool {
+        let parts = parts(bytes, maximum: 2, &steps)
+        return parts.count > 1 || parts.first?.separator.isEmpty == false
+    }
+
     /// Divides a line. What is in quotes is not divided.
     static func parts(_ bytes: ArraySlice<UInt8>, maximum: Int, _ steps: inout Int) -> [Part] {
         var parts: [Part] = []

@@ -15,6 +15,10 @@ struct Template: Sendable {
     /// The bytes with which each text of this template begins and ends; `nil` at a place.
     private let first: UInt8?
     private let last: UInt8?
+    private let isOneLine: Bool
+    /// Whether the template is of several texts itself.
+    private let isJoined: Bool
+    private let hasOneWord: Bool
     /// The places in brackets. Brackets in their values have their ends there.
     private let bracketed: [Int]
 
@@ -27,7 +31,11 @@ struct Template: Sendable {
             guard case .literal(let before) = parts[index - 1], case .literal(let after) = parts[index + 1] else { return nil }
             return before.last == UInt8(ascii: "(") && after.first == UInt8(ascii: ")") ? number : nil
         }
-        literalCount = parts.reduce(0) { count, part in if case .literal(let bytes) = part { count + bytes.count } else { count } }
+        let own = parts.flatMap { part in if case .literal(let bytes) = part { bytes } else { [UInt8]() } }
+        isOneLine = !own.contains(UInt8(ascii: "\n"))
+        isJoined = own.contains(UInt8(ascii: ";"))
+        hasOneWord = own.split { !(0x61...0x7A).contains($0 | 0x20) }.count <= 1
+        literalCount = own.count
     }
 
     var places: [Int] { parts.compactMap { if case .place(let number, _) = $0 { number } else { nil } } }
@@ -48,6 +56,39 @@ struct Template: Sendable {
         return literal.first == UInt8(ascii: " ") && !literal.dropFirst().contains(UInt8(ascii: " "))
     }
 
+    /// Whether a value has the end of one text and the beginning of another. Only one of them could be of this template then. Names,
+    /// values in brackets, and all that follows a label, such as `ready: {1}`, can be several texts.
+    private func holdsAnotherText(_ values: [Int: Value], _ text: ArraySlice<UInt8>) -> Bool {
+        guard !isJoined else { return false }
+        return values.contains { number, value in
+            !value.isName && !bracketed.contains(number) && !isLabelled(number) && Self.hasNextText(text[value.range])
+        }
+    }
+
+    private static func hasNextText(_ text: ArraySlice<UInt8>) -> Bool {
+        zip(text.dropFirst(), text.dropFirst(2)).contains { $0 == UInt8(ascii: ";") && $1 == UInt8(ascii: " ") }
+    }
+
+    /// Whether a value is all that follows the template's own beginning.
+    private func isRest(_ number: Int) -> Bool {
+        guard first != nil, case .place(number, _)? = parts.last else { return false }
+        return true
+    }
+
+    private func isLabelled(_ number: Int) -> Bool {
+        guard isRest(number), case .literal(let before)? = parts.dropLast().last else { return false }
+        return before.suffix(2) == Array(": ".utf8)
+    }
+
+    /// What a text may begin with in a template.
+    enum Beginning {
+        case anything
+        /// A value that is one part, because those before could be texts of their own.
+        case onePart
+        /// No value, because it would have the separator of the part before.
+        case literal
+    }
+
     /// A value of a text.
     struct Value {
         let range: Range<Int>
@@ -56,12 +97,21 @@ struct Template: Sendable {
 
     /// Returns the values of a whole text, by their places; `nil` if the text is not one of this template. The literals are found from left
     /// to right, without another try, so that the time is linear.
-    /// - Parameter steps: Counts the bytes that were compared.
-    func values(of text: ArraySlice<UInt8>, _ steps: inout Int) -> [Int: Value]? {
+    /// - Parameters:
+    ///   - beginning: What the template may begin with. One of a single word begins with one part at most, unless it is vague.
+    ///   - steps: Counts the bytes that were compared.
+    func values(of text: ArraySlice<UInt8>, beginning: Beginning = .anything, _ steps: inout Int) -> [Int: Value]? {
         // Nearly all templates end here.
         guard text.count >= literalCount, first == nil || first == text.first, last == nil || last == text.last,
             let values = found(in: text, &steps)
         else { return nil }
+        // The lines of a text are texts of their own, unless a template begins it, such as `Error: {1}`.
+        if isOneLine, values.contains(where: { text[$1.range].contains(UInt8(ascii: "\n")) && !isRest($0) }) { return nil }
+        if holdsAnotherText(values, text) { return nil }
+        if case .place(let number, _)? = parts.first, let value = values[number] {
+            if beginning == .literal { return nil }
+            if beginning == .onePart || hasOneWord && !isVague, Separator.divides(text[value.range], &steps) { return nil }
+        }
         if isCount, values.values.contains(where: { !Self.isWord(text[$0.range]) }) { return nil }
         // A text does not begin with a space, so this one is a part of a line.
         if case .place? = parts.first, text.first == UInt8(ascii: " ") { return nil }

@@ -87,10 +87,10 @@ package struct Translation: Sendable {
     }
 
     private func translated(_ bytes: ArraySlice<UInt8>, depth: Int, _ steps: inout Int) -> String {
-        if let whole = whole(bytes, depth: depth, &steps) { return whole }
+        if let whole = whole(bytes, depth: depth, &steps) { return whole.text }
         let lines = bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
         guard lines.count == 1 else {
-            return lines.map { whole($0, depth: depth, &steps) ?? divided($0, depth: depth, &steps) }.joined(separator: "\n")
+            return lines.map { whole($0, depth: depth, &steps)?.text ?? divided($0, depth: depth, &steps) }.joined(separator: "\n")
         }
         return divided(bytes, depth: depth, &steps)
     }
@@ -100,30 +100,43 @@ package struct Translation: Sendable {
         let english = plain(bytes)
         let result = parts(bytes, depth: depth, &steps)
         guard depth == 0, result == english else { return result }
-        return filled(vague, bytes, depth: depth, &steps) ?? english
+        return filled(vague, bytes, depth: depth, &steps)?.text ?? english
+    }
+
+    /// A translation, and how many bytes of the English text are not values.
+    private struct Match {
+        var text: String
+        var literalCount: Int
     }
 
     /// Returns the translation of a text that is a template as a whole. A sentence may begin with what is the middle of one elsewhere, so
     /// the other case of its first letter is tried, too.
-    private func whole(_ bytes: ArraySlice<UInt8>, depth: Int, _ steps: inout Int) -> String? {
-        if let result = found(bytes, depth: depth, &steps) { return result }
+    private func whole(_ bytes: ArraySlice<UInt8>, beginning: Template.Beginning = .anything, depth: Int, _ steps: inout Int) -> Match? {
+        if let result = found(bytes, beginning, depth, &steps) { return result }
         guard let first = bytes.first, (0x61...0x7A).contains(first | 0x20) else { return nil }
         var other = bytes
         other[other.startIndex] = first ^ 0x20
-        guard let result = found(other, depth: depth, &steps), let letter = result.first else { return nil }
-        return (first & 0x20 == 0 ? letter.uppercased() : letter.lowercased()) + result.dropFirst()
+        guard var result = found(other, beginning, depth, &steps), let letter = result.text.first else { return nil }
+        result.text = (first & 0x20 == 0 ? letter.uppercased() : letter.lowercased()) + result.text.dropFirst()
+        return result
     }
 
-    private func found(_ bytes: ArraySlice<UInt8>, depth: Int, _ steps: inout Int) -> String? {
-        if let text = texts[String(decoding: bytes, as: UTF8.self)] { return text }
+    private func found(_ bytes: ArraySlice<UInt8>, _ beginning: Template.Beginning, _ depth: Int, _ steps: inout Int) -> Match? {
+        if let text = texts[String(decoding: bytes, as: UTF8.self)] { return Match(text: text, literalCount: bytes.count) }
         guard depth < Self.maximumDepth else { return nil }
-        return filled(entries, bytes, depth: depth, &steps)
+        return filled(entries, bytes, beginning: beginning, depth: depth, &steps)
     }
 
-    private func filled(_ entries: [Entry], _ bytes: ArraySlice<UInt8>, depth: Int, _ steps: inout Int) -> String? {
+    private func filled(
+        _ entries: [Entry],
+        _ bytes: ArraySlice<UInt8>,
+        beginning: Template.Beginning = .anything,
+        depth: Int,
+        _ steps: inout Int
+    ) -> Match? {
         for entry in entries {
-            guard let values = entry.template.values(of: bytes, &steps) else { continue }
-            return entry.translation.map { part in
+            guard let values = entry.template.values(of: bytes, beginning: beginning, &steps) else { continue }
+            let text = entry.translation.map { part in
                 switch part {
                 case .literal(let literal): return String(decoding: literal, as: UTF8.self)
                 case .place(let number, _):
@@ -133,6 +146,7 @@ package struct Translation: Sendable {
                 }
             }
             .joined()
+            return Match(text: text, literalCount: entry.template.literalCount)
         }
         return nil
     }
@@ -143,7 +157,8 @@ package struct Translation: Sendable {
         return isQuoted ? String(decoding: bytes, as: UTF8.self) : translated(bytes, depth: depth + 1, &steps)
     }
 
-    /// Translates a line by its parts: as many as are one template, with what separates them from those before, or without.
+    /// Translates a line by its parts: those that are one template together, with what separates them from those before, or without. The
+    /// template with the most bytes counts.
     private func parts(_ bytes: ArraySlice<UInt8>, depth: Int, _ steps: inout Int) -> String {
         let parts = Separator.parts(bytes, maximum: Self.maximumParts, &steps)
         guard depth < Self.maximumDepth, parts.count > 1 || parts.first?.separator.isEmpty == false else { return plain(bytes) }
@@ -151,30 +166,32 @@ package struct Translation: Sendable {
         var index = 0
         while index < parts.count {
             let part = parts[index]
-            var next: Int?
+            var best: (end: Int, match: Match)?
             let ends = (index + 1...index + Self.maximumJoined).filter { $0 < parts.count }
             for end in [parts.count] + ends {
-                let last = parts[end - 1].text.upperBound
-                let full = bytes[part.separator.lowerBound..<last]
-                let spaces = full.prefix { $0 == UInt8(ascii: " ") }
-                if let whole = whole(full, depth: depth, &steps) {
-                    result += whole
-                } else if !spaces.isEmpty, spaces.count < part.separator.count,
-                    let whole = whole(full.dropFirst(spaces.count), depth: depth, &steps)
-                {
-                    result += plain(spaces) + whole
-                } else if !part.separator.isEmpty, let whole = whole(bytes[part.text.lowerBound..<last], depth: depth, &steps) {
-                    result += separator(bytes[part.separator]) + whole
-                } else {
-                    continue
-                }
-                next = end
-                break
+                let match = match(part, bytes[..<parts[end - 1].text.upperBound], depth: depth, &steps)
+                if let match, match.literalCount > best?.match.literalCount ?? 0 { best = (end, match) }
             }
-            if next == nil { result += separator(bytes[part.separator]) + plain(bytes[part.text]) }
-            index = next ?? index + 1
+            result += best?.match.text ?? separator(bytes[part.separator]) + plain(bytes[part.text])
+            index = best?.end ?? index + 1
         }
         return result
+    }
+
+    /// Returns the translation of a line from a part on, if that is a template.
+    private func match(_ part: Separator.Part, _ bytes: ArraySlice<UInt8>, depth: Int, _ steps: inout Int) -> Match? {
+        let full = bytes[part.separator.lowerBound...]
+        let spaces = full.prefix { $0 == UInt8(ascii: " ") }
+        if let whole = whole(full, beginning: part.separator.isEmpty ? .onePart : .literal, depth: depth, &steps) { return whole }
+        if !spaces.isEmpty, spaces.count < part.separator.count,
+            let whole = whole(full.dropFirst(spaces.count), beginning: .literal, depth: depth, &steps)
+        {
+            return Match(text: plain(spaces) + whole.text, literalCount: whole.literalCount)
+        }
+        guard !part.separator.isEmpty, let whole = whole(bytes[part.text.lowerBound...], beginning: .onePart, depth: depth, &steps) else {
+            return nil
+        }
+        return Match(text: separator(bytes[part.separator]) + whole.text, literalCount: whole.literalCount)
     }
 
     private func separator(_ bytes: ArraySlice<UInt8>) -> String { texts[plain(bytes)] ?? plain(bytes) }

@@ -57,9 +57,12 @@ extension AdminQuotas {
         let width = quotas.map(\.name.count).max() ?? 0
         return quotas.map { quota in
             let padding = String(repeating: " ", count: width - quota.name.count)
-            let origin = quota.isSet ? "set, default \(quota.relayValue)" : "default"
+            let value = Limit.Unit(rawValue: quota.unit)?.text(quota.value) ?? "\(quota.value) \(quota.unit)"
             // The columns keep their width in each language.
-            return quota.name + padding + "  " + localized("\(quota.value) \(quota.unit) (\(origin)), \(quota.used) used")
+            let text =
+                quota.isSet
+                ? "\(value) (set, default \(quota.relayValue)), \(quota.used) used" : "\(value) (default), \(quota.used) used"
+            return quota.name + padding + "  " + localized(text)
         }
     }
 }

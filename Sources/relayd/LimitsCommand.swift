@@ -24,7 +24,20 @@ struct LimitsCommand: AsyncParsableCommand {
         for limit in Limit.allCases {
             let padding = String(repeating: " ", count: width - limit.rawValue.count)
             let changed = limits[limit] == limit.defaultValue ? "" : "  (default \(limit.defaultValue))"
-            try print(asIs: "\(limit.rawValue)\(padding)  \(limits[limit]) \(limit.unit.rawValue)\(localized(changed))")
+            try print(asIs: "\(limit.rawValue)\(padding)  \(localized(limit.unit.text(limits[limit])))\(localized(changed))")
+        }
+    }
+}
+
+extension Limit.Unit {
+    /// A value as a person reads it.
+    func text(_ value: Int) -> String {
+        switch self {
+        case .bytes: "\(value) bytes"
+        case .characters: "\(value) characters"
+        case .count: "\(value)"
+        case .perSecond: "\(value) per second"
+        case .seconds: "\(value) seconds"
         }
     }
 }

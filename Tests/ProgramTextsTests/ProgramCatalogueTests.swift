@@ -60,6 +60,25 @@ import Testing
         }
     }
 
+    /// A short template takes nothing of the texts before and after it.
+    @Test(arguments: [
+        (
+            "Desk: desktop, linux, endpoint abcdefgh, device abcdefgh, joined 3 min ago, invited by abcdefgh (revoked), Online for 4 h",
+            "Desk: desktop, linux, Endpunkt abcdefgh, Gerät abcdefgh, beigetreten vor 3 min, eingeladen von abcdefgh (ausgeschlossen), Online seit 4 h"
+        ),
+        (
+            "new device: \"TV\" (desktop, linux); joined T from A, as the relay says; words: w; run relay approve x, or relay revoke and the same id",
+            "neues Gerät: \"TV\" (desktop, linux); beigetreten T von A, laut Relay; Wörter: w; relay approve x ausführen, oder relay revoke mit derselben ID"
+        ),
+        (
+            "there is no file or folder 'x', and it is no URI; to send it as a text, write --text=x",
+            "es gibt keine Datei und keinen Ordner 'x', und es ist keine URI; um es als Text zu senden, --text=x schreiben"
+        ),
+    ])
+    func textsOfSeveralTextsAreTranslated(_ english: String, _ german: String) {
+        #expect(Translation(.language(.german)).text(english) == german)
+    }
+
     /// What is in quotes and addresses is no text.
     @Test func frenchSignsHaveSpaces() {
         for (english, french) in Catalogue.templates(.french) {

@@ -22,6 +22,8 @@ import Testing
         " and ": " und ",
         "{1} on {2}": "{1} auf {2}",
         "the join": "der Beitritt",
+        "{1} wants {2}": "{1} will {2}",
+        "says that {1} wants {2} today": "sagt, heute will {1} {2}",
         "first line\nof {1}": "erste Zeile\nvon {1}",
     ])
 
@@ -35,6 +37,9 @@ import Testing
         ("the join and the join", "der Beitritt und der Beitritt"),
         ("photo.jpg, was here  from TV", "photo.jpg, war hier  von TV"),
         ("first line\nof all", "erste Zeile\nvon all"),
+        ("a\nsays that b wants c today\nOnline", "a\nsagt, heute will b c\nErreichbar"),
+        ("a; says that b wants c today", "a; sagt, heute will b c"),
+        ("not opened: a\nOnline", "nicht geöffnet: a\nErreichbar"), ("first line\nof a\nb", "erste Zeile\nvon a\nb"),
         ("Online\nunknown\nit was cancelled", "Erreichbar\nunknown\nes wurde abgebrochen"),
         ("", ""), ("nothing of this", "nothing of this"), ("not opened", "not opened"),
     ])

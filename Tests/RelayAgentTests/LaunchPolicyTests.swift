@@ -171,7 +171,8 @@ import Testing
             counts: LaunchLimits(),
             answerers: Answerers(),
             console: console,
-            log: { _ in }
+            log: { _ in },
+            note: { _ in }
         )
         var configuration = AgentConfiguration()
         configuration.open.newLaunchesPerMinute = perMinute

@@ -33,7 +33,8 @@ import Testing
                     configuration: configuration,
                     environment: ProgramEnvironment(),
                     running: running,
-                    log: { lines.add($0) }
+                    log: { lines.add($0) },
+                    note: { lines.add($0) }
                 ).service
             }
         )

@@ -76,7 +76,8 @@ package struct Agent: Sendable {
             ),
             store: try? store.get(),
             console: context.console,
-            log: { context.console.log($0) }
+            log: { context.console.log($0) },
+            note: { context.console.note($0) }
         )
         grants?.use(configuration)
         if pollingInterval != nil, try !context.home.membership().hasRelay {
@@ -94,14 +95,14 @@ package struct Agent: Sendable {
                     await local.platform.suspend()
                 }
                 let desktop = DesktopNotifier(environment: ProgramEnvironment(more: configuration.environment))
-                let identities = IdentityWatch(local: local, desktop: desktop, note: duties.log)
+                let identities = IdentityWatch(local: local, desktop: desktop, note: duties.note)
                 let newDevices = NewDeviceWatch(
                     local: local,
                     home: context.home,
                     desktop: desktop,
                     terminal: duties.answerers.terminal,
                     board: duties.answerers.board,
-                    note: duties.log
+                    note: duties.note
                 )
                 try await withThrowingDiscardingTaskGroup { group in
                     let served = OneShot<Void>()
@@ -199,7 +200,10 @@ struct AgentServices: Sendable {
     /// `nil` if it cannot be opened.
     var store: AgentStore?
     let console: Console
+    /// Takes a line of a program.
     let log: @Sendable (String) -> Void
+    /// Takes a line of the agent, which is translated.
+    let note: @Sendable (String) -> Void
 
     func registration(_ configuration: AgentConfiguration) -> RemoteSystemAppRegistration {
         let environment = ProgramEnvironment(more: configuration.environment)
@@ -233,10 +237,10 @@ struct AgentServices: Sendable {
                 let device = reception.from.device
                 try? store?.auditNow("device:\(device)", "transfer", device: device, subject: nil, answer: reception.event.rawValue)
             },
-            log: log
+            log: note
         )
         let programs = configuration.services.sorted { $0.key < $1.key }.map { name, service in
-            ProgramService(name: name, configuration: service, environment: environment, running: running, log: log).service
+            ProgramService(name: name, configuration: service, environment: environment, running: running, log: log, note: note).service
         }
         var registration = RemoteSystemAppRegistration(
             appID: AgentConfiguration.appID,
@@ -273,7 +277,7 @@ struct AgentServices: Sendable {
         let all = finder.installed().schemes.filter { HandlerRules.mayOffer($0) && !named.contains($0) }
         let room = max(0, Limits()[.schemesPerApp] - named.count)
         if all.count > room {
-            log("programs are installed for \(all.count - room) more schemes than an app may open; name those in `open: {ask: […]}`")
+            note("programs are installed for \(all.count - room) more schemes than an app may open; name those in `open: {ask: […]}`")
         }
         return Array(all.prefix(room))
     }

@@ -15,7 +15,10 @@ struct ProgramService: Sendable {
     let configuration: AgentConfiguration.ServiceConfiguration
     let environment: ProgramEnvironment
     let running: RunningPrograms
+    /// Takes a line of the program.
     let log: @Sendable (String) -> Void
+    /// Takes a line of the agent, which is translated.
+    let note: @Sendable (String) -> Void
 
     var service: AppService {
         AppService(name) { connection, caller in
@@ -189,7 +192,7 @@ struct ProgramService: Sendable {
                 guard let line = try await reader.line(limit: 4 << 10) else { return }
                 count += 1
                 if count <= Self.maximumLogLines { log("\(name): \(DisplayText.sanitized(String(decoding: line, as: UTF8.self)))") }
-                if count == Self.maximumLogLines { log("\(name): (more is left out)") }
+                if count == Self.maximumLogLines { note("\(name): (more is left out)") }
             } catch ProgramFailure.tooMuchOutput {
                 // An overlong line is read, so that the program does not block, and dropped.
                 reader.drop()
@@ -222,9 +225,9 @@ struct ProgramService: Sendable {
             let reported = Self.appServiceError(error)
             // The path of the program stays on this machine.
             if case ProgramFailure.cannotStart(let what) = error {
-                log("\(name): \(what)")
+                note("\(name): \(what)")
             } else if reported.code != .cancelled {
-                log("\(name): \(reported.message)")
+                note("\(name): \(reported.message)")
             }
             throw reported
         }

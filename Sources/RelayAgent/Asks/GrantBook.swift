@@ -120,11 +120,11 @@ final class GrantBook: Sendable {
         let what =
             switch subject {
             case .scheme(let scheme):
-                "the settings ask nothing about \(DisplayText.sanitized(scheme)): links; name it in `open: {ask: […]}`"
-            case .transfer: "the settings ask nothing about transfers; set `receive: {accept: ask}`"
-            case .service: "who may call a service is in the settings alone: `services`"
-            case .folder: "who may read the folder is in the settings alone: `files`"
+                "the settings ask nothing about \(DisplayText.sanitized(scheme)): links; name it in `open: {ask: […]}` in agent.yaml"
+            case .transfer: "the settings ask nothing about transfers; set `receive: {accept: ask}` in agent.yaml"
+            case .service: "who may call a service is in the settings alone: `services` in agent.yaml"
+            case .folder: "who may read the folder is in the settings alone: `files` in agent.yaml"
             }
-        return AgentError("notAsked", "\(what) in agent.yaml", .usage)
+        return AgentError("notAsked", what, .usage)
     }
 }

@@ -49,7 +49,9 @@ package struct Nearby: Sendable {
                 switch relation {
                 case .known: "known"
                 case .paired: "paired"
-                case .stranger: "stranger, visible to \(mode ?? "")\(local ? ", on this machine" : "")"
+                case .stranger:
+                    (mode == VisibleDevice.Mode.pair.rawValue ? "stranger, visible to pair" : "stranger, visible to receive")
+                        + (local ? ", on this machine" : "")
                 }
             let ways = "\(addresses.joined(separator: ", ")) on \(interfaces.joined(separator: ", "))"
             table.add(.init(name: name, .strong), .init(kind), .init(who, relation == .stranger ? .attention : nil), .init(ways))

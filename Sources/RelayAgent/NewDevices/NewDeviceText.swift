@@ -17,8 +17,9 @@ enum NewDeviceText {
         let kind = "\(bounded(endpoint.kind.rawValue)), \(bounded(endpoint.platform.rawValue))"
         var lines = ["\(DisplayText.quoted(bounded(endpoint.deviceName))) (\(kind))"]
         if let joining = endpoint.joining {
-            let from = joining.address.map { " from \(bounded($0))" } ?? ""
-            lines.append("joined \(LocalTime.text(joining.time))\(from), as the relay says")
+            let time = LocalTime.text(joining.time)
+            let address = joining.address.map(bounded)
+            lines.append(address.map { "joined \(time) from \($0), as the relay says" } ?? "joined \(time), as the relay says")
             let inviter = endpoint.inviterName.map { DisplayText.quoted(bounded($0)) } ?? joining.invitedBy.map { "endpoint \($0.label)" }
             if let inviter { lines.append("invited by \(inviter)\(joining.isInviterRevoked ? ", which was revoked" : "")") }
         }

@@ -80,7 +80,7 @@ struct NewDeviceWatch: Sendable {
         case .none: break
         case .unavailable:
             guard let terminal, !Task.isCancelled, TerminalQuestion.isPossible else { break }
-            let lines = ["\(NewDeviceText.title)."] + facts.map { "  \($0)" } + [NewDeviceText.advice]
+            let lines = ["A new device is on your account."] + facts.map { "  \($0)" } + [NewDeviceText.advice]
             // The answer to a question about a launch approves nothing.
             let answer = await terminal.ask(
                 lines,

@@ -37,7 +37,8 @@ package struct Installation: Sendable {
         package func lines(_ style: Style) -> [String] {
             if let content {
                 let lines = content.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
-                return lines.last == "" ? Array(lines.dropLast()) : lines
+                // The service manager reads it.
+                return (lines.last == "" ? Array(lines.dropLast()) : lines).map(style.translated)
             }
             let what = action == .install ? (done ?? false ? "installed and started" : "written") : "removed"
             return ["\(what): \(file)"] + advice
@@ -77,7 +78,7 @@ package struct Installation: Sendable {
         let done = await Self.run(commands)
         var advice =
             done
-            ? [] : ["the service manager did not accept it; run: " + commands.map { $0.joined(separator: " ") }.joined(separator: " && ")]
+            ? [] : ["the service manager did not accept it; run: \(commands.map { $0.joined(separator: " ") }.joined(separator: " && "))"]
         if case .systemd = manager, !isGraphical {
             advice.append("it runs while you are logged in; to run it always: loginctl enable-linger")
         }

@@ -21,12 +21,14 @@ package struct Style: Sendable {
     package let hasColours: Bool
     let translation: Translation
     private let mark: [Unicode.Scalar]
+    /// Ends a mark and its code. It is nothing that separates texts.
+    private static let end: Unicode.Scalar = "\u{1B}"
 
     package init(hasColours: Bool = false, translation: Translation = .english) {
         self.hasColours = hasColours
         self.translation = translation
         // If a mark reached a terminal, it would still do nothing.
-        mark = hasColours || !translation.isEnglish ? Array("\u{1B}\(UInt64.random(in: .min ... .max));".unicodeScalars) : []
+        mark = hasColours || !translation.isEnglish ? Array("\u{1B}\(UInt64.random(in: .min ... .max))\(Self.end)".unicodeScalars) : []
     }
 
     func show(_ text: String, _ emphasis: Emphasis?) -> String {
@@ -45,7 +47,7 @@ package struct Style: Sendable {
 
     private static let translatedCode = "t"
 
-    private func marked(_ code: String) -> String { String(String.UnicodeScalarView(mark)) + "\(code);" }
+    private func marked(_ code: String) -> String { String(String.UnicodeScalarView(mark)) + "\(code)\(Self.end)" }
 
     /// A line as a terminal gets it: what controls a terminal is replaced by U+FFFD, and the marks of this style by control sequences.
     func rendered(_ line: String) -> String {
@@ -53,7 +55,7 @@ package struct Style: Sendable {
         let line = line.contains(marked(Self.translatedCode)) ? line : translation.text(line)
         let parts = Array(line.unicodeScalars).split(separator: mark, omittingEmptySubsequences: false)
         return parts.enumerated().map { index, part in
-            let end = index == 0 ? nil : part.firstIndex(of: ";")
+            let end = index == 0 ? nil : part.firstIndex(of: Self.end)
             let code = end.map { String(String.UnicodeScalarView(part[..<$0])) }
             let text = DisplayText.sanitized(String(String.UnicodeScalarView(part[(end.map { $0 + 1 } ?? part.startIndex)...])))
             guard hasColours, let code, code != Self.translatedCode else { return text }

@@ -52,7 +52,7 @@ extension RelayDoctor {
             return [Check(.push, .ok, "there are no push credentials; sleeping devices wake by polling (docs/push.md)")]
         }
         let problems = states.compactMap { state -> Check? in
-            let what = "\(state.type) \(state.id) of \(state.identity)"
+            let what = "\(state.type) \(state.id) (\(state.identity))"
             let replace =
                 "relayd app credential remove \(ShellText.word(state.identity)) \(state.id), and add it again: relayd app credential \(Self.command(state.type)) --help"
             switch state.problem {

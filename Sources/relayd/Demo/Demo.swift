@@ -71,7 +71,7 @@ struct Demo: Sendable {
 
         try screen.step("The phone sends a photo to the PC")
         try await phone.run("send", phone.directory.appending(path: sentPhoto).path, pc.name)
-        try await screen.line(pc.label, agent.line { $0.hasPrefix("photo-01.jpg") })
+        try await screen.line(pc.label, agent.line { $0.contains("photo-01.jpg") })
         try compareSent()
 
         try screen.step("Pull the plug: the PC is killed, and a launch is sent meanwhile")
@@ -163,7 +163,7 @@ struct Demo: Sendable {
 
     private func startAgent() async throws -> DemoProcess {
         let agent = try pc.start("agent")
-        try await screen.line(pc.label, agent.line { $0.hasPrefix("ready") })
+        try await screen.line(pc.label, agent.line { $0.contains("ready: ") })
         return agent
     }
 
@@ -176,7 +176,7 @@ struct Demo: Sendable {
             if lines == uris { break }
             try await Task.sleep(for: .milliseconds(20))
         }
-        if isShown { try screen.line(pc.label, "opens \(uris.last ?? "")") }
+        if isShown { try screen.seen(pc.label, "opens \(uris.last ?? "")") }
     }
 
     private func makePhotos() throws {
@@ -198,7 +198,7 @@ struct Demo: Sendable {
                 )
             else { throw DemoFailure("\(path) is not the same on both sides") }
         }
-        try screen.line(phone.label, "\(photoCount) photos, \(photoCount * photoBytes / 1_048_576) MiB: all bytes equal")
+        try screen.seen(phone.label, "\(photoCount) photos, \(photoCount * photoBytes / 1_048_576) MiB: all bytes equal")
     }
 
     private func compareSent() throws {
@@ -206,7 +206,7 @@ struct Demo: Sendable {
         guard FileManager.default.contentsEqual(atPath: sent.path, andPath: received.path) else {
             throw DemoFailure("the photo is not the same on both sides")
         }
-        try screen.line(pc.label, "1 photo, \(photoBytes / 1_048_576) MiB: all bytes equal")
+        try screen.seen(pc.label, "1 photo, \(photoBytes / 1_048_576) MiB: all bytes equal")
     }
 
     // MARK: The phone's view
@@ -228,7 +228,7 @@ struct Demo: Sendable {
                 device.name == pc.name
             else { continue }
             guard device.status == status else { continue }
-            try screen.line(phone.label, "\(event.event): \(device.name) is \(status == "available" ? "connected" : "not connected")")
+            try screen.seen(phone.label, status == "available" ? "\(device.name) is connected" : "\(device.name) is not connected")
             return
         }
     }

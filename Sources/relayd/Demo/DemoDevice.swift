@@ -45,7 +45,7 @@ struct DemoDevice: Sendable {
         let process = try DemoProcess(relay, arguments, environment: environment, in: directory, showsProgress: showsProgress)
         let (status, output, error) = await process.finish()
         for line in output.prefix(maximumLines) { try screen.line(label, line) }
-        if output.count > maximumLines { try screen.line(label, "… (\(output.count - maximumLines) more)") }
+        if output.count > maximumLines { try screen.seen(label, "… (\(output.count - maximumLines) more)") }
         guard status == 0 else { throw DemoFailure("`relay \(arguments.first ?? "")` ended with \(status): \(error)") }
         return output
     }

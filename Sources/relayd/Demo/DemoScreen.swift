@@ -25,7 +25,11 @@ struct DemoScreen: Sendable {
         try write(show(" "), show(padded(place), "36"), show(" $ "), show(line, "1"))
     }
 
+    /// Prints a line of a program, which has the person's language already.
     func line(_ place: String, _ text: String) throws { try write(show(" "), show(padded(place), "36"), show("   \(text)")) }
+
+    /// Prints what the demo sees at a place.
+    func seen(_ place: String, _ english: String) throws { try line(place, localized(english)) }
 
     private func padded(_ place: String) -> String { place.padding(toLength: 5, withPad: " ", startingAt: 0) }
 }

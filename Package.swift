@@ -479,10 +479,12 @@ let package = Package(
         .testTarget(
             name: "RelayCommandTests",
             dependencies: [
+                "ConsoleFiles",
                 "DeviceRelay",
                 "PhotoShare",
                 "PingPong",
                 "PlaybackTransfer",
+                "ProgramTexts",
                 "RelayAgent",
                 "RelayProtocol",
                 "RelayTesting",

@@ -196,6 +196,9 @@ block() {
         END { exit !found }' "${page:-docs/install.md}" || fail "${page:-docs/install.md} has no block $2 below $1"
 }
 
+# Writes the digests of all files in a folder.
+write_digests() { (cd "$1" && LC_ALL=C && sha256sum -- * >.digests && mv .digests SHA256SUMS); }
+
 # What the programs contain of others, by scripts/sbom.py. The sources are those that a build has fetched.
 third_party() {
     local sources commit

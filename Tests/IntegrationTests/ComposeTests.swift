@@ -8,34 +8,20 @@ import RelayProtocol
 import RelayTesting
 import Testing
 
-/// The services of deploy/compose.yaml, without containers: each runs its command at an address of its own.
+/// The services of deploy/compose.yaml, by the commands of docs/scaling.md, without containers: each runs its command at an address of its own.
 @Suite(
     .timeLimit(.minutes(5)),
     .enabled(
-        if: PostgresServer.isPossible && PythonScript.has("caddy") && PythonScript.isAvailable,
-        "needs Debian's packages postgresql and caddy, and root; scripts/test sets DEVICE_RELAY_PYTHON"
+        if: PostgresServer.isPossible && PythonScript.isAvailable
+            && ["caddy", "objcopy", "openssl"].allSatisfy { PythonScript.has($0) },
+        "needs Debian's packages postgresql, caddy, binutils and openssl, and root; scripts/test sets DEVICE_RELAY_PYTHON"
     )
 )
 struct ComposeTests {
     @Test func relayOfTheComposeFileWorksAndSurvivesTheLossOfANodeAndOfThePrimary() async throws {
         let compose = try await ComposedServices()
-        let (first, second) = (try await compose.run("postgres-a"), try await compose.run("postgres-b"))
-        // Compose starts a node again that ends because its database is not there.
-        while (try? await compose.execute(["pg_isready", "--quiet"], in: "postgres-a")) == nil {
-            try await Task.sleep(for: .milliseconds(100))
-        }
-        var nodes = [try await compose.run("node1")]
-        try await compose.isReady("node1")
-        // As the page says: the first node has made the keys.
-        for other in ["node2", "node3"] {
-            try compose.copyKeys(from: "node1", to: other)
-            nodes.append(try await compose.run(other))
-            try await compose.isReady(other)
-        }
-        let caddy = try await compose.run("caddy")
-        try await compose.isReady("relay.example")
-
-        try await compose.execute(["relayd", "account", "add", "Anna"], in: "node2")
+        for line in try Project.block(2, of: "docs/scaling.md").split(separator: "\n") { try await compose.follow(String(line)) }
+        for site in ["node1", "node2", "node3", "relay.example"] { try await compose.isReady(site) }
         let (pc, log) = (try await device("PC", compose), Log<String>())
         try await pc.publish(player(log: log), for: Self.account)
         let phone = try await device("Phone", compose)
@@ -48,24 +34,27 @@ struct ComposeTests {
         // The node of the account ends.
         let owner = try await compose.execute(["relayd", "node", "list", "--json"], in: "node3")
         let listed = try JSONDecoder().decode([Listed].self, from: Data(owner.utf8))
-        let serving = try #require(listed.firstIndex { $0.accounts > 0 })
-        nodes[serving].kill()
+        let serving = try #require(listed.first { $0.accounts > 0 }?.url)
+        compose.kill(try #require((1...3).map { "node\($0)" }.first { compose.origins["\($0).relay.example"] == serving }))
         try await launch(2)
 
-        // The primary ends, and the standby becomes the primary, by the commands of the page.
-        first.kill()
-        for command in try Self.failover() { try await compose.execute(command, in: "postgres-b") }
+        // The primary ends, and the standby becomes the primary.
+        for line in try Project.block(3, of: "docs/scaling.md").split(separator: "\n") { try await compose.follow(String(line)) }
         try await compose.isReady("relay.example")
         try await launch(3)
         #expect(await log.entries == (1...3).map { "https://films.example/\($0)" })
         // No secret is in a list of processes, or in what a service has written.
-        for process in nodes + [first, second, caddy] { #expect(!process.seen.contains("canary")) }
+        #expect(compose.seen.count == 6)
+        for process in compose.seen { #expect(!process.contains("canary")) }
         #expect(!compose.written.contains("canary"))
         await phone.shutdown()
         await pc.shutdown()
     }
 
-    private struct Listed: Decodable { var accounts: Int }
+    private struct Listed: Decodable {
+        var accounts: Int
+        var url: String?
+    }
 
     private func system(_ name: String, seenBy platform: ConnectedDevicesPlatform) async throws -> RemoteSystem {
         for await systems in platform.remoteSystems().snapshots {
@@ -75,14 +64,6 @@ struct ComposeTests {
     }
 
     private static let account = ConnectedDevicesAccount(id: "me")
-
-    /// The commands of docs/scaling.md that run in the new primary.
-    private static func failover() throws -> [[String]] {
-        let text = try String(contentsOf: ComposedServices.root.appending(path: "docs/scaling.md"), encoding: .utf8)
-        let commands = text.matches(of: /docker compose exec -u postgres postgres-b (?<command>[^#\n]+)/).map(\.command)
-        try #require(commands.count == 2)
-        return commands.map { ["sh", "-c", String($0)] }
-    }
 
     private func device(_ name: String, _ compose: ComposedServices) async throws -> ConnectedDevicesPlatform {
         let link = try JoinLink(parsing: try await compose.execute(["relayd", "invite", "Anna"], in: "node1"), plainHTTP: .allowed)
@@ -107,9 +88,14 @@ struct ComposeTests {
 
 /// What deploy/compose.yaml says, with other addresses, ports and folders.
 private final class ComposedServices {
-    static let root = URL(filePath: #filePath).appending(path: "../../..").standardizedFileURL
-
     private struct Service: Decodable {
+        struct Build: Decodable {
+            var dockerfile: String
+
+            enum CodingKeys: String, CodingKey { case dockerfile = "dockerfile_inline" }
+        }
+
+        var build: Build?
         var entrypoint: [String]?
         var command: [String]
         var environment: [String: String]?
@@ -117,16 +103,29 @@ private final class ComposedServices {
 
     private struct File: Decodable { var services: [String: Service] }
 
-    let directory = FileManager.default.temporaryDirectory.appending(path: "compose-\(UUID().uuidString.prefix(8))")
+    struct NotKnown: Error { var line: String }
+
+    private let place = FileManager.default.temporaryDirectory.appending(path: "compose-\(UUID().uuidString.prefix(8))")
+    /// Stands for the folder `deploy` of the project.
+    let directory: URL
     /// Where Caddy serves each of its sites.
     let origins: [String: String]
     private let services: [String: Service]
     /// Where each service listens, by the name that the others know it by.
     private let addresses: [String: String]
+    private var running: [String: ComposedProcess] = [:]
     private var started: [Process] = []
+    /// What services have written that were started again.
+    private var earlier = ""
+    /// Where the commands of the page run.
+    private var current: URL
+    /// Where the image of the nodes has its programs.
+    private var imagePath = ""
 
     init() async throws {
-        let file = Self.root.appending(path: "deploy/compose.yaml").path
+        directory = place.appending(path: "deploy")
+        current = place
+        let file = Project.root.appending(path: "deploy/compose.yaml").path
         let script = "import json, sys, yaml; json.dump(yaml.safe_load(open(sys.argv[1])), sys.stdout)"
         let python = ProcessInfo.processInfo.environment["DEVICE_RELAY_PYTHON"] ?? "python3"
         let json = try await ProcessRun.output(of: [python, "-c", script, file])
@@ -138,30 +137,90 @@ private final class ComposedServices {
 
         let files = FileManager.default
         // The servers run as another user.
-        try files.createDirectory(at: directory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o711])
-        for name in ["secrets"] + services.keys {
-            try files.createDirectory(
-                at: directory.appending(path: name),
-                withIntermediateDirectories: false,
-                attributes: [.posixPermissions: 0o700]
-            )
+        for folder in [place, directory] {
+            try files.createDirectory(at: folder, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o711])
+        }
+        // The volumes. The page makes the other folders.
+        for name in services.keys where services[name]?.build == nil {
+            let folder = directory.appending(path: name)
+            try files.createDirectory(at: folder, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
         }
         for name in services.keys where name.hasPrefix("postgres") {
             let socket = directory.appending(path: "\(name)-socket").path
             try files.createDirectory(atPath: socket, withIntermediateDirectories: false)
             try files.setAttributes([.posixPermissions: 0o777], ofItemAtPath: socket)
         }
-        for user in ["relayd", "replicator"] {
-            let path = directory.appending(path: "secrets/\(user)-pgpass").path
-            try Data("*:*:*:\(user):canary-'\(UUID())\n".utf8).write(to: URL(filePath: path))
-            try files.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
-        }
-        try files.copyItem(at: Self.root.appending(path: "deploy/postgres.sh"), to: directory.appending(path: "postgres.sh"))
-        let caddyfile = try String(contentsOf: Self.root.appending(path: "deploy/Caddyfile"), encoding: .utf8)
-        try Data(replaced(caddyfile, for: "caddy").utf8).write(to: directory.appending(path: "Caddyfile"))
+        try files.copyItem(at: Project.root.appending(path: "deploy/postgres.sh"), to: directory.appending(path: "postgres.sh"))
+        try Data(replaced(try Project.text("deploy/Caddyfile"), for: "caddy").utf8).write(to: directory.appending(path: "Caddyfile"))
     }
 
-    deinit { ProcessRun.after(endOf: started) { [directory] in try? FileManager.default.removeItem(at: directory) } }
+    deinit { ProcessRun.after(endOf: started) { [place] in try? FileManager.default.removeItem(at: place) } }
+
+    // MARK: The commands of the page
+
+    /// Does what a line of the page says. What is for Docker is done here, and all else by a shell.
+    func follow(_ line: String) async throws {
+        if let awaited = line.firstMatch(of: /# when `docker compose logs (\w+)` says ready/) {
+            try await isReady(String(awaited.1))
+            while !(try log(String(awaited.1)).contains(" ready at ")) { try await Task.sleep(for: .milliseconds(100)) }
+        }
+        let command = line.replacing(/\s+#.*/, with: "")
+        if let words = command.wholeMatch(of: /docker compose (.+)/)?.1.split(separator: " ").map(String.init) {
+            switch (words[0], words.dropFirst().first) {
+            case ("build", nil): try await build()
+            case ("up", "-d"): for name in words.count > 2 ? Array(words[2...]) : services.keys.sorted() { try await start(name) }
+            case ("rm", "--stop"):
+                try #require(words.count == 4 && words[2] == "--force" && running[words[3]] != nil)
+                kill(words[3])
+            case ("exec", _):
+                let exec = try #require(command.wholeMatch(of: /docker compose exec (?:-u \w+ )?(?<service>[\w-]+) (?<command>.+)/))
+                try await execute(["sh", "-c", String(exec.command)], in: String(exec.service))
+            default: throw NotKnown(line: line)
+            }
+            return
+        }
+        // The build of these tests stands for a release build, and is packed quickly.
+        let gzip = "gzip() { command gzip -1; }; export -f gzip"
+        let install = "\(Project.root.path)/scripts/install --programs \(Project.products.path)"
+        let script = "set -e\n\(gzip)\n\(command.replacing("scripts/install", with: install)) >&2\npwd"
+        let place = try await ProcessRun.output(of: ["env", "-C", current.path, "bash", "-c", script])
+        current = URL(filePath: place)
+        if command.contains("-pgpass") { try mark() }
+    }
+
+    /// A password may have a quote. It is found wherever it is written.
+    private func mark() throws {
+        for user in ["relayd", "replicator"] {
+            let file = directory.appending(path: "secrets/\(user)-pgpass")
+            let text = try String(contentsOf: file, encoding: .utf8)
+            try #require(text.wholeMatch(of: /\*:\*:\*:(?<user>[a-z]+):[0-9a-f]{48}\n/)?.user == Substring(user))
+            let mode = try FileManager.default.attributesOfItem(atPath: file.path)[.posixPermissions] as? Int
+            #expect(mode == 0o600)
+            try Data(text.replacing("\n", with: "canary-'\n").utf8).write(to: file)
+        }
+    }
+
+    /// Does what the lines of the image's file say. This machine stands for the system that it begins with, and has its packages.
+    private func build() async throws {
+        let file = try #require(services["node1"]?.build).dockerfile
+        let image = place.appending(path: "image").path
+        for line in file.split(separator: "\n") {
+            let words = line.split(separator: " ").map(String.init)
+            switch words[0] {
+            case "FROM", "RUN": break
+            case "ADD":
+                try FileManager.default.createDirectory(atPath: image + words[2], withIntermediateDirectories: true)
+                try await ProcessRun.output(of: ["tar", "-xzf", directory.appending(path: words[1]).path, "-C", image + words[2]])
+            case "ENV":
+                try #require(words[1].hasPrefix("PATH=/opt/"))
+                imagePath = image + words[1].dropFirst("PATH=".count)
+            default: throw NotKnown(line: String(line))
+            }
+        }
+        #expect(!imagePath.isEmpty)
+    }
+
+    // MARK: Services
 
     private func replaced(_ text: String, for service: String) -> String {
         let own = addresses[service] ?? ""
@@ -181,26 +240,36 @@ private final class ComposedServices {
     }
 
     private func environment(of service: String) -> [String: String] {
-        let programs = [RelaydProcess.executable.deletingLastPathComponent().path, PostgresServer.programs ?? "", "/usr/bin", "/bin"]
+        let programs = services[service]?.build == nil ? [PostgresServer.programs ?? "", "/usr/bin", "/bin"] : [imagePath]
         let given = (services[service]?.environment ?? [:]).mapValues { replaced($0, for: service) }
         // In the container, programs find the socket at its usual place.
         return ["PATH": programs.joined(separator: ":"), "PGHOST": "\(directory.path)/\(service)-socket", "HOME": directory.path]
             .merging(given) { $1 }
     }
 
-    /// Starts a service.
-    func run(_ name: String) async throws -> ComposedProcess {
+    /// Starts a service that does not run.
+    private func start(_ name: String) async throws {
+        guard !(running[name]?.isAlive ?? false) else { return }
         let service = try #require(services[name])
         let command = ((service.entrypoint ?? []) + service.command).map { replaced($0, for: name) }
+        earlier += (try? log(name)) ?? ""
         let process = try await ComposedProcess(command, environment: environment(of: name), log: directory.appending(path: "\(name).log"))
         started.append(process.process)
-        return process
+        running[name] = process
+    }
+
+    /// Ends a service without its knowledge.
+    func kill(_ name: String) { running[name]?.kill() }
+
+    /// What a list of processes shows of all services.
+    var seen: [String] { running.values.map(\.seen) }
+
+    private func log(_ name: String) throws -> String {
+        try String(contentsOf: directory.appending(path: "\(name).log"), encoding: .utf8)
     }
 
     /// What all services have written.
-    var written: String {
-        services.keys.map { (try? String(contentsOf: directory.appending(path: "\($0).log"), encoding: .utf8)) ?? "" }.joined()
-    }
+    var written: String { earlier + services.keys.map { (try? log($0)) ?? "" }.joined() }
 
     /// Runs a command in the container of a service; in that of a server as its user.
     @discardableResult
@@ -209,21 +278,14 @@ private final class ComposedServices {
         return try await ProcessRun.output(of: user + command, environment: environment(of: service))
     }
 
-    func copyKeys(from node: String, to other: String) throws {
-        for key in ["relay.key", "issuer.key"] {
-            try FileManager.default.copyItem(
-                at: directory.appending(path: "\(node)/\(key)"),
-                to: directory.appending(path: "\(other)/\(key)")
-            )
-        }
-    }
-
     /// Waits until a node, or a site of Caddy, says that it is ready.
     func isReady(_ name: String) async throws {
         let address = try RelayAddress(try url(origins[name] ?? "http://\(addresses[name] ?? ""):8080"))
         while true {
             let answer = try? await HTTPRequestClient().send(HTTPRequest(.GET, "/readyz"), to: address, trust: RelayTrust(relay: nil))
             if answer?.status == 200 { return }
+            // Compose starts a node again that ends, because its database is not there yet.
+            if services[name] != nil { try await start(name) }
             try await Task.sleep(for: .milliseconds(100))
         }
     }
@@ -249,6 +311,8 @@ private final class ComposedProcess {
     }
 
     deinit { try? input.fileHandleForWriting.close() }
+
+    var isAlive: Bool { (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/\(id)/exe")) != nil }
 
     /// What a list of processes shows of it.
     var seen: String { (try? String(contentsOfFile: "/proc/\(id)/cmdline", encoding: .utf8)) ?? "" }

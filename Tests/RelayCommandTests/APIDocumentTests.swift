@@ -17,7 +17,7 @@ import Testing
         let usual = URL(filePath: desk.directory.path + "/.local/state")
         try FileManager.default.createDirectory(at: usual, withIntermediateDirectories: true)
         try FileManager.default.createSymbolicLink(atPath: usual.path + "/device-relay", withDestinationPath: desk.home)
-        let script = try #require(try Project.blocks("sh", of: "docs/api.md").first)
+        let script = try Project.block(1, of: "docs/api.md")
         var environment = desk.environment
         environment["PATH"] = "\(Project.products.path):/usr/bin:/bin"
         let output = await (try RelayProcess(shell: script, environment: environment)).finish()
@@ -33,11 +33,69 @@ import Testing
         _ = await agent.finish()
     }
 
+    /// The agents of two devices, of which the second one shares and receives files.
+    private struct FilesPair {
+        let account: TestAccount
+        let (desk, room): (TestDevice, TestDevice)
+        let (agent, other): (RelayProcess, RelayProcess)
+        let socket: String
+
+        init() async throws {
+            account = try await TestAccount()
+            (desk, room) = (try await account.device(named: "Desk"), try await account.device(named: "Living room"))
+            let folder = room.directory.path
+            for name in ["shared/Films", "received"] {
+                try FileManager.default.createDirectory(atPath: "\(folder)/\(name)", withIntermediateDirectories: true)
+            }
+            other = try await room.agent("files: {folder: \(folder)/shared}\nreceive: {folder: \(folder)/received}")
+            agent = try await desk.agent()
+            socket = try #require(
+                try JSON.object(String(contentsOfFile: desk.home + "/agent.json", encoding: .utf8))["socket"] as? String
+            )
+        }
+
+        /// Runs lines of the page where the files are.
+        func run(_ script: String) async throws -> CommandOutput {
+            let environment = ["PATH": "/usr/bin:/bin", "SOCKET": socket]
+            let ended = await (try RelayProcess(shell: script, environment: environment, directory: desk.directory)).finish()
+            #expect(ended.status == 0, "\(script): \(ended.text) \(ended.errorText)")
+            return ended
+        }
+    }
+
+    private static let film = Data((0..<1_048_576).map { UInt8(truncatingIfNeeded: $0 / 7) })
+
+    @Test func linesOfTheFilesSectionWork() async throws {
+        let pair = try await FilesPair()
+        try Self.film.write(to: pair.room.directory.appending(path: "shared/Films/42.mkv"))
+        // An earlier download has broken off.
+        let file = pair.desk.directory.appending(path: "42.mkv")
+        try Self.film.prefix(400_000).write(to: file)
+        let listing = try await pair.run(try Project.block(2, of: "docs/api.md")).json
+        #expect((listing["entries"] as? [[String: Any]])?.compactMap { $0["name"] as? String } == ["42.mkv"], "\(listing)")
+        #expect(try Data(contentsOf: file) == Self.film)
+    }
+
+    @Test func linesOfTheTransfersSectionWork() async throws {
+        let pair = try await FilesPair()
+        try Self.film.write(to: pair.desk.directory.appending(path: "42.mkv"))
+        let lines = try Project.block(3, of: "docs/api.md").split(separator: "\n").map(String.init)
+        try #require(lines.count == 3)
+        let id = try #require(try await pair.run(lines[0]).json["id"] as? String)
+        let (put, look) = (lines[1].replacing("/ID/", with: "/\(id)/"), lines[2].replacing("/ID", with: "/\(id)"))
+        try #require(put != lines[1] && look != lines[2])
+        _ = try await pair.run(put)
+        var state: String?
+        repeat { state = try await pair.run(look).json["state"] as? String } while ["waiting", "sending"].contains(state)
+        #expect(state == "succeeded")
+        #expect(try Data(contentsOf: pair.room.directory.appending(path: "received/42.mkv")) == Self.film)
+    }
+
     @Test(.enabled(if: Project.python != nil, "scripts/test sets DEVICE_RELAY_PYTHON to a Python that has standardwebhooks"))
     func receiverOfTheWebhookSectionWorks() async throws {
         let pair = try await AgentPair()
         let port = try FreePort.take()
-        let block = try #require(try Project.blocks("console", of: "docs/api.md").first)
+        let block = try Project.block(4, of: "docs/api.md")
         let line = try #require(block.split(separator: "\n").first?.trimmingPrefix("$ "))
         let command = String(line).replacing("8123", with: "\(port)")
         let socket = try #require(

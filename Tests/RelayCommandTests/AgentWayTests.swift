@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
+import RelayTesting
 import Testing
 
 /// Commands by the running agent.

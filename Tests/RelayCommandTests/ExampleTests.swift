@@ -9,27 +9,31 @@ import Testing
 @Suite(.serialized, .timeLimit(.minutes(10))) struct ExampleTests {
     /// The shell blocks of Examples/README.md, with other paths for the files that they create.
     private static func blocks(in directory: String) throws -> [String] {
-        try Project.blocks("sh", of: "Examples/README.md").map {
-            $0.replacing("/tmp/examples", with: directory).replacing(".build/debug", with: Project.products.path)
+        try Project.fences(of: "Examples/README.md").filter(\.isTyped).map {
+            $0.code.replacing("/tmp/examples", with: directory).replacing(".build/debug", with: Project.products.path)
         }
     }
 
     @Test func commandsOfTheREADMEWork() async throws {
-        let relay = try await RelaydProcess()
-        _ = try await relay.start()
         let directory = FileManager.default.temporaryDirectory.appending(path: "examples-\(UUID().uuidString)").path
         defer { try? FileManager.default.removeItem(atPath: directory) }
         try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
         let blocks = try Self.blocks(in: directory)
-        #expect(blocks.count == 5)
-        // The first block builds and starts a relay. The test's own relay replaces it.
-        #expect(blocks.first?.contains("relayd serve --data-directory") == true)
-        // `relayd invite` finds the address of the relay that runs on the directory.
-        let ownRelay = "--data-directory \(relay.directory.path)"
-        let script = blocks.dropFirst().joined(separator: "\n").replacing("--data-directory \(directory)/relay", with: ownRelay)
-        let shell = try RelayProcess(shell: script, environment: ["HOME": directory, "PATH": "/usr/bin:/bin", "TZ": "UTC"])
+        // The ports of the text may be in use. What is built is what runs these tests.
+        let address = try await RelaydProcess().host
+        let environment = [
+            "HOME": directory, "PATH": "/usr/bin:/bin", "TZ": "UTC", "RELAYD_LISTEN": address, "RELAYD_TUNNEL_LISTEN": "127.0.0.1:0",
+        ]
+        let relayd = Project.products.path + "/relayd serve"
+        let beginning = try #require(blocks.first).replacing(relayd, with: "exec \(relayd)")
+        let relay = try RelayProcess(
+            ["-ec", "swift() { [ \"$*\" = build ]; }\n\(beginning)"],
+            executable: URL(filePath: "/bin/bash"),
+            environment: environment
+        )
+        _ = try await relay.line { $0.contains("ready at http://\(address)") }
+        let shell = try RelayProcess(shell: blocks.dropFirst().joined(separator: "\n"), environment: environment)
         let output = await shell.finish()
-        _ = try await relay.stop()
         #expect(output.status == 0, "\(output.errorText)")
         let lines = output.output
         #expect(lines.count { $0.wholeMatch(of: /pong from TV after .*/) != nil } == 3, "\(output.text)")
@@ -39,6 +43,7 @@ import Testing
         #expect(lines.contains("it goes on in the player of TV"))
         #expect(lines.contains("opening https://films.example/42?t=1200"))
         #expect(lines.contains("it goes on on a web page of Kitchen"))
-        _ = try await relay.stop()
+        relay.send(SIGTERM)
+        _ = await relay.finish()
     }
 }

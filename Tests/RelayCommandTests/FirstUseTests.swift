@@ -6,7 +6,7 @@ import RelayTesting
 import Testing
 
 #if os(Linux)
-/// A new person with two machines, by the commands of README.md and docs/https.md alone.
+/// A new person with two machines, by the commands of README.md, docs/cli.md and docs/https.md alone.
 @Suite(
     .serialized,
     .timeLimit(.minutes(10)),
@@ -43,9 +43,8 @@ struct FirstUseTests {
     // MARK: The relay's own key
 
     @Test func passwordsConnectTwoMachinesWithoutABrowser() async throws {
-        let block = try #require(try Project.blocks("text", of: "README.md").first { $0.contains("relay account password") })
-        let lines = block.split(separator: "\n").compactMap { line in line.first.map { (machine: $0, command: String(line.dropFirst(3))) } }
-        try #require(String(lines.map(\.machine)) == "AAABB")
+        let lines = Project.machineLines(of: try Project.block(3, of: "README.md"))
+        try #require(lines.map(\.machine) == ["A", "A", "A", "B", "B"])
         let (a, b) = try TestMachine.network()
         let opened = try Self.recordOpened(on: a)
         let relay = try a.start(lines[0].command)
@@ -82,11 +81,69 @@ struct FirstUseTests {
         #expect(RelayCommandTests.lines(of: opened) == ["https://www.swift.org"])
     }
 
+    // MARK: First steps
+
+    /// The dialogue of docs/cli.md, command by command, with what answers.
+    private static func steps() throws -> [(command: String, answers: [String])] {
+        try Project.block(1, of: "docs/cli.md").split(separator: "\n").reduce(into: []) { steps, line in
+            if line.hasPrefix("$ ") {
+                steps.append((String(line.dropFirst(2).replacing(/\s+#.*/, with: "")), []))
+            } else if !steps.isEmpty {
+                steps[steps.count - 1].answers.append(String(line))
+            }
+        }
+    }
+
+    /// A line without its values: ids, addresses, times, and the width of columns.
+    private static func form(_ line: String) -> String {
+        line.replacing(/\u{1B}\[[0-9;]*m/, with: "").replacing(/https:\/\/(relay\.example|10\.20\.30\.1:8080)/, with: "RELAY")
+            .replacing(/(relay|invite)=[A-Za-z0-9_…-]+/) { "\($0.1)=VALUE" }
+            .replacing(/\b[a-z2-7]{8}\b/, with: "ID").replacing(/Online for [0-9]+ [a-z]+/, with: "Online for TIME")
+            .replacing(/[0-9-]{10} [0-9:]{8} [+-][0-9:]{5}/, with: "TIME").replacing(/\s+/, with: " ")
+            .trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+
+    @Test func firstStepsOfTheCommandPageWork() async throws {
+        let steps = try Self.steps()
+        let commands = steps.map { $0.command.split(separator: " ").prefix(2).joined(separator: " ") }
+        try #require(commands == ["relayd invite", "relay join", "relay devices", "relay launch"])
+        let (a, b) = try TestMachine.network()
+        let relay = try a.start("exec relayd serve --listen 10.20.30.1")
+        _ = try await relay.line { $0.contains("#relay=") }
+        let links = [try await a.run(steps[0].command), try await a.run(steps[0].command)].map(\.text)
+        #expect(links.map(Self.form) == [Self.form(steps[0].answers.joined()), Self.form(steps[0].answers.joined())])
+        let room = try await a.run("relay join --name 'Living room' --yes <<< '\(links[0])'")
+        #expect(room.status == 0, "\(room.errorText)")
+        let host = try a.start("exec relay host --json")
+        _ = try await host.line()
+        // What the page shows without an answer of the program is what the person types.
+        let join = try b.startAtTerminal(steps[1].command)
+        for answer in steps[1].answers {
+            if answer == "y" {
+                try join.write("y\n")
+            } else {
+                _ = try await join.line { Self.form($0) == Self.form(answer) }
+                if answer.hasPrefix("Paste") { try join.write(links[1] + "\n") }
+            }
+        }
+        #expect(await join.finish().status == 0)
+        for step in steps.dropFirst(2) {
+            let ended = try await b.run(step.command)
+            #expect(ended.status == 0 && ended.output.map(Self.form) == step.answers.map(Self.form), "\(ended.text) \(ended.errorText)")
+        }
+        #expect(try JSON.object(try await host.line())["uri"] as? String == "https://films.example/42")
+        for process in [host, relay] {
+            process.send(SIGTERM)
+            _ = await process.finish()
+        }
+    }
+
     // MARK: A certificate for browsers
 
     /// The blocks of docs/https.md.
     private struct Page {
         let internet: String
+        let publish: String
         let home: String
         let serve: String
         let login: String
@@ -94,10 +151,10 @@ struct FirstUseTests {
 
         init() throws {
             let files = try Project.blocks("caddyfile", of: "docs/https.md")
-            let commands = try Project.blocks("sh", of: "docs/https.md")
-            try #require(files.count == 2 && commands.count == 3)
+            try #require(files.count == 2)
             (internet, home) = (files[0], files[1])
-            (serve, login, trust) = (commands[0], commands[1], commands[2])
+            (publish, serve) = (try Project.block(1, of: "docs/https.md"), try Project.block(2, of: "docs/https.md"))
+            (login, trust) = (try Project.block(3, of: "docs/https.md"), try Project.block(4, of: "docs/https.md"))
         }
     }
 
@@ -165,11 +222,55 @@ struct FirstUseTests {
         let doctor = try await home.b.run("relay doctor pc --json")
         let checks = try doctor.json["checks"] as? [[String: Any]] ?? []
         #expect(checks.allSatisfy { $0["status"] as? String != "failed" }, "\(doctor.text)")
-        // The file for the Internet is valid, too.
-        try Data(page.internet.utf8).write(to: home.a.directory.appending(path: "Caddyfile"))
-        let valid = try await home.a.run("caddy validate --config Caddyfile --adapter caddyfile")
-        #expect(valid.status == 0, "\(valid.errorText)")
         await home.end()
+    }
+
+    /// Stand for the system's: the package is installed, and a test has no service manager.
+    private static let programs = [
+        "apt-get": #"[ "$*" = 'install caddy' ] && command -v caddy"#,
+        "systemctl": #"""
+        [ "$*" = 'reload caddy' ] || exit 64
+        # Foundation waits for a process until nothing has the descriptors that it has passed.
+        for file in /proc/self/fd/*; do file=${file##*/}; [ "$file" -le 2 ] || eval "exec $file>&-"; done
+        setsid caddy run --config Caddyfile --adapter caddyfile >caddy.log 2>&1 </dev/null &
+        """#,
+    ]
+
+    @Test(.enabled(if: FirstUseTests.hasCaddy, "needs Debian's package caddy")) func linesForTheInternetWork() async throws {
+        let page = try Page()
+        let (a, b) = try TestMachine.network()
+        for machine in [a, b] { try machine.name("10.20.30.1", "relay.example") }
+        // No public authority knows this machine, so Caddy's own one stands for it.
+        let own = "{\n\tlocal_certs\n\tskip_install_trust\n}\n"
+        try Data((own + page.internet).utf8).write(to: a.directory.appending(path: "Caddyfile"))
+        let folder = a.directory.appending(path: "bin")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
+        for (name, text) in Self.programs {
+            try Data("#!/bin/bash\n\(text)\n".utf8).write(to: folder.appending(path: name))
+            try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: folder.appending(path: name).path)
+        }
+        try Data("set -e\n\(page.publish.replacing("relayd serve", with: "exec relayd serve"))".utf8).write(
+            to: a.directory.appending(path: "publish")
+        )
+        let relay = try a.start("PATH=$HOME/bin:$PATH exec bash publish")
+        let setUp = try await Self.text(relay, /https:[^ ]+\/auth\/setup\?token=[^ ]+/)
+        #expect(setUp.hasPrefix("https://relay.example/auth/setup?token=") && !setUp.contains("#"))
+        try await wait { try await b.run("curl --silent --fail --insecure https://relay.example/healthz").status == 0 }
+        try FileManager.default.copyItem(
+            at: a.directory.appending(path: ".local/share/caddy/pki/authorities/local/root.crt"),
+            to: b.directory.appending(path: "root.crt")
+        )
+        let trust = "export SSL_CERT_FILE=$HOME/root.crt"
+        let set = try await b.run("\(trust); relay account password <<< $'\(setUp)\\n\(Self.password)'")
+        #expect(set.status == 0, "\(set.errorText)")
+        let login = try b.startAtTerminal("\(trust); relay login https://relay.example --password")
+        try await Self.answer(login, Self.signingIn)
+        let signedIn = await login.finish()
+        #expect(signedIn.status == 0, "\(signedIn.text)")
+        let about = try await b.run("\(trust); relay whoami --json")
+        #expect(try about.json["relay"] as? String == "https://relay.example")
+        relay.send(SIGTERM)
+        _ = await relay.finish()
     }
 
     @Test(

@@ -90,5 +90,52 @@ import Testing
         #expect(try await TestDevice().relay("agent", "install").status == 3)
         #expect(!FileManager.default.fileExists(atPath: file))
     }
+
+    /// Stands for the manager of a user's services, of which a test has none: it starts what the unit says.
+    private static let systemctl = """
+        #!/bin/bash
+        set -e
+        case "$*" in
+        '--user daemon-reload') ;;
+        '--user enable --now device-relay-agent.service')
+            eval "set -- $(sed -n 's/^ExecStart=//p' "$XDG_CONFIG_HOME/systemd/user/device-relay-agent.service")"
+            setsid "$@" >"$HOME/agent.log" 2>&1 </dev/null &
+            echo $! >"$HOME/agent.pid" ;;
+        *) exit 64 ;;
+        esac
+        """
+
+    @Test func linesOfTheAgentsPageWork() async throws {
+        let account = try await TestAccount()
+        let desk = try await account.device(named: "Desk")
+        let lines = try Project.block(1, of: "docs/agent.md").split(separator: "\n").map(String.init)
+        try #require(lines.count == 2)
+        let programs = desk.directory.appending(path: "bin")
+        try FileManager.default.createDirectory(at: programs, withIntermediateDirectories: false)
+        try Data(Self.systemctl.utf8).write(to: programs.appending(path: "systemctl"))
+        try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: programs.appending(path: "systemctl").path)
+        desk.variables = ["PATH": "\(programs.path):\(Project.products.path):/usr/bin:/bin", "DEVICE_RELAY_HOME": desk.home]
+        func start(_ line: String) throws -> RelayProcess {
+            try RelayProcess(["-c", "exec \(line)"], executable: URL(filePath: "/bin/bash"), environment: desk.environment, owner: desk)
+        }
+        for number in [SIGINT, SIGTERM] {
+            let agent = try start(lines[0])
+            _ = try await agent.line { $0.hasPrefix("ready") }
+            agent.send(number)
+            #expect(await agent.finish().status == 0, "signal \(number)")
+        }
+        let installed = await (try start(lines[1])).finish()
+        #expect(installed.status == 0 && installed.text.contains("installed and started"), "\(installed.text) \(installed.errorText)")
+        let written = try String(contentsOfFile: desk.directory.path + "/agent.pid", encoding: .utf8)
+        let id = try #require(pid_t(written.trimmingCharacters(in: .newlines)))
+        defer { kill(id, SIGKILL) }
+        func isRunning() -> Bool { (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/\(id)/exe")) != nil }
+        while (try? await AgentAPI.curl(desk, "/v1").status) != 200 {
+            let log = try String(contentsOfFile: desk.directory.path + "/agent.log", encoding: .utf8)
+            try #require(isRunning(), "\(log)")
+        }
+        kill(id, SIGTERM)
+        while isRunning() { try await Task.sleep(for: .milliseconds(10)) }
+    }
     #endif
 }

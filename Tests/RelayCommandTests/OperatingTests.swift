@@ -29,24 +29,12 @@ struct OperatingTests {
         case commands(String)
     }
 
-    private static let page = "docs/operating.md"
-
     private static func blocks() throws -> [(heading: String, block: Block)] {
-        let text = try Project.text(page)
-        let pattern = #/(?m)^#+ (?<heading>.+)$|(?:`(?<path>\/[^`]+)`:\n\n)?```(?<language>[a-z]+)\n(?<code>[^`]*)```/#
-        var (heading, blocks): (String, [(heading: String, block: Block)]) = ("", [])
-        for match in text.matches(of: pattern) {
-            if let title = match.heading {
-                heading = String(title)
-            } else if let code = match.code, let language = match.language {
-                if language == "sh" {
-                    blocks.append((heading, .commands(String(code))))
-                } else {
-                    blocks.append((heading, .file(path: String(try #require(match.path, "\(language)")), text: String(code))))
-                }
-            }
+        try Project.fences(of: "docs/operating.md").map { fence in
+            if fence.isTyped { return (fence.heading, .commands(fence.code)) }
+            let path = try #require(fence.introduction.firstMatch(of: /`(\/[^`]+)`:$/), "\(fence.language) below \(fence.heading)").1
+            return (fence.heading, .file(path: String(path), text: fence.code))
         }
-        return blocks
     }
 
     /// A machine of the operator.

@@ -107,6 +107,40 @@ struct PairingTests {
         _ = await unattended.finish()
     }
 
+    /// The lines of a page, as both people type them at their terminals: one shows a code, which the other one enters, and the first one
+    /// receives what the other one sends.
+    private static func share(by block: String) async throws {
+        let world = try World()
+        try Data("photo".utf8).write(to: world.bert.directory.appending(path: "photo.jpg"))
+        let lines = Project.machineLines(of: block)
+        try #require(lines.count == 4 && lines[0].machine == lines[2].machine && lines[1].machine == lines[3].machine)
+        let shower = try world.anna.startAtTerminal(lines[0].command)
+        let shown = try await shower.line { $0.contains(/[0-9]{4} [0-9]{4}/) }
+        let code = try #require(shown.firstMatch(of: /[0-9]{4} [0-9]{4}/)).0
+        let entering = try world.bert.startAtTerminal(lines[1].command)
+        _ = try await entering.line { $0.contains("Type the eight digits") }
+        try entering.write("\(code)\n")
+        let entered = await entering.finish()
+        #expect(entered.status == 0, "\(entered.text)")
+        #expect(await shower.finish().status == 0)
+        let receiver = try world.anna.startAtTerminal(lines[2].command)
+        _ = try await receiver.line { $0.contains("receiving into") }
+        let sending = try world.bert.startAtTerminal(lines[3].command)
+        _ = try await receiver.line { $0.contains("Take it?") }
+        try receiver.write("y\n")
+        let sent = await sending.finish()
+        #expect(sent.status == 0, "\(sent.text)")
+        if !lines[2].command.contains("--once") { receiver.send(SIGTERM) }
+        _ = await receiver.finish()
+        #expect(try Data(contentsOf: world.anna.directory.appending(path: "Photos/photo.jpg")) == Data("photo".utf8))
+    }
+
+    @Test func linesOfTheCommandPageShareAPhoto() async throws { try await Self.share(by: Project.block(2, of: "docs/cli.md")) }
+
+    @Test func linesOfTheREADMEShareAPhoto() async throws {
+        try await Self.share(by: Project.block(4, of: "README.md").replacing("NAME", with: "anna"))
+    }
+
     @Test func pairedDevicesLaunchPagesAndNothingElse() async throws {
         let world = try World()
         try await world.pair()

@@ -19,19 +19,15 @@ import Testing
 struct ScalingPageTests {
     private struct Page {
         let server: PostgresServer
-        let blocks: [String]
         var store: String { "'postgres:///relay?host=\(server.directory.path)&user=\(PostgresServer.user)'" }
 
         init() async throws {
             server = try await PostgresServer()
-            blocks = try Project.blocks("sh", of: "docs/scaling.md").filter { !$0.contains("docker") }
         }
 
-        /// The only block with a text, its commands one by one.
-        func commands(with text: String) throws -> [String] {
-            let found = blocks.filter { $0.contains(text) }
-            try #require(found.count == 1, "\(text)")
-            return found[0].replacing("\\\n", with: " ").split(separator: "\n").map { line in
+        /// The commands of a block, one by one.
+        func commands(_ block: String) -> [String] {
+            block.replacing("\\\n", with: " ").split(separator: "\n").map { line in
                 String(line).replacing(/'postgres:\/\/[^']+'|postgres:\/\/…/, with: store).replacing(" ...", with: "")
             }
         }
@@ -60,10 +56,9 @@ struct ScalingPageTests {
     @Test func everyCommandWorks() async throws {
         let page = try await Page()
         let (a, b) = try TestMachine.network()
-        #expect(page.blocks.count == 4)
 
         // Two nodes.
-        let begin = try page.commands(with: "--node-url")
+        let begin = page.commands(try Project.block(1, of: "docs/scaling.md"))
         try #require(begin.count == 2)
         _ = try await page.run(begin[0], on: a)
         let first = try a.start("exec \(begin[1])")
@@ -77,7 +72,7 @@ struct ScalingPageTests {
         try await Self.ready(second)
         _ = try await page.run("relayd account add Berta --store \(page.store)", on: a)
 
-        let operating = try page.commands(with: "node drain").map { $0.replacing("drain 3", with: "drain 2") }
+        let operating = page.commands(try Project.block(6, of: "docs/scaling.md")).map { $0.replacing("drain 3", with: "drain 2") }
         try #require(operating.count == 4)
         let listed = try await page.run(operating[0], on: a)
         #expect(
@@ -93,7 +88,7 @@ struct ScalingPageTests {
             node.send(SIGTERM)
             _ = await node.finish()
         }
-        for command in try page.commands(with: "store restored") { _ = try await page.run(command, on: a) }
+        for command in page.commands(try Project.block(4, of: "docs/scaling.md")) { _ = try await page.run(command, on: a) }
 
         // A relay with SQLite moves into an empty database.
         let small = try b.start("exec relayd serve")
@@ -102,7 +97,7 @@ struct ScalingPageTests {
         small.send(SIGTERM)
         _ = await small.finish()
         _ = try await page.run("dropdb relay", on: a)
-        for command in try page.commands(with: "store copy") { _ = try await page.run(command, on: b) }
+        for command in page.commands(try Project.block(5, of: "docs/scaling.md")) { _ = try await page.run(command, on: b) }
         let accounts = try await page.run("relayd account list --store \(page.store)", on: b)
         #expect(accounts.text.contains("Carl") && !accounts.text.contains("Berta"), "\(accounts.text)")
     }

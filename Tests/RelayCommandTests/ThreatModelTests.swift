@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
+import RelayTesting
 import Testing
 
 /// Each claim of `docs/threat-model.md` names its tests.

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
+import RelayTesting
 import Testing
 
 #if os(Linux)
@@ -12,12 +13,6 @@ import Testing
     .enabled(if: TestMachine.isPossible, "root alone makes networks, with iproute2 and nftables, which scripts/test installs")
 )
 struct TwoMachinesTests {
-    /// The commands, and the machine of each.
-    private static func lines() throws -> [(machine: Character, command: String)] {
-        let block = try #require(try Project.blocks("text", of: "README.md").first { $0.hasPrefix("A  ") })
-        return block.split(separator: "\n").compactMap { line in line.first.map { ($0, String(line.dropFirst(3))) } }
-    }
-
     private static func link(in text: String) throws -> String {
         String(try #require(text.firstMatch(of: /https:\/\/[^ ']+#relay=[^ ']+/)).0)
     }
@@ -28,8 +23,8 @@ struct TwoMachinesTests {
     @Test(arguments: [false, true]) func fiveCommandsConnectTwoMachines(isTunnelPortBlocked: Bool) async throws {
         let (a, b) = try TestMachine.network()
         if isTunnelPortBlocked { try a.drop(port: 8_081) }
-        let lines = try Self.lines()
-        try #require(String(lines.map(\.machine)) == "AAABB")
+        let lines = Project.machineLines(of: try Project.block(2, of: "README.md"))
+        try #require(lines.map(\.machine) == ["A", "A", "A", "B", "B"])
 
         let relay = try a.start(lines[0].command)
         let link = try Self.link(in: try await relay.line { $0.contains("#relay=") })

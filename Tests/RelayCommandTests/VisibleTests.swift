@@ -69,6 +69,27 @@ struct VisibleTests {
         #expect(try await Self.neighbours(world.bert).isEmpty)
     }
 
+    /// Both people type the lines of docs/cli.md at their terminals.
+    @Test func linesOfTheCommandPageSendAPhoto() async throws {
+        let world = try World()
+        let lines = Project.machineLines(of: try Project.block(3, of: "docs/cli.md"))
+        try #require(lines.map(\.machine) == ["anna", "bert", "bert"])
+        let receiver = try world.anna.startAtTerminal(lines[0].command)
+        _ = try await receiver.line { $0.contains("is visible to everyone") }
+        let seen = try await world.bert.run(lines[1].command)
+        #expect(seen.status == 0 && seen.text.contains("anna"), "\(seen.text) \(seen.errorText)")
+        let sender = try world.bert.startAtTerminal(lines[2].command)
+        _ = try await sender.line { $0.contains("Send to it?") }
+        try sender.write("y\n")
+        _ = try await receiver.line { $0.contains("Take it?") }
+        try receiver.write("y\n")
+        let sent = await sender.finish()
+        #expect(sent.status == 0, "\(sent.text)")
+        receiver.send(SIGTERM)
+        _ = await receiver.finish()
+        #expect(try Data(contentsOf: world.anna.directory.appending(path: "Photos/photo.jpg")) == Data("photo".utf8))
+    }
+
     @Test func senderMaySayThatTheTargetIsVisible() async throws {
         let world = try World()
         let receiver = try await world.visible()

@@ -5,6 +5,7 @@ import DeviceRelay
 import Foundation
 import RelayAgent
 import RelayProtocol
+import RelayTesting
 import Testing
 
 /// People read words, and programs read codes.

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
+import RelayTesting
 
 /// The tables of docs/cli.md.
 struct CommandLineDocument {

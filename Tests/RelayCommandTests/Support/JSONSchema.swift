@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
+import RelayTesting
 
 /// docs/cli-schema.json, for an independent validator.
 enum JSONSchema {

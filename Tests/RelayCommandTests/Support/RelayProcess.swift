@@ -121,6 +121,19 @@ final class RelayProcess {
     }
 }
 
+extension RelayProcess {
+    /// Runs a script up to its first failure. Job control gives each job a process group, which ends with the script.
+    convenience init(shell script: String, environment: [String: String], directory: URL? = nil) throws {
+        let beginning = "set -em; trap 'for job in $(jobs -p); do kill -- -$job || true; done' EXIT"
+        try self.init(
+            ["-c", "\(beginning)\n\(script)"],
+            executable: URL(filePath: "/bin/bash"),
+            environment: environment,
+            directory: directory
+        )
+    }
+}
+
 /// The output and exit status of a command.
 struct CommandOutput {
     var status: Int32

@@ -43,7 +43,9 @@ final class TestDevice {
 
     #if os(Linux)
     /// Starts a command at its own terminal, which shows both of its outputs.
-    func startAtTerminal(_ arguments: String...) throws -> RelayProcess {
+    func startAtTerminal(_ arguments: String...) throws -> RelayProcess { try startAtTerminal(arguments) }
+
+    func startAtTerminal(_ arguments: [String]) throws -> RelayProcess {
         let relay = Project.products.appending(path: "relay").path
         let line = ([relay] + arguments + ["--home", home]).map { "'\($0)'" }.joined(separator: " ")
         // util-linux's `script` provides the terminal.

@@ -88,7 +88,7 @@ import Testing
         for number in 1...2 { #expect(try await pc.handleNext() == .launch(.init(uri: try LaunchURI("film:\(number)")))) }
 
         let line = try await ended(relayd, ["Anna"])
-        #expect(line.output.contains("endpointsPerAccount       1 count (set, default 64), 3 used"), "\(line.output)")
+        #expect(line.output.contains("endpointsPerAccount       1 (set, default 64), 3 used"), "\(line.output)")
         #expect(try await relayd.run("account", "list").contains("3 endpoints, endpointsPerAccount 1, mailboxCommands 1"))
         let export = try JSONDecoder().decode(AdminExport.self, from: Data(try await relayd.run("account", "export", "Anna").utf8))
         #expect(export.account.quotas == ["endpointsPerAccount": 1, "mailboxCommands": 1])

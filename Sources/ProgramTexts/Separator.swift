@@ -11,6 +11,7 @@ enum Separator {
         let text: Range<Int>
     }
 
+    /// Whether a line has several parts, or begins with a separator.
     static func divides(_ bytes: ArraySlice<UInt8>, _ steps: inout Int) -> Bool {
         let parts = parts(bytes, maximum: 2, &steps)
         return parts.count > 1 || parts.first?.separator.isEmpty == false

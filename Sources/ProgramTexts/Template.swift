@@ -65,8 +65,13 @@ struct Template: Sendable {
         }
     }
 
+    /// What is in quotes is a name or a code.
     private static func hasNextText(_ text: ArraySlice<UInt8>) -> Bool {
-        zip(text.dropFirst(), text.dropFirst(2)).contains { $0 == UInt8(ascii: ";") && $1 == UInt8(ascii: " ") }
+        var isQuoted = false
+        return zip(text, text.dropFirst()).enumerated().contains { offset, pair in
+            if pair.0 == UInt8(ascii: "\"") || pair.0 == UInt8(ascii: "`") { isQuoted.toggle() }
+            return !isQuoted && offset > 0 && pair == (UInt8(ascii: ";"), UInt8(ascii: " "))
+        }
     }
 
     /// Whether a value is all that follows the template's own beginning.

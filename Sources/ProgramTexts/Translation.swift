@@ -87,12 +87,14 @@ package struct Translation: Sendable {
     }
 
     private func translated(_ bytes: ArraySlice<UInt8>, depth: Int, _ steps: inout Int) -> String {
-        if let whole = whole(bytes, depth: depth, &steps) { return whole.text }
+        if let whole = whole(bytes, depth: depth, &steps) { return text(of: whole, depth: depth, &steps) }
         let lines = bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
-        guard lines.count == 1 else {
-            return lines.map { whole($0, depth: depth, &steps)?.text ?? divided($0, depth: depth, &steps) }.joined(separator: "\n")
+        guard lines.count > 1 else { return divided(bytes, depth: depth, &steps) }
+        return lines.map { line in
+            let whole = whole(line, depth: depth, &steps)
+            return whole.map { text(of: $0, depth: depth, &steps) } ?? divided(line, depth: depth, &steps)
         }
-        return divided(bytes, depth: depth, &steps)
+        .joined(separator: "\n")
     }
 
     /// Translates a line that is no template. A vague template is the last choice, and none for a value.
@@ -100,62 +102,90 @@ package struct Translation: Sendable {
         let english = plain(bytes)
         let result = parts(bytes, depth: depth, &steps)
         guard depth == 0, result == english else { return result }
-        return filled(vague, bytes, depth: depth, &steps)?.text ?? english
+        return match(vague, bytes, &steps).map { text(of: $0, depth: depth, &steps) } ?? english
     }
 
-    /// A translation, and how many bytes of the English text are not values.
+    // MARK: Templates
+
+    /// What a text is as a whole.
     private struct Match {
-        var text: String
-        var literalCount: Int
+        enum Kind {
+            case text(String)
+            case template(Entry, [Int: Template.Value])
+        }
+
+        let kind: Kind
+        let bytes: ArraySlice<UInt8>
+        /// The number of bytes that are not values.
+        let literalCount: Int
+        /// The text's own first letter, if the template has its other case.
+        var letter: UInt8?
     }
 
-    /// Returns the translation of a text that is a template as a whole. A sentence may begin with what is the middle of one elsewhere, so
+    /// Returns what a text is as a whole, without a look at its values. A sentence may begin with what is the middle of one elsewhere, so
     /// the other case of its first letter is tried, too.
-    private func whole(_ bytes: ArraySlice<UInt8>, beginning: Template.Beginning = .anything, depth: Int, _ steps: inout Int) -> Match? {
-        if let result = found(bytes, beginning, depth, &steps) { return result }
-        guard let first = bytes.first, (0x61...0x7A).contains(first | 0x20) else { return nil }
-        var other = bytes
-        other[other.startIndex] = first ^ 0x20
-        guard var result = found(other, beginning, depth, &steps), let letter = result.text.first else { return nil }
-        result.text = (first & 0x20 == 0 ? letter.uppercased() : letter.lowercased()) + result.text.dropFirst()
-        return result
-    }
-
-    private func found(_ bytes: ArraySlice<UInt8>, _ beginning: Template.Beginning, _ depth: Int, _ steps: inout Int) -> Match? {
-        if let text = texts[String(decoding: bytes, as: UTF8.self)] { return Match(text: text, literalCount: bytes.count) }
-        guard depth < Self.maximumDepth else { return nil }
-        return filled(entries, bytes, beginning: beginning, depth: depth, &steps)
-    }
-
-    private func filled(
-        _ entries: [Entry],
+    private func whole(
         _ bytes: ArraySlice<UInt8>,
         beginning: Template.Beginning = .anything,
         depth: Int,
         _ steps: inout Int
     ) -> Match? {
+        if let match = found(bytes, beginning, depth, &steps) { return match }
+        guard let first = bytes.first, (0x61...0x7A).contains(first | 0x20) else { return nil }
+        var other = bytes
+        other[other.startIndex] = first ^ 0x20
+        var match = found(other, beginning, depth, &steps)
+        match?.letter = first
+        return match
+    }
+
+    private func found(_ bytes: ArraySlice<UInt8>, _ beginning: Template.Beginning, _ depth: Int, _ steps: inout Int) -> Match? {
+        if let text = texts[plain(bytes)] { return Match(kind: .text(text), bytes: bytes, literalCount: bytes.count) }
+        guard depth < Self.maximumDepth else { return nil }
+        return match(entries, bytes, beginning: beginning, &steps)
+    }
+
+    private func match(
+        _ entries: [Entry],
+        _ bytes: ArraySlice<UInt8>,
+        beginning: Template.Beginning = .anything,
+        _ steps: inout Int
+    ) -> Match? {
         for entry in entries {
             guard let values = entry.template.values(of: bytes, beginning: beginning, &steps) else { continue }
-            let text = entry.translation.map { part in
-                switch part {
-                case .literal(let literal): return String(decoding: literal, as: UTF8.self)
-                case .place(let number, _):
-                    guard let value = values[number] else { return "" }
-                    return value.isName
-                        ? String(decoding: bytes[value.range], as: UTF8.self) : self.value(bytes[value.range], depth, &steps)
-                }
-            }
-            .joined()
-            return Match(text: text, literalCount: entry.template.literalCount)
+            return Match(kind: .template(entry, values), bytes: bytes, literalCount: entry.template.literalCount)
         }
         return nil
+    }
+
+    /// The translation of a text and of its values.
+    private func text(of match: Match, depth: Int, _ steps: inout Int) -> String {
+        let text =
+            switch match.kind {
+            case .text(let text): text
+            case .template(let entry, let values):
+                entry.translation.map { part in
+                    switch part {
+                    case .literal(let literal): return String(decoding: literal, as: UTF8.self)
+                    case .place(let number, _):
+                        guard let value = values[number] else { return "" }
+                        let bytes = match.bytes[value.range]
+                        return value.isName ? plain(bytes) : self.value(bytes, depth, &steps)
+                    }
+                }
+                .joined()
+            }
+        guard let letter = match.letter, let first = text.first else { return text }
+        return (letter & 0x20 == 0 ? first.uppercased() : first.lowercased()) + text.dropFirst()
     }
 
     /// Translates a value. A text of another device stands in quotes that it cannot close.
     private func value(_ bytes: ArraySlice<UInt8>, _ depth: Int, _ steps: inout Int) -> String {
         let isQuoted = bytes.first == UInt8(ascii: "\"") && bytes.last == UInt8(ascii: "\"")
-        return isQuoted ? String(decoding: bytes, as: UTF8.self) : translated(bytes, depth: depth + 1, &steps)
+        return isQuoted ? plain(bytes) : translated(bytes, depth: depth + 1, &steps)
     }
+
+    // MARK: Parts
 
     /// Translates a line by its parts: those that are one template together, with what separates them from those before, or without. The
     /// template with the most bytes counts.
@@ -166,32 +196,37 @@ package struct Translation: Sendable {
         var index = 0
         while index < parts.count {
             let part = parts[index]
-            var best: (end: Int, match: Match)?
+            var best: (end: Int, before: String, match: Match)?
             let ends = (index + 1...index + Self.maximumJoined).filter { $0 < parts.count }
             for end in [parts.count] + ends {
-                let match = match(part, bytes[..<parts[end - 1].text.upperBound], depth: depth, &steps)
-                if let match, match.literalCount > best?.match.literalCount ?? 0 { best = (end, match) }
+                guard let (before, match) = match(part, bytes[..<parts[end - 1].text.upperBound], depth: depth, &steps),
+                    match.literalCount > best?.match.literalCount ?? 0
+                else { continue }
+                best = (end, before, match)
             }
-            result += best?.match.text ?? separator(bytes[part.separator]) + plain(bytes[part.text])
+            result +=
+                best.map { $0.before + text(of: $0.match, depth: depth, &steps) } ?? separator(bytes[part.separator])
+                + plain(bytes[part.text])
             index = best?.end ?? index + 1
         }
         return result
     }
 
-    /// Returns the translation of a line from a part on, if that is a template.
-    private func match(_ part: Separator.Part, _ bytes: ArraySlice<UInt8>, depth: Int, _ steps: inout Int) -> Match? {
+    /// Returns what a line is from a part on, and what stands before that.
+    private func match(_ part: Separator.Part, _ bytes: ArraySlice<UInt8>, depth: Int, _ steps: inout Int) -> (before: String, Match)? {
         let full = bytes[part.separator.lowerBound...]
         let spaces = full.prefix { $0 == UInt8(ascii: " ") }
-        if let whole = whole(full, beginning: part.separator.isEmpty ? .onePart : .literal, depth: depth, &steps) { return whole }
+        let beginning = part.separator.isEmpty ? Template.Beginning.onePart : .literal
+        if let whole = whole(full, beginning: beginning, depth: depth, &steps) { return ("", whole) }
         if !spaces.isEmpty, spaces.count < part.separator.count,
             let whole = whole(full.dropFirst(spaces.count), beginning: .literal, depth: depth, &steps)
         {
-            return Match(text: plain(spaces) + whole.text, literalCount: whole.literalCount)
+            return (plain(spaces), whole)
         }
         guard !part.separator.isEmpty, let whole = whole(bytes[part.text.lowerBound...], beginning: .onePart, depth: depth, &steps) else {
             return nil
         }
-        return Match(text: separator(bytes[part.separator]) + whole.text, literalCount: whole.literalCount)
+        return (separator(bytes[part.separator]), whole)
     }
 
     private func separator(_ bytes: ArraySlice<UInt8>) -> String { texts[plain(bytes)] ?? plain(bytes) }

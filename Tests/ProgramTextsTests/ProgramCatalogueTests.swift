@@ -70,6 +70,7 @@ import Testing
             "new device: \"TV\" (desktop, linux); joined T from A, as the relay says; words: w; run relay approve x, or relay revoke and the same id",
             "neues Gerät: \"TV\" (desktop, linux); beigetreten T von A, laut Relay; Wörter: w; relay approve x ausführen, oder relay revoke mit derselben ID"
         ),
+        ("invited by \"TV; x\"", "eingeladen von \"TV; x\""), ("Opened on \"TV; x\"", "Auf \"TV; x\" geöffnet"),
         (
             "there is no file or folder 'x', and it is no URI; to send it as a text, write --text=x",
             "es gibt keine Datei und keinen Ordner 'x', und es ist keine URI; um es als Text zu senden, --text=x schreiben"
@@ -77,6 +78,29 @@ import Testing
     ])
     func textsOfSeveralTextsAreTranslated(_ english: String, _ german: String) {
         #expect(Translation(.language(.german)).text(english) == german)
+    }
+
+    /// A text of many texts, perhaps by another device, takes a time that grows with its length alone.
+    @Test func textsOfManyTextsAreTranslatedInTime() {
+        var random = SeededGenerator(seed: Sweep.seed)
+        let translation = Translation(.language(.german))
+        let english = Catalogue.templates(.german).keys.filter { !$0.contains("\n") }.sorted()
+        let separators = ["; ", ", ", ": ", ". ", " and ", " or ", "  ", " ("]
+        var units = ["relay: 'b c' did not arrive  ", "3 min or '3' has several endpoints, On b c, not opened yet or "]
+        for _ in 0..<Sweep.count(6, full: 200) {
+            units.append(
+                (0..<Int.random(in: 1...3, using: &random)).map { _ in
+                    english.randomElement(using: &random).map { $0.replacing(/\{[0-9]+\}/, with: "a b") } ?? ""
+                }
+                .joined(separator: separators.randomElement(using: &random) ?? "") + (separators.randomElement(using: &random) ?? "")
+            )
+        }
+        for unit in units {
+            let text = String(("a, " + String(repeating: unit, count: 250 / unit.count + 1)).prefix(250))
+            var steps = 0
+            _ = translation.text(text, steps: &steps)
+            #expect(steps <= 40_000 * text.utf8.count, "\(text)")
+        }
     }
 
     /// What is in quotes and addresses is no text.

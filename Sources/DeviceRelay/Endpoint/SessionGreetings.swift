@@ -40,15 +40,19 @@ final class SessionGreetings {
         )
     }
 
-    /// Waits until both sides have told each other everything. Ends the session if they have not, unless it has moved to the path of this
-    /// greeting, or from there, and the time is over: then it can go on over another path.
-    func exchange(_ greeting: Greeting, over session: PeerSession) async throws(AppServiceError) {
-        let moves = session.moves
+    /// Waits until both sides have told each other everything. Ends the session if they have not, unless it is an earlier one that goes on
+    /// over another path, or can: it has moved to the path of this greeting, where the time is over.
+    /// - Parameter moves: How often the session had moved when it came to the path of this greeting.
+    func exchange(_ greeting: Greeting, over session: PeerSession, since moves: Int) async throws(AppServiceError) {
         do throws(AppServiceError) {
             try await greeting.exchange(over: session)
         } catch {
-            let hasMoved = moves > 0 && error.code == .timedOut || session.moves > moves
-            if !hasMoved { await session.shutDown("the devices have not greeted each other") }
+            let goesOn = moves > 0 && (error.code == .timedOut || session.moves > moves)
+            if error.code == .cancelled, !goesOn {
+                await session.shutDown()
+            } else if !goesOn {
+                await session.shutDown("the devices have not greeted each other")
+            }
             throw error
         }
         // What the peer told may have taken its own confirmation away.

@@ -28,7 +28,7 @@ extension SessionPool {
                 }
                 switch link {
                 case .session(let session):
-                    try await pool.greetings.exchange(greeting, over: session)
+                    try await pool.greetings.exchange(greeting, over: session, since: session.moves)
                     try await pool.add(session)
                 case .moved(let session): await pool.greet(greeting, overMoved: session)
                 // Its session has had a greeting.

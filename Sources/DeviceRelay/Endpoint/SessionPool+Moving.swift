@@ -20,7 +20,7 @@ extension SessionPool {
         while await session.needsStream() {
             var pause = Self.pauses.first
             while await session.waitsForStream(within: .zero), !peers.isRefused(session.peer) {
-                if await move(session, over: pathsAfterLoss(to: session.peer)) { break }
+                if await moveAfterLoss(session) { break }
                 // A refused session has ended.
                 guard await session.waitsForStream(within: pause) else { break }
                 pause = min(pause * 2, Self.pauses.most)
@@ -31,28 +31,30 @@ extension SessionPool {
         }
     }
 
-    /// The paths for a session that has lost its stream: the direct ones are left alone for a while after a greeting that failed there, if there
-    /// are others.
-    private func pathsAfterLoss(to peer: EndpointID) -> [any PeerPath] {
-        let paths = paths(to: peer), others = paths.filter { $0.kind != .nearby }
-        return appearing.contains(peer) && !others.isEmpty ? others : paths
+    /// Moves a session that has no stream. A direct path without a greeting is the last choice for a while.
+    private func moveAfterLoss(_ session: PeerSession) async -> Bool {
+        let paths = paths(to: session.peer)
+        if ungreeted.contains(session.peer), await move(session, over: paths.filter({ $0.kind != .nearby })) { return true }
+        return await move(session, over: paths)
     }
 
     /// A peer can perhaps be reached directly.
     func appeared(_ peer: EndpointID) {
+        guard !ungreeted.contains(peer) else { return }
         for session in sessions.sessions(with: peer) where session.isOpenedHere && !session.isDirect && !session.hasEnded {
             loop.spawn(self) { pool in
                 let hasMoved = await pool.move(session, over: pool.paths(to: peer).filter { $0.kind == .nearby })
-                if !hasMoved { pool.tryAgain(peer) }
+                if !hasMoved { pool.tryAgain(peer, \.appearing) }
             }
         }
     }
 
     /// Tries a direct path again while there is one: the peer may have been busy.
-    private func tryAgain(_ peer: EndpointID) {
-        guard appearing.insert(peer).inserted else { return }
+    /// - Parameter peers: Those that are tried later for this reason.
+    private func tryAgain(_ peer: EndpointID, _ peers: ReferenceWritableKeyPath<SessionPool, Set<EndpointID>>) {
+        guard self[keyPath: peers].insert(peer).inserted else { return }
         loop.after(Self.directPause) { [weak self] in
-            guard let self, appearing.remove(peer) != nil, hasDirectWay(to: peer) else { return }
+            guard let self, self[keyPath: peers].remove(peer) != nil, hasDirectWay(to: peer) else { return }
             appeared(peer)
         }
     }
@@ -114,11 +116,12 @@ extension SessionPool {
     func greet(_ greeting: Greeting, overMoved session: PeerSession) async {
         let moves = session.moves
         do throws(AppServiceError) {
-            try await greetings.exchange(greeting, over: session)
+            try await greetings.exchange(greeting, over: session, since: moves)
         } catch {
             endpoint.logger.debug("no greeting on a direct path", metadata: ["peer": "\(session.peer.label)", "code": "\(error.code)"])
-            tryAgain(session.peer)
-            if error.code == .timedOut { session.leaveStream(unlessMovedSince: moves) }
+            guard error.code == .timedOut else { return }
+            tryAgain(session.peer, \.ungreeted)
+            session.leaveStream(unlessMovedSince: moves)
         }
     }
 }

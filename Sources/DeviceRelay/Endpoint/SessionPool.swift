@@ -36,6 +36,8 @@ final class SessionPool {
     private var directSessions: [EndpointID: PeerSession] = [:]
     /// The sessions that are being moved.
     var moving: Set<ObjectIdentifier> = []
+    /// The peers whose direct paths are left alone for a while, because no greeting came about there.
+    var ungreeted: Set<EndpointID> = []
     /// The peers whose sessions are to be moved to a direct path later.
     var appearing: Set<EndpointID> = []
     /// At most one for each peer.
@@ -292,7 +294,7 @@ final class SessionPool {
                 over: transport,
                 timeout: min(timeout, SessionPool.directPatience)
             )
-            try await pool.greetings.exchange(greeting, over: session)
+            try await pool.greetings.exchange(greeting, over: session, since: session.moves)
             return .session(session)
         }
     }

@@ -7,7 +7,7 @@ import RelayProtocol
 /// that they know. Until both have, each side holds all other requests of the other.
 final class Greeting: Sendable {
     static let info = AppServiceInfo(name: "peer", appID: "device-relay")
-    /// How long it may take. Then the session ends.
+    /// How long it may take.
     static let patience = Duration.seconds(10)
     /// The revocations in one message, and in all: more than an endpoint stores.
     private static let page = 128
@@ -67,8 +67,8 @@ final class Greeting: Sendable {
     private let host: Host
     /// Whether the other side has told everything.
     private let heard = CurrentValue(Heard.nothing)
-    /// Whether both sides have.
-    private let isDone = CurrentValue(false)
+    /// Whether both sides have; `nil` as long as this is open.
+    private let isDone = CurrentValue<Bool?>(nil)
 
     init(_ host: Host) { self.host = host }
 
@@ -91,10 +91,9 @@ final class Greeting: Sendable {
             let all = await heard.first(within: left()) { if case .all = $0 { true } else { false } }
             guard all != nil else { throw AppServiceError(Task.isCancelled ? .cancelled : .timedOut) }
             isDone.update { $0 = true }
-        } catch let error as AppServiceError {
-            throw error
         } catch {
-            throw AppServiceError(.failure, message: "this device cannot say who it is", cause: error)
+            isDone.update { $0 = false }
+            throw error as? AppServiceError ?? AppServiceError(.failure, message: "this device cannot say who it is", cause: error)
         }
     }
 
@@ -102,7 +101,7 @@ final class Greeting: Sendable {
     func admitting(_ next: @escaping SessionAdmitter) -> SessionAdmitter {
         { [self] peer, opening in
             if opening.appID == Self.info.appID, opening.serviceName == Self.info.name { return .serve(service, Self.info, host.caller) }
-            guard await isDone.first(within: Self.patience, where: { $0 }) != nil else {
+            guard await isDone.first(within: Self.patience, where: { $0 != nil }) == true else {
                 return .refuse(AppServiceError(.remoteSystemUnavailable, message: "the devices have not greeted each other"))
             }
             return await next(peer, opening)

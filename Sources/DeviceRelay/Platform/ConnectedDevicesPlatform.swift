@@ -56,8 +56,8 @@ public final class ConnectedDevicesPlatform: Sendable {
 
     /// Opens the storage and starts to connect the stored accounts. It does not wait for the network: see
     /// `connectionStates(for:)`. A second call has no effect.
-    /// - Throws: `PlatformError`: `storageFailed`, `storageTooNew`, `invalidSettings`, `endpointInUse` if an app is hosted and another process hosts
-    ///   already, `shutDown`.
+    /// - Throws: `PlatformError`: `storageFailed`, `storageTooNew`, `invalidSettings`, `endpointInUse` if an app is hosted and another
+    ///   process hosts already, `shutDown`.
     public func start() async throws(PlatformError) {
         do {
             let endpoints = try state.withLock { state -> [LocalEndpoint] in

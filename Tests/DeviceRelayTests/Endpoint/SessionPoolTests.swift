@@ -25,6 +25,8 @@ import Testing
         nonisolated let declined = CurrentValue<[TunnelID]>([])
         /// The tunnels of which the endpoint is a side now.
         nonisolated let used = CurrentValue<Set<TunnelID>>([])
+        /// The number of paths without the relay that were tried.
+        nonisolated let connects = CurrentValue(0)
         /// The number of opens that have begun.
         nonisolated let opens = CurrentValue(0)
         private let link: ControlLink
@@ -132,21 +134,24 @@ import Testing
 
         /// There is a path to a peer without the relay from now on.
         /// - Returns: The peer's side.
-        func addPath(to peer: Member) -> TunnelTransport {
+        func addPath(to peer: Member, _ kind: PathPresences.Path = .relay) -> TunnelTransport {
             var random = SystemRandomNumberGenerator()
             let tunnel = TunnelID(using: &random)
-            direct.paths[peer.id] = .init(transport: tunnels.transport(tunnel, [.socket]))
-            return tunnels.transport(tunnel, [.socket])
+            direct.paths[peer.id] = .init(transport: tunnels.transport(tunnel, [.socket]), kind: kind, connects: connects)
+            return tunnels.transport(tunnel, [.socket], on: peerLoop)
         }
 
         /// There is a path to a peer that fails.
-        func addBrokenPath(to peer: Member) { direct.paths[peer.id] = .init(transport: nil) }
+        func addBrokenPath(to peer: Member) { direct.paths[peer.id] = .init(transport: nil, connects: connects) }
 
         /// Waits until the pool has this many sessions.
         func has(_ count: Int) async { while pool.sessions.count != count { await Task.yield() } }
 
         /// The session for new connections to a peer.
         func preferred(_ peer: Member) -> PeerSession? { pool.sessions.session(with: peer.id) }
+
+        /// The peer can perhaps be reached directly.
+        func appeared(_ peer: Member) { pool.appeared(peer.id) }
 
         func revoke(_ peer: Member) { pool.close(with: peer.id) }
 
@@ -174,10 +179,12 @@ import Testing
             /// `nil` if it fails.
             let transport: TunnelTransport?
             // Both sides of a way that is not nearby need no greeting.
-            var kind: PathPresences.Path { .relay }
+            var kind = PathPresences.Path.relay
+            let connects: CurrentValue<Int>
             var headStart: Int64 { 150 }
 
             func connect(within timeout: Duration, starting starter: any LinkStarter) async throws(AppServiceError) -> EstablishedLink {
+                connects.update { $0 += 1 }
                 guard let transport else { throw AppServiceError(.notSupported) }
                 return try await starter.start(over: transport, on: kind, within: timeout)
             }
@@ -341,6 +348,54 @@ import Testing
         await world.has(0)
         #expect(await code { () async throws(AppServiceError) in try await connection.send([:]) } != nil)
         #expect(world.requests.value.count == 4)
+    }
+
+    /// The peer takes the greeting, and says nothing.
+    @Test func sessionLeavesADirectPathWithoutAGreeting() async throws {
+        let (world, peer) = (try await World(directory), try Peer())
+        await world.connect(peer.member)
+        async let opened = world.open(peer.member)
+        let session = try await world.admit(peer.side)
+        let connection = try await opened
+        let own = try #require(await world.preferred(peer.member))
+        let side = await world.addPath(to: peer.member, .nearby)
+        let silent = AppService("peer") { _, _ in try await Task.sleep(for: .seconds(3_600)) }
+        let connector = peer.side.connector.direct { [admit = peer.side.admit] other, opening in
+            guard opening.appID == Greeting.info.appID else { return await admit(other, opening) }
+            let caller = AppServiceCaller(
+                accountID: "me",
+                deviceName: "device",
+                systemID: RemoteSystem.ID(SystemID(digest: other.digest)),
+                endpoint: other,
+                appID: nil,
+                isNew: false
+            )
+            return .serve(silent, Greeting.info, caller)
+        }
+        async let accepted = connector.accept(over: side) { _ in true }
+        await world.appeared(peer.member)
+        guard case .moved(let moved) = try await accepted else {
+            Issue.record("the session has not moved")
+            return
+        }
+        #expect(moved === session)
+        // What was open before goes on there.
+        #expect(try await connection.send(["a": 1]) == ["a": 1])
+        #expect(own.isDirect)
+        guard case .moved(let back) = try await world.enter(peer.side, 1) else {
+            Issue.record("the session has not moved back")
+            return
+        }
+        #expect(back === session)
+        #expect(try await connection.send(["b": 2]) == ["b": 2])
+        #expect(!own.isDirect && !own.hasEnded)
+        // For a while the direct path is left alone.
+        await world.appeared(peer.member)
+        #expect(try await connection.send(["c": 3]) == ["c": 3])
+        #expect(world.connects.value == 1 && world.requests.value.count == 2)
+        await session.shutDown()
+        await world.has(0)
+        await world.end()
     }
 
     @Test func ownServiceIsForConfirmedEndpoints() async throws {

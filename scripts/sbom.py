@@ -82,13 +82,15 @@ def texts(folder):
 
 
 def heads(folder):
-    """The comments in C sources whose licence asks to be shown with a program, and one file of each."""
-    asks = re.compile(r"in binary form|binary distributions include|included in\s+all\s+copies")
+    """The comments in sources whose licence asks to be shown with a program, and one file of each."""
+    asks = re.compile(r"in binary form|binary distributions include|included in all copies")
+    comments = re.compile(r"/\*(.*?)\*/|((?:^[ \t]*//[^\n]*\n)+)", re.DOTALL | re.MULTILINE)
     found = {}
-    for one in sorted(folder.glob("Sources/**/*.[chS]")):
-        for comment in re.findall(r"/\*(.*?)\*/", one.read_text(errors="replace"), re.DOTALL):
-            text = re.sub(r"(?m)^[ \t]*\*?[ \t]?|[ \t]+$", "", comment).strip("-\n ")
-            if asks.search(" ".join(text.split())):
+    for one in sorted(one for one in folder.glob("Sources/**/*.*") if one.suffix in [".c", ".h", ".S", ".swift"]):
+        for comment in comments.finditer(one.read_text(errors="replace")):
+            lines = re.sub(r"(?m)^[ \t]*(?://+|\*)?[ \t]?|[ \t]+$", "", comment[1] or comment[2])
+            text = lines.strip("-=\n ")
+            if "copyright" in text.lower() and asks.search(" ".join(text.split())):
                 found.setdefault(text, one.relative_to(folder))
     return found
 

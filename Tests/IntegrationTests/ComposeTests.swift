@@ -8,7 +8,8 @@ import RelayProtocol
 import RelayTesting
 import Testing
 
-/// The services of deploy/compose.yaml, by the commands of docs/scaling.md, without containers: each runs its command at an address of its own.
+/// The services of deploy/compose.yaml, by the commands of docs/scaling.md, without containers: each runs its command at an address of its
+/// own.
 @Suite(
     .timeLimit(.minutes(5)),
     .enabled(

@@ -86,7 +86,10 @@ import Testing
         try #require(put != lines[1] && look != lines[2])
         _ = try await pair.run(put)
         var state: String?
-        repeat { state = try await pair.run(look).json["state"] as? String } while ["waiting", "sending"].contains(state)
+        repeat {
+            try await Task.sleep(for: .milliseconds(50))
+            state = try await pair.run(look).json["state"] as? String
+        } while ["waiting", "sending"].contains(state)
         #expect(state == "succeeded")
         #expect(try Data(contentsOf: pair.room.directory.appending(path: "received/42.mkv")) == Self.film)
     }

@@ -234,8 +234,8 @@ import Testing
         return top + folders.flatMap { files($0, endings: [".md"]) }.filter { !elsewhere.contains($0) }
     }
 
-    /// What the source of a test or a script takes from documents: the blocks that it names literally, outside of comments. A test that takes
-    /// a whole document may leave out headings that a script follows.
+    /// What the source of a test or a script takes from documents: the blocks that it names literally, outside of comments. A test that
+    /// takes a whole document may leave out headings that a script follows.
     static func taken(by source: String, isScript: Bool) throws -> [String: Set<Int>] {
         var taken: [String: Set<Int>] = [:]
         var page = "docs/install.md"

@@ -133,6 +133,7 @@ import Testing
         while (try? await AgentAPI.curl(desk, "/v1").status) != 200 {
             let log = try String(contentsOfFile: desk.directory.path + "/agent.log", encoding: .utf8)
             try #require(isRunning(), "\(log)")
+            try await Task.sleep(for: .milliseconds(50))
         }
         kill(id, SIGTERM)
         while isRunning() { try await Task.sleep(for: .milliseconds(10)) }

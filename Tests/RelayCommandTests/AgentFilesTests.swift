@@ -198,9 +198,10 @@ import Testing
     @Test func deviceThatGoesAwayEndsTheAnswer() async throws {
         let world = try await World()
         try world.makeLarge(1 << 40)
-        let reader = try AgentAPI.start(world.desk, "/v1/files/TV/large", "-o", "/dev/null")
-        let path = world.shared + "/large"
-        try await wait { try Self.opens(world.other.id, path) }
+        let file = world.desk.directory.appending(path: "large").path
+        let reader = try AgentAPI.start(world.desk, "/v1/files/TV/large", "--limit-rate", "20M", "-o", file)
+        // The answer has begun.
+        try await wait { (try? FileManager.default.attributesOfItem(atPath: file))?[.size] as? Int ?? 0 > 0 }
         world.other.send(SIGKILL)
         // curl: the transfer is partial.
         #expect(await reader.finish().status == 18)

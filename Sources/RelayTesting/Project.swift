@@ -41,7 +41,8 @@ package enum Project {
         package init(page: String, number: Int) { (self.page, self.number) = (page, number) }
     }
 
-    /// All fences of a document. Whoever runs all typed blocks of a document names it literally here; `DocumentedCommandTests` reads that.
+    /// All fences of a document. A test that runs all typed blocks calls this with the document's name as a literal, because
+    /// `DocumentedCommandTests` looks for it in the sources.
     package static func fences(of page: String) throws -> [Fence] {
         var (heading, introduction, fences, open) = ("", "", [Fence](), Fence?.none)
         for line in try text(page).split(separator: "\n", omittingEmptySubsequences: false) {
@@ -64,7 +65,8 @@ package enum Project {
         return fences
     }
 
-    /// A block that a person types. A runner names number and document literally; `DocumentedCommandTests` reads that.
+    /// A block that a person types. Tests pass number and document as literals, because `DocumentedCommandTests` looks for them in the
+    /// sources.
     /// - Parameter number: Its place among those of the document, from 1.
     package static func block(_ number: Int, of page: String) throws -> String {
         let blocks = try fences(of: page).filter(\.isTyped)
@@ -79,7 +81,7 @@ package enum Project {
         }
     }
 
-    /// The blocks of a document in one language that nobody types.
+    /// The blocks of a document in one language, such as files to write.
     package static func blocks(_ language: String, of page: String) throws -> [String] {
         try fences(of: page).filter { $0.language == language }.map(\.code)
     }

@@ -48,11 +48,7 @@ final class SessionGreetings {
             try await greeting.exchange(over: session)
         } catch {
             let goesOn = moves > 0 && (error.code == .timedOut || session.moves > moves)
-            if error.code == .cancelled, !goesOn {
-                await session.shutDown()
-            } else if !goesOn {
-                await session.shutDown("the devices have not greeted each other")
-            }
+            if !goesOn { await session.shutDown(error.code == .cancelled ? nil : "the devices have not greeted each other") }
             throw error
         }
         // What the peer told may have taken its own confirmation away.

@@ -94,9 +94,9 @@ package final class PeerSession: Sendable {
 
     /// Closes all connections, and then the session. Responses that were given are still sent, if the peer receives them within two
     /// seconds. Running services are cancelled. Returns when the channel is closed.
-    /// - Parameter reason: What the apps on both sides hear, in words for people.
-    package func shutDown(_ reason: String = "the app is suspended or shutting down") async {
-        link.enqueue { handler in handler.shutDown(reason) }
+    /// - Parameter reason: What the apps on both sides hear, in words for people; `nil` if the app is suspended or ends.
+    package func shutDown(_ reason: String? = nil) async {
+        link.enqueue { handler in handler.shutDown(reason ?? "the app is suspended or shutting down") }
         await link.waitUntilClosed()
     }
 
